@@ -197,12 +197,14 @@ class Check(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         score: higher is better; the unit is the verifier's.
         reason: a short fixed word or phrase to count by.
         feedback: what a generator could use to do better.
+        stage: of a verifier that works in stages, the one whose word this is.
     """
 
     verdict: VerdictKind
     score: float | None = None
     reason: str = ""
     feedback: str = ""
+    stage: str = ""
 
 
 PASS = Check("pass")
@@ -219,6 +221,8 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         correction: items that the verifier offers to stand where the first refused one stood.
         cost: self-reported; else the driver's clock counts.
         deterministic: False when the same block could be judged otherwise another time.
+        notes: what the records should keep about this pass: the isolation it ran under, the order of its stages.
+            JSON values; nothing decides by them. Times stand under the key "seconds" alone.
     """
 
     checks: tuple[Check, ...] = ()
@@ -226,6 +230,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     correction: tuple[Any, ...] = ()
     cost: Cost | None = None
     deterministic: bool = True
+    notes: Mapping[str, Any] = EMPTY
 
 
 class Refusal(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -370,6 +375,7 @@ class Round(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
         held: the values that the decision holds.
         nested: records of inner pipelines.
         deterministic: False when a clock or a model that is not batch-invariant took part.
+        notes: of the verification.
     """
 
     index: int
@@ -391,6 +397,7 @@ class Round(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
     held: tuple[Held, ...] = ()
     nested: tuple[TaskRecord, ...] = ()
     deterministic: bool = True
+    notes: dict[str, Any] | None = None
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

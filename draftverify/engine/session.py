@@ -477,6 +477,7 @@ class Session:
             nested=proposal.nested,
             deterministic=self.pipeline.deterministic
             and (verification is None or verification.deterministic),
+            notes=dict(verification.notes) if verification is not None and verification.notes else None,
         )
         if self.pipeline.learns and self._source == "generator":
             self.pipeline.block.observe(self._context(0), round)
@@ -681,4 +682,5 @@ def _merge(again: _Again, later: Verification) -> Verification:
         again.verification,
         checks=tuple(checks),
         deterministic=again.verification.deterministic and later.deterministic,
+        notes={**again.verification.notes, **later.notes},
     )

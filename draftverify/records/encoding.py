@@ -112,9 +112,13 @@ def timeless(record: TaskRecord) -> TaskRecord:
 
 
 def _timeless_round(round: Round) -> Round:
-    timing = Timing(units=round.timing.units, passes=round.timing.passes)
+    notes = round.notes and {key: value for key, value in round.notes.items() if key != "seconds"}
     return msgspec.structs.replace(
-        round, timing=timing, failure=_untraced(round.failure), nested=tuple(map(timeless, round.nested))
+        round,
+        timing=Timing(units=round.timing.units, passes=round.timing.passes),
+        failure=_untraced(round.failure),
+        nested=tuple(map(timeless, round.nested)),
+        notes=notes,
     )
 
 
@@ -136,6 +140,8 @@ def _check_round(round: Round, what: str) -> None:
             check_plain(value, f"{what}, {name} {index}")
     for held in round.held:
         check_plain(held.value, f"{what}, held value")
+    if round.notes:
+        check_plain(round.notes, f"{what}, notes")
     for record in round.nested:
         check(record, f"{what}, inner task {record.task!r}")
 

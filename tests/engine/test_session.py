@@ -141,6 +141,20 @@ def test_reverify_checks_only_the_errored_items_again():
     assert [step.do for step in record.rounds[0].steps] == ["reverify"]
 
 
+def test_what_a_verifier_notes_about_its_pass_is_in_the_record():
+    """A round keeps its verification's notes; without any there is None."""
+
+    class Noting(Judge):
+        def verify(self, context, proposal):
+            found = super().verify(context, proposal)
+            return msgspec.structs.replace(found, notes={"isolation": "none", "items": len(proposal)})
+
+    pipeline = Pipeline(Blocks([3, 4]), Noting(even), TakeFirst(), block=8)
+    (round,) = pipeline.record(TASK).rounds
+    assert round.notes == {"isolation": "none", "items": 2}
+    assert staged([4]).record(TASK).rounds[0].notes is None
+
+
 def test_a_verifier_that_raises_is_an_error_and_no_rejection():
     """The failure is kept with its type and message, and no item counts as a trial."""
 

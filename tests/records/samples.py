@@ -27,12 +27,17 @@ ROUNDS = (
         items=("a", {"move": [1, 2]}, None),
         parents=(-1, 0, 1),
         asked=4,
-        checks=(Check("pass", 1.0), Check("reject", 0.25, "unmet", "the door is shut"), Check("unchecked")),
+        checks=(
+            Check("pass", 1.0),
+            Check("reject", 0.25, "unmet", "the door is shut", "types"),
+            Check("unchecked"),
+        ),
         decision=Decision(
             kept=(0,), refused=(Refusal(1, "unmet"),), spliced=(["x", 1.5],), emitted=("a", ["x", 1.5])
         ),
         tally=Tally(trials=2, accepted=1, unchecked=1),
         timing=Timing(draft=0.25, verify=0.5, passes=1),
+        notes={"isolation": "namespaces", "seconds": {"types": 0.5}},
     ),
     Round(
         index=1,

@@ -95,6 +95,7 @@ def test_timeless_leaves_everything_but_times() -> None:
     assert bare.outcome.seconds == 0
     assert bare.rounds[0].timing.total == 0
     assert bare.rounds[0].timing.passes == 1
+    assert bare.rounds[0].notes == {"isolation": "namespaces"}
     assert bare.rounds[1].failure is not None
     assert bare.rounds[1].failure.traceback == ""
     assert bare != timeless(samples.record(value="other"))
