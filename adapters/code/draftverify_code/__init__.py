@@ -1,0 +1,1 @@
+"""Drafts of code, checked by syntax, types, compilers and tests."""

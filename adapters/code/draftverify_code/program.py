@@ -1,0 +1,51 @@
+"""What an item of this adapter is, a program's whole text, and the closed list of reasons for which one is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias, get_args
+
+from draftverify import ContractError
+
+__all__ = ["REASONS", "Reason", "program_of"]
+
+Reason: TypeAlias = Literal[
+    "syntax",  # it does not parse
+    "lint",  # the linter found an error
+    "type",  # the type checker found an error
+    "compile",  # the compiler refused it
+    "ir",  # the module did not verify
+    "assertion",  # a test's assertion did not hold
+    "exception",  # it raised where the test expects none
+    "output",  # what it wrote is not what was expected
+    "status",  # a command ended with a status that is not zero
+    "missing",  # it does not define what the tests call
+    "value",  # it returned something that cannot be compared outside its process
+    "exit",  # its process ended before the tests did
+    "memory",  # it used more memory than it may
+    "disk",  # it wrote more than it may
+    "processes",  # it started more processes than it may
+    "no tests",  # the run ended without a report of passed tests
+    "cpu",  # processor time ran out (a timeout)
+    "wall",  # the time ran out (a timeout)
+    "sandbox",  # the check itself failed (an error)
+    "tests",  # the tests themselves are broken (an error)
+    "tool",  # the checker itself failed (an error)
+]
+"""Why a check is not a pass. `cpu` and `wall` are of verdict "timeout"; `sandbox`, `tests` and `tool` of verdict "error"; all others reject."""
+
+REASONS: tuple[str, ...] = get_args(Reason)
+
+
+def program_of(item: Any) -> str:
+    """The program's text of an item: the item itself, or its `text` where it is a mapping.
+
+    Raises:
+        ContractError: it is neither.
+    """
+    text = item.get("text") if isinstance(item, Mapping) else item
+    if not isinstance(text, str):
+        raise ContractError(
+            f"an item must be a program's text, or a mapping with `text`, not {type(item).__name__}"
+        )
+    return text
