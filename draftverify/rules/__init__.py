@@ -4,6 +4,7 @@
 in other ways; `selection` decides by verdicts, and `stopping` says when a task is finished. See docs/rules.md.
 """
 
+from draftverify.rules.agreement import ConsensusSet, DualAgreement, consensus_sets
 from draftverify.rules.ballots import Count, count
 from draftverify.rules.block_verification import BlockVerification
 from draftverify.rules.laws import (
@@ -42,8 +43,10 @@ __all__ = [
     "BlockVerification",
     "Cascade",
     "Chow",
+    "ConsensusSet",
     "Count",
     "Diff",
+    "DualAgreement",
     "Ensemble",
     "EnsembleLaw",
     "First",
@@ -69,6 +72,7 @@ __all__ = [
     "Tree",
     "Typical",
     "WeightedVote",
+    "consensus_sets",
     "count",
     "leader_confidence",
 ]

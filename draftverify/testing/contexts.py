@@ -100,7 +100,7 @@ def snapshot(value: Any, arrays: list[Any] | None = None, depth: int = 0) -> Any
 
     Args:
         value: anything; structs lose the fields that may change or differ freely (scratch, draws, costs, nested
-            records, hidden states).
+            records, hidden states, the seconds among the notes).
         arrays: collects the NumPy arrays that were met.
         depth: of the recursion; objects of unknown classes are not followed beyond four levels.
     """
@@ -112,7 +112,10 @@ def snapshot(value: Any, arrays: list[Any] | None = None, depth: int = 0) -> Any
         return value
     if isinstance(value, msgspec.Struct):
         names = [name for name in value.__struct_fields__ if name not in _APART]
-        return {name: snapshot(getattr(value, name), arrays, depth) for name in names}
+        found = {name: snapshot(getattr(value, name), arrays, depth) for name in names}
+        if isinstance(found.get("notes"), dict):
+            found["notes"].pop("seconds", None)  # where a verification or a round may keep times
+        return found
     if isinstance(value, Mapping):
         return {key: snapshot(entry, arrays, depth) for key, entry in value.items()}
     if isinstance(value, Sequence):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import count
 from typing import Any
 
 import pytest
@@ -183,3 +184,22 @@ def test_the_report_says_what_why_and_what_to_do() -> None:
     assert "ProposesTooMany fails 1 of" in text
     assert "proposes_at_most_n_items: propose(context, n) proposes at most n items" in text
     assert "take the first n" in text
+
+
+@pytest.mark.parametrize(("key", "fails"), [("seconds", False), ("took", True)])
+def test_only_the_seconds_among_the_notes_may_differ_from_call_to_call(key: str, fails: bool) -> None:
+    """A verifier may note what its parts took, under the one key that records leave out of comparisons."""
+
+    clock = count()
+
+    class Noting:
+        def verify(self, context: Any, proposal: Proposal) -> Verification:
+            from draftverify import PASS
+
+            return Verification(checks=(PASS,) * len(proposal), notes={key: next(clock)})
+
+    if fails:
+        with pytest.raises(ConformanceError, match="notes.took"):
+            check_component(Noting())
+    else:
+        check_component(Noting())

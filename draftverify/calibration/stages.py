@@ -1,0 +1,483 @@
+"""Which stages of a verifier pay, and in what order: filters before a trusted stage, from one table of a calibration.
+
+The table has what every stage said of every item, and what each stage's passes cost. The aim is the least expected cost
+of an accepted item. What a stage costs at its place depends on which stages stand before it, not on their order, so the
+best of all ordered subsets is found over subsets (Held and Karp), exactly; for independent filters it is the ascending
+order of cost / (1 − pass rate).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+from draftverify.calibration.intervals import Estimate, log_interval, log_jackknife
+from draftverify.errors import ConfigError
+
+__all__ = [
+    "MOST_FILTERS",
+    "StagePlan",
+    "StageRow",
+    "StageTable",
+    "cost_per_accepted",
+    "fit_pass_cost",
+    "load_plan",
+    "plan_stages",
+    "predict_cost",
+    "save_plan",
+]
+
+KIND = "draftverify.stage_plan"
+VERSION = 1
+MOST_FILTERS = 12
+"""Stages that may be tried in every order: 2 to this power subsets are looked at."""
+
+
+class StageTable(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What a calibration found: every stage on every item, unconditionally. N items, S stages.
+
+    Args:
+        names: [S], each once.
+        tasks: [N] integers, the task of each item; a task's items stand together.
+        blocks: [N] integers, the pass in which each was checked; a block's items stand together and are of one task.
+        passes: [N, S] booleans, whether the item goes on after that stage. After the last: whether it is accepted.
+        fixed: [S], seconds of a pass whatever its size.
+        each: [N, S], seconds that an item adds to a pass ([S] where all items of a stage cost the same).
+        trusted: how many of the last stages are the ones that count; they are never dropped or moved.
+    """
+
+    names: tuple[str, ...]
+    tasks: Any
+    blocks: Any
+    passes: Any
+    fixed: Any
+    each: Any
+    trusted: int = 1
+
+
+class StageRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One stage in the plan's table.
+
+    Args:
+        stage: its name.
+        place: "kept", "dropped" or "trusted".
+        fixed, each: seconds of a pass, and of an item that reaches it.
+        alone: the share of all items that it passes.
+        marginal: the share that it passes of those that reach it; of a dropped stage: that would reach it if it stood
+            after all filters that were kept.
+        lost: the share it refuses of the items that the trusted stages accept.
+        ratio: cost / (1 − marginal), seconds per refused item, fixed costs shared out; None where it refuses nothing.
+        why: in words.
+    """
+
+    stage: str
+    place: Literal["kept", "dropped", "trusted"]
+    fixed: float
+    each: float
+    alone: float
+    marginal: float
+    lost: float
+    ratio: float | None
+    why: str
+
+
+class StagePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The order of the stages, what was dropped, and why.
+
+    Args:
+        order: the stages that run.
+        dropped: those that do not.
+        rows: the table, in the order of both.
+        seconds, accepted: for each calibration task what the plan would have cost and accepted.
+        items: how many were calibrated on.
+        enough: the early stop of the last stage that the plan was made for.
+    """
+
+    order: tuple[str, ...]
+    dropped: tuple[str, ...]
+    rows: tuple[StageRow, ...]
+    seconds: tuple[float, ...]
+    accepted: tuple[float, ...]
+    items: int
+    enough: int | None = None
+
+    @property
+    def cost(self) -> float:
+        """Expected seconds per accepted item; infinite when none was."""
+        return sum(self.seconds) / sum(self.accepted) if sum(self.accepted) else math.inf
+
+    def predict(self, new_tasks: int) -> Estimate:
+        """The cost of an accepted item over so many new tasks; see `predict_cost`."""
+        return predict_cost(self.seconds, self.accepted, new_tasks)
+
+    def __str__(self) -> str:
+        head = (
+            "stage",
+            "",
+            "ms a pass",
+            "ms an item",
+            "passes",
+            "of those left",
+            "good lost",
+            "ms a refusal",
+            "why",
+        )
+        rows = [head] + [
+            (
+                row.stage,
+                row.place,
+                f"{1e3 * row.fixed:.2f}",
+                f"{1e3 * row.each:.3f}",
+                f"{row.alone:.3f}",
+                f"{row.marginal:.3f}",
+                f"{row.lost:.3f}",
+                "-" if row.ratio is None else f"{1e3 * row.ratio:.2f}",
+                row.why,
+            )
+            for row in self.rows
+        ]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+        lines = [
+            "  ".join(
+                cell.ljust(width) if column in (0, 1, 8) else cell.rjust(width)
+                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in rows
+        ]
+        tasks = len(self.seconds)
+        said = f"{1e3 * self.cost:.2f} ms per accepted item" if any(self.accepted) else "nothing was accepted"
+        lines.append(f"{said}, from {self.items} items of {tasks} task{'s' * (tasks > 1)}")
+        return "\n".join(lines)
+
+
+def plan_stages(
+    table: StageTable, *, block: int | None = None, enough: int | None = None, draft: float = 0.0
+) -> StagePlan:
+    """Choose which stages to run, and in which order, for the least expected cost of an accepted item.
+
+    The cost is that of every pass a stage makes over what is still alive in a block, and of drafting. An item that a
+    filter refuses and the trusted stages would have accepted is not accepted: its cost is borne by the others. Of plans
+    that cost the same the one with the fewest stages is taken. Where nothing was accepted there is nothing to choose
+    by, and all stages are kept as they stand.
+
+    Args:
+        table: the calibration.
+        block: the size of the blocks to plan for; those of the calibration when None.
+        enough: after how many accepted items of a block the last stage stops, lowest index first; None for never.
+        draft: seconds that it takes to draft one item.
+
+    Raises:
+        ConfigError: the table's shapes do not fit each other, or more than twelve stages are not trusted.
+    """
+    return _Planner(table, block, enough, draft).plan()
+
+
+def fit_pass_cost(
+    passes: Sequence[tuple[int, float]], surplus: Sequence[float]
+) -> tuple[float, tuple[float, ...]]:
+    """What a stage's passes cost: a + b·n, where b may differ from pass to pass.
+
+    Two passes over the parts of a block take a more than one pass over the whole, whatever its items cost: a is the
+    median of such surpluses (0 without any: all blocks had one item, or were equal programs), at most the shortest
+    pass. What is left of a pass is shared out to its items.
+
+    Args:
+        passes: (items, seconds) of each.
+        surplus: seconds by which the passes over a block's parts exceeded that over the whole.
+
+    Returns:
+        a, and for each pass the seconds of one of its items.
+    """
+    least = min(seconds for _, seconds in passes)
+    fixed = float(np.clip(np.median(surplus), 0.0, least)) if len(surplus) else 0.0
+    return fixed, tuple((seconds - fixed) / items for items, seconds in passes)
+
+
+class _Planner:
+    """The table with its blocks, and what stages cost on what earlier ones left."""
+
+    def __init__(self, table: StageTable, block: int | None, enough: int | None, draft: float) -> None:
+        self.table, self.enough, self.draft = table, enough, draft
+        self.passes = np.asarray(table.passes, dtype=bool)
+        N, S = self.passes.shape if self.passes.ndim == 2 else (0, 0)
+        tasks, blocks = np.asarray(table.tasks), np.asarray(table.blocks)
+        if (
+            not N
+            or len(table.names) != S
+            or len(set(table.names)) != S
+            or len(tasks) != N
+            or len(blocks) != N
+        ):
+            raise ConfigError(
+                f"a stage table needs items, and for each a task, a block and one entry per stage; there are "
+                f"passes of shape {self.passes.shape}, {len(tasks)} tasks, {len(blocks)} blocks and the stages "
+                f"{', '.join(table.names)}"
+            )
+        self.filters = S - table.trusted
+        if not 1 <= table.trusted <= S or self.filters > MOST_FILTERS:
+            raise ConfigError(
+                f"of {S} stages {table.trusted} are trusted; at least one must be, and at most {MOST_FILTERS} may be "
+                "left to order"
+            )
+        if block is not None and block < 1:
+            raise ConfigError(f"a block has one item or more, not {block}")
+        self.fixed = np.broadcast_to(np.asarray(table.fixed, dtype=float), (S,))
+        self.each = np.broadcast_to(np.asarray(table.each, dtype=float), (N, S))
+        new_task = np.concatenate(([True], tasks[1:] != tasks[:-1]))
+        self.task = np.cumsum(new_task) - 1
+        if block is None:
+            new_block = new_task | np.concatenate(([True], blocks[1:] != blocks[:-1]))
+        else:
+            place = np.arange(N) - np.flatnonzero(new_task)[self.task]
+            new_block = place % block == 0
+        self.starts = np.flatnonzero(new_block)
+        self.block = np.cumsum(new_block) - 1
+
+    def plan(self) -> StagePlan:
+        table, N = self.table, len(self.task)
+        order = list(range(self.filters))
+        best, stages = math.inf, frozenset(order)
+        found = self._subsets()
+        for subset, (spent, its_order) in sorted(found.items(), key=lambda entry: len(entry[0])):
+            cost = self._per_accepted(subset, spent)
+            if cost < best * (1.0 - 1e-12):
+                best, stages, order = cost, subset, its_order
+        seconds, accepted = self._spending(order)
+        chosen = [*order, *range(self.filters, len(table.names))]
+        rows, alive = [], np.ones(N, dtype=bool)
+        for k in chosen:
+            rows.append(self._row(k, alive, "trusted" if k >= self.filters else "kept", found, stages, best))
+            alive = alive & self.passes[:, k]
+        left = self._alive(order)
+        dropped = [k for k in range(self.filters) if k not in stages]
+        rows += [self._row(k, left, "dropped", found, stages, best) for k in dropped]
+        count = int(self.task[-1]) + 1
+        return StagePlan(
+            order=tuple(table.names[k] for k in chosen),
+            dropped=tuple(table.names[k] for k in dropped),
+            rows=tuple(rows),
+            seconds=tuple(np.bincount(self.task[self.starts], seconds, count).tolist()),
+            accepted=tuple(np.bincount(self.task[self.starts], accepted, count).tolist()),
+            items=N,
+            enough=self.enough,
+        )
+
+    def _subsets(self) -> dict[frozenset[int], tuple[float, list[int]]]:
+        """For every subset of the filters its least cost, in seconds, and the order that has it."""
+        found: dict[frozenset[int], tuple[float, list[int]]] = {frozenset(): (0.0, [])}
+        layer = dict(found)
+        for _ in range(self.filters):
+            following: dict[frozenset[int], tuple[float, list[int]]] = {}
+            for subset, (spent, order) in layer.items():
+                alive = self._alive(order)
+                for k in sorted(set(range(self.filters)) - subset):
+                    cost = spent + float(self._pass(k, alive).sum())
+                    larger = subset | {k}
+                    if larger not in following or cost < following[larger][0]:
+                        following[larger] = cost, [*order, k]
+            found |= following
+            layer = following
+        return found
+
+    def _alive(self, stages: Iterable[int]) -> Any:
+        return self.passes[:, list(stages)].all(axis=1)
+
+    def _pass(self, k: int, looked_at: Any) -> Any:
+        """Seconds of stage k's passes over these items: [blocks]."""
+        used = np.logical_or.reduceat(looked_at, self.starts)
+        return np.add.reduceat(self.each[:, k] * looked_at, self.starts) + self.fixed[k] * used
+
+    def _trusted(self, alive: Any) -> tuple[Any, Any]:
+        """Seconds of the trusted stages over what the filters left, and items accepted: [blocks] each."""
+        last = len(self.table.names) - 1
+        seconds = np.zeros(len(self.starts))
+        for k in range(self.filters, last):
+            seconds += self._pass(k, alive)
+            alive = alive & self.passes[:, k]
+        hits = alive & self.passes[:, last]
+        if self.enough is not None:
+            before = np.cumsum(hits) - hits
+            alive = alive & (before - before[self.starts][self.block] < self.enough)
+            hits = hits & alive
+        return seconds + self._pass(last, alive), np.add.reduceat(hits.astype(float), self.starts)
+
+    def _per_accepted(self, subset: Iterable[int], spent: float) -> float:
+        seconds, accepted = self._trusted(self._alive(subset))
+        total = self.draft * len(self.task) + spent + float(seconds.sum())
+        return total / float(accepted.sum()) if accepted.any() else math.inf
+
+    def _spending(self, order: Sequence[int]) -> tuple[Any, Any]:
+        """Seconds and accepted items of each block, filters in this order: [blocks] each."""
+        alive = np.ones(len(self.task), dtype=bool)
+        seconds = self.draft * np.bincount(self.block).astype(float)
+        for k in order:
+            seconds += self._pass(k, alive)
+            alive = alive & self.passes[:, k]
+        last, accepted = self._trusted(alive)
+        return seconds + last, accepted
+
+    def _row(
+        self,
+        k: int,
+        reached: Any,
+        place: Literal["kept", "dropped", "trusted"],
+        found: dict[frozenset[int], tuple[float, list[int]]],
+        stages: frozenset[int],
+        best: float,
+    ) -> StageRow:
+        passes = self.passes[:, k]
+        good = self._alive(range(self.filters, len(self.table.names)))
+        marginal = float(passes[reached].mean()) if reached.any() else 1.0
+        lost = float(1.0 - passes[good].mean()) if good.any() else 0.0
+        refused = int((reached & ~passes).sum())
+        why = "it is what counts" if place == "trusted" else self._why(k, stages, found, best)
+        if place == "dropped" and not refused:
+            why = f"it refuses nothing that the others leave; {why}"
+        return StageRow(
+            stage=self.table.names[k],
+            place=place,
+            fixed=float(self.fixed[k]),
+            each=float(self.each[reached, k].mean()) if reached.any() else 0.0,
+            alone=float(passes.mean()),
+            marginal=marginal,
+            lost=0.0 if place == "trusted" else lost,
+            ratio=float(self._pass(k, reached).sum()) / refused if refused else None,
+            why=why,
+        )
+
+    def _why(
+        self,
+        k: int,
+        stages: frozenset[int],
+        found: dict[frozenset[int], tuple[float, list[int]]],
+        best: float,
+    ) -> str:
+        """What the plan would cost with this filter the other way."""
+        if math.isinf(best):
+            return "nothing was accepted, so there is nothing to choose by"
+        other = stages ^ {k}
+        cost = self._per_accepted(other, found[other][0])
+        if math.isinf(cost):
+            return "with it nothing would be accepted"
+        change = f"{100.0 * (cost / best - 1.0):.1f} % more" if best else f"{cost:.3g} s more"
+        return f"{'without' if k in stages else 'with'} it an accepted item would cost {change}"
+
+
+def cost_per_accepted(seconds: Sequence[float], accepted: Sequence[float]) -> Estimate:
+    """Σ seconds / Σ accepted over tasks, with an interval that knows of the tasks.
+
+    Args:
+        seconds: one per task.
+        accepted: items accepted, one per task.
+
+    Returns:
+        `trials` are accepted items; infinite, with an open interval, when there is none.
+    """
+    s, a = np.asarray(seconds, dtype=float), np.asarray(accepted, dtype=float)
+
+    def statistic(use: Any) -> float:
+        return float(s[use].sum() / a[use].sum()) if a[use].sum() else math.inf
+
+    value, low, high = log_jackknife(len(s), statistic) if len(s) else (math.nan, 0.0, math.inf)
+    return Estimate(value, low, high, round(float(a.sum())), len(s))
+
+
+def predict_cost(seconds: Sequence[float], accepted: Sequence[float], new_tasks: int) -> Estimate:
+    """The cost of an accepted item over tasks that have not run yet, predicted from others.
+
+    log R ± t_{c−1} · √(V · (1 + c/m)), R = Σ seconds / Σ accepted over c calibration tasks, V the delete-one-task
+    jackknife variance of log R, m new tasks: the interval is for the ratio that will be measured on those, whose own
+    sampling error is V·c/m, so that it can be found wrong.
+
+    Args:
+        seconds, accepted: one per calibration task.
+        new_tasks: m, drawn like the calibration's and with as many items each.
+
+    Returns:
+        `trials` are the accepted items of the calibration; the interval is open where fewer than two tasks had any.
+
+    Raises:
+        ConfigError: when nothing was accepted, or there are no new tasks.
+    """
+    s, a = np.asarray(seconds, dtype=float), np.asarray(accepted, dtype=float)
+    c = len(s)
+    if new_tasks < 1 or not a.sum() > 0.0:
+        raise ConfigError(
+            f"nothing can be said of {new_tasks} new tasks from {c} tasks with {a.sum():.0f} accepted items; "
+            "calibrate on more"
+        )
+    value = float(s.sum() / a.sum())
+    low, high = 0.0, math.inf
+    if value > 0.0 and (s.sum() > s).all() and (a.sum() > a).all():
+        logs = np.log(s.sum() - s) - np.log(a.sum() - a)
+        variance = (c - 1) / c * float(((logs - logs.mean()) ** 2).sum())
+        low, high = log_interval(math.log(value), math.sqrt(variance * (1.0 + c / new_tasks)), c - 1)
+    return Estimate(value, low, high, round(float(a.sum())), c)
+
+
+class _Prediction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    new_tasks: int
+    value: float
+    low: float
+    high: float | None  # JSON knows no infinity
+    trials: int
+    clusters: int
+
+
+class _Written(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    kind: str = KIND
+    version: int = VERSION
+    plan: StagePlan
+    predicted: _Prediction
+
+
+class _Header(msgspec.Struct):
+    kind: str
+    version: int
+
+
+def save_plan(path: str | os.PathLike[str], plan: StagePlan, *, new_tasks: int) -> Estimate:
+    """Write a plan down, with what it predicts for so many new tasks; the file is complete or not there.
+
+    Returns:
+        The prediction.
+    """
+    found = plan.predict(new_tasks)
+    high = found.high if math.isfinite(found.high) else None
+    written = _Prediction(new_tasks, found.value, found.low, high, found.trials, found.clusters)
+    target = Path(path)
+    scratch = target.with_name(target.name + ".part")
+    text = msgspec.json.format(msgspec.json.encode(_Written(plan=plan, predicted=written)))
+    scratch.write_bytes(text + b"\n")
+    scratch.replace(target)
+    return found
+
+
+def load_plan(path: str | os.PathLike[str]) -> tuple[StagePlan, Estimate]:
+    """Read back a plan and what it predicted.
+
+    Raises:
+        ConfigError: when the file is missing, is not one, or has a version that this release does not know.
+    """
+    try:
+        text = Path(path).read_bytes()
+        header = msgspec.json.decode(text, type=_Header)
+        if (header.kind, header.version) != (KIND, VERSION):
+            raise ConfigError(
+                f"this is {header.kind!r} version {header.version}, not {KIND!r} version {VERSION}",
+                where=str(path),
+            )
+        written = msgspec.json.decode(text, type=_Written)
+    except OSError as error:
+        raise ConfigError(f"the plan cannot be read: {error.strerror}", where=str(path)) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"this is no plan of stages: {error}", where=str(path)) from error
+    said = written.predicted
+    high = math.inf if said.high is None else said.high
+    return written.plan, Estimate(said.value, said.low, high, said.trials, said.clusters)
