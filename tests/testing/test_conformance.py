@@ -199,7 +199,7 @@ def test_only_the_seconds_among_the_notes_may_differ_from_call_to_call(key: str,
             return Verification(checks=(PASS,) * len(proposal), notes={key: next(clock)})
 
     if fails:
-        with pytest.raises(ConformanceError, match="notes.took"):
+        with pytest.raises(ConformanceError, match=r"notes\.took"):
             check_component(Noting())
     else:
         check_component(Noting())

@@ -32,7 +32,8 @@ Reason: TypeAlias = Literal[
     "tests",  # the tests themselves are broken (an error)
     "tool",  # the checker itself failed (an error)
 ]
-"""Why a check is not a pass. `cpu` and `wall` are of verdict "timeout"; `sandbox`, `tests` and `tool` of verdict "error"; all others reject."""
+"""Why a check is not a pass. `cpu` and `wall` are of verdict "timeout"; `sandbox`, `tests` and `tool` of verdict
+"error"; all others reject."""
 
 REASONS: tuple[str, ...] = get_args(Reason)
 

@@ -1,6 +1,6 @@
 """Where untrusted programs run: isolation chosen at the start, limits, and nothing left behind."""
 
-from draftverify_code.sandbox.host import Sandbox
+from draftverify_code.sandbox.host import Sandbox, default_sandbox
 from draftverify_code.sandbox.jobs import (
     Command,
     Exit,
@@ -24,4 +24,5 @@ __all__ = [
     "Suite",
     "SuiteKind",
     "Tier",
+    "default_sandbox",
 ]

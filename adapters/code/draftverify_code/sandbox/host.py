@@ -1,24 +1,59 @@
-"""INTERIM (the real one is being written): runs commands with no isolation, so that stages can be tried."""
+"""The sandbox as the rest of the adapter sees it: it starts the server processes, hands them work, and mends them.
+
+`Sandbox.run` sends a command to a keeper; `Sandbox.judge` sends a suite and programs to a judge, which has a keeper of
+its own. The strongest isolation that the machine allows is found by starting a keeper under it.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import queue
+import shutil
+import socket
 import subprocess
+import sys
 import tempfile
-import time
-from collections.abc import Sequence
+import threading
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
+from typing import Any, TypeVar, get_args
 
+import msgspec
+
+from draftverify import UNCHECKED, Check, ConfigError, ResourceError
+from draftverify_code.sandbox.frames import receive, send
 from draftverify_code.sandbox.jobs import Command, Exit, Finding, Isolation, Limits, Suite, Tier
+from draftverify_code.sandbox.paths import Grants, grants
+
+__all__ = ["Sandbox", "default_sandbox"]
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PATIENCE = 10.0  # seconds beyond a job's own limits after which its server counts as broken
+T = TypeVar("T")
+NO_LIMITS = Limits()
 
 
 class Sandbox:
-    """Runs untrusted programs under limits.
+    """Runs untrusted programs: each in a process of its own, under limits, ended and reaped with all that it started.
 
     Args:
-        isolation: "auto" takes the strongest that this machine has, and refuses when there is none.
-        packages: installed Python packages that candidates may read, with what they depend on.
-        readable: further paths that candidates may read.
+        isolation: "auto" takes the strongest that this machine has and refuses when there is none; "bubblewrap",
+            "namespaces" (user, mount, network, IPC and process namespaces with a root directory of their own, Landlock
+            and a system-call filter) and "landlock" (Landlock, the filter and limits alone) take that one or refuse;
+            "none" is no isolation but the limits, for programs that you would run yourself.
+        packages: installed Python packages that programs may read, with what they depend on.
+        readable: further paths that programs may read.
         workers: how many run at once; the number of processors when 0.
+
+    Examples:
+        >>> with Sandbox(isolation="none") as box:
+        ...     box.run([Command(("echo", "hello"))])[0].stdout
+        b'hello\\n'
     """
 
     def __init__(
@@ -32,57 +67,65 @@ class Sandbox:
         self.packages = packages
         self.readable = readable
         self.workers = workers
+        self._lock = threading.RLock()
+        self._state: _State | None = None
+
+    def __enter__(self) -> Sandbox:
+        self.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("isolation", "packages", "readable", "workers")}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
 
     @property
     def tier(self) -> Tier:
-        """The isolation in force (opens the sandbox)."""
-        return "none"
+        """The isolation in force; finding out opens the sandbox."""
+        return self._opened().tier
 
-    def open(self) -> None: ...
+    def open(self) -> None:
+        """Choose the isolation and start a first keeper.
 
-    def close(self) -> None: ...
+        Raises:
+            ConfigError: the isolation is no known word, or `workers` is negative.
+            ResourceError: this machine does not allow the isolation asked for, or any; or a package is not installed.
+        """
+        self._opened()
+
+    def close(self) -> None:
+        """End every process."""
+        with self._lock:
+            state, self._state = self._state, None
+        if state is not None:
+            state.close()
 
     def run(self, commands: Sequence[Command]) -> list[Exit]:
-        """Run commands, as many at once as there are workers; one Exit for each, in order."""
-        return [self._run(command) for command in commands]
+        """Run commands, as many at once as there are workers.
 
-    def _run(self, command: Command) -> Exit:
-        start = time.perf_counter()
-        with tempfile.TemporaryDirectory() as box:
-            for name, content in command.files.items():
-                path = Path(box, name)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content)
-            try:
-                done = subprocess.run(
-                    command.argv,
-                    input=command.stdin,
-                    capture_output=True,
-                    cwd=box,
-                    timeout=command.limits.wall,
-                )
-            except subprocess.TimeoutExpired:
-                return Exit(signal=9, limit="wall", seconds=time.perf_counter() - start)
-            except OSError as error:
-                return Exit(failure=str(error))
-            found = {
-                name: Path(box, name).read_bytes() for name in command.collect if Path(box, name).is_file()
-            }
-            code = done.returncode
-            return Exit(
-                status=code if code >= 0 else None,
-                signal=max(-code, 0),
-                stdout=done.stdout[: command.limits.output],
-                stderr=done.stderr[: command.limits.output],
-                files=found,
-                seconds=time.perf_counter() - start,
-            )
+        Returns:
+            One Exit for each, in order. What the sandbox itself could not do is an Exit with a `failure`.
+
+        Raises:
+            ConfigError: a file's path is absolute or leads out of the scratch directory.
+        """
+        for command in commands:
+            for name in (*command.files, *command.collect):
+                parts = name.split("/")
+                if not name or os.path.isabs(name) or ".." in parts or "\0" in name or "" in parts:
+                    raise ConfigError(f"{name!r} is no path inside the scratch directory", path="files")
+        state = self._opened()
+        return state.each(lambda command: state.run(command), commands)
 
     def judge(
         self,
         suite: Suite,
         programs: Sequence[str],
-        limits: Limits = Limits(),
+        limits: Limits = NO_LIMITS,
         *,
         enough: int | None = None,
         lines: bool = False,
@@ -99,4 +142,411 @@ class Sandbox:
         Returns:
             A Finding per program. Equal programs are run once.
         """
-        raise NotImplementedError
+        state = self._opened()
+        if not programs:
+            return []
+        distinct = list(dict.fromkeys(programs))
+        found: dict[str, Finding] = {}
+        waiting: dict[str, Future[Finding]] = {}
+        encoded = msgspec.json.encode(suite)
+        passed = 0
+        results: list[Finding] = []
+        ahead = iter(distinct)
+        for program in programs:
+            if enough is not None and passed >= enough:
+                results.append(Finding(UNCHECKED))
+                continue
+            while program not in found and program not in waiting:
+                # With an early stop no more is begun than can run at once.
+                for _ in range(len(distinct) if enough is None else state.workers - len(waiting)):
+                    upcoming = next(ahead, None)
+                    if upcoming is None:
+                        break
+                    waiting[upcoming] = state.pool.submit(
+                        state.judge, suite, encoded, upcoming, limits, lines
+                    )
+            if program in waiting:
+                found[program] = waiting.pop(program).result()
+            results.append(found[program])
+            passed += found[program].check.verdict == "pass"
+        for late in waiting.values():
+            if not late.cancel():
+                late.result()
+        return results
+
+    def _opened(self) -> _State:
+        with self._lock:
+            if self._state is None:
+                self._state = _State(self)
+            return self._state
+
+
+@cache
+def default_sandbox(packages: tuple[str, ...] = (), readable: tuple[Path, ...] = ()) -> Sandbox:
+    """The sandbox that parts share which were given none: the strongest isolation, one for each set of grants."""
+    return Sandbox(packages=packages, readable=readable)
+
+
+class _State:
+    """What an open sandbox has: its tier, and the idle servers."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        if sandbox.isolation not in get_args(Isolation):
+            raise ConfigError(
+                f"{sandbox.isolation!r} is no isolation; one of {', '.join(get_args(Isolation))} is",
+                path="isolation",
+            )
+        if sandbox.workers < 0:
+            raise ConfigError(f"workers is {sandbox.workers}; 0 (as many as processors) or more is needed")
+        self.workers = sandbox.workers or os.cpu_count() or 1
+        self.grants = grants(tuple(sandbox.packages), tuple(sandbox.readable))
+        self.judges_grants = grants((*sandbox.packages, "numpy"), tuple(sandbox.readable))
+        self.preload = tuple(name for name in sandbox.packages if name == "numpy")
+        self._keepers: queue.SimpleQueue[_Server] = queue.SimpleQueue()
+        self._judges: queue.SimpleQueue[_Judge] = queue.SimpleQueue()
+        self.tier, first = self._choose(sandbox.isolation)
+        self._keepers.put(first)
+        self.pool = ThreadPoolExecutor(self.workers, "draftverify-sandbox")
+
+    def _choose(self, isolation: Isolation) -> tuple[Tier, _Server]:
+        asked: tuple[Tier, ...] = (
+            ("bubblewrap", "namespaces", "landlock") if isolation == "auto" else (isolation,)  # type: ignore[assignment]
+        )
+        reasons = []
+        for tier in asked:
+            try:
+                return tier, _Server.keeper(tier, self.grants, self.preload)
+            except ResourceError as error:
+                reasons.append(f"{tier}: {error}")
+        raise ResourceError(
+            "this machine does not allow the isolation asked for ("
+            + "; ".join(reasons)
+            + "). Install bubblewrap, or allow user namespaces or Landlock; or write `isolation: none` to run "
+            "untrusted programs with no isolation but limits"
+        )
+
+    def each(self, call: Callable[[Command], Exit], jobs: Sequence[Command]) -> list[Exit]:
+        if len(jobs) == 1 or self.workers == 1:
+            return [call(job) for job in jobs]
+        return list(self.pool.map(call, jobs))
+
+    def run(self, command: Command) -> Exit:
+        limits = command.limits
+        request = {
+            "op": "run",
+            "argv": list(command.argv),
+            "files": {name: b64encode(content).decode() for name, content in command.files.items()},
+            "stdin": b64encode(command.stdin).decode(),
+            "collect": list(command.collect),
+            "env": dict(command.env),
+            "limits": msgspec.to_builtins(limits),
+        }
+        try:
+            with self._idle(
+                self._keepers, lambda: _Server.keeper(self.tier, self.grants, self.preload)
+            ) as keeper:
+                answer = keeper.ask(request, limits.wall + PATIENCE)
+        except ResourceError as error:
+            return Exit(failure=str(error))
+        for name in ("stdout", "stderr"):
+            answer[name] = b64decode(answer.get(name, ""))
+        answer["files"] = {name: b64decode(content) for name, content in answer.get("files", {}).items()}
+        return Exit(**answer)
+
+    def judge(self, suite: Suite, encoded: bytes, program: str, limits: Limits, lines: bool) -> Finding:
+        request = {"op": "run", "program": program, "limits": msgspec.to_builtins(limits), "lines": lines}
+        try:
+            with self._idle(self._judges, lambda: _Judge(self)) as judge:
+                broken = judge.load(suite, encoded)
+                if broken:
+                    return Finding(Check("error", reason="tests", feedback=broken))
+                answer = judge.ask(request, 3 * limits.wall + PATIENCE)
+        except ResourceError as error:
+            return Finding(Check("error", reason="sandbox", feedback=str(error)))
+        return Finding(
+            Check(answer["verdict"], answer["score"], answer["reason"], answer["feedback"]),
+            tuple(answer["passed"]),
+            tuple(map(frozenset, answer["lines"])),
+            answer["seconds"],
+        )
+
+    @contextmanager
+    def _idle(self, idle: queue.SimpleQueue[T], new: Callable[[], T]) -> Iterator[T]:
+        """An idle server, or a new one; one that breaks is ended and not put back."""
+        server: Any = None
+        with suppress(queue.Empty):
+            while (server := idle.get_nowait()).process.poll() is not None:
+                server.kill()  # it was ended from outside while it was idle
+        if server is None or server.process.poll() is not None:
+            server = new()
+        try:
+            yield server
+        except BaseException:
+            server.kill()
+            raise
+        idle.put(server)
+
+    def close(self) -> None:
+        self.pool.shutdown(wait=True, cancel_futures=True)
+        for idle in (self._keepers, self._judges):
+            with suppress(queue.Empty):
+                while True:
+                    idle.get_nowait().kill()
+
+
+class _Server:
+    """One server process and the socket to it."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], link: socket.socket, made: Sequence[str] = ()
+    ) -> None:
+        self.process = process
+        self.link = link
+        self._made = made
+
+    @staticmethod
+    def keeper(tier: Tier, shown: Grants, preload: Sequence[str]) -> _Server:
+        """Start a keeper under a tier.
+
+        Args:
+            tier: of the isolation.
+            shown: what it may read.
+            preload: modules that it imports before candidates are forked.
+
+        Raises:
+            ResourceError: it did not start; the message says why.
+        """
+        ours, theirs = socket.socketpair()
+        try:
+            server = _start("keeper.py", tier, shown, preload, theirs, [theirs.fileno()])
+        finally:
+            theirs.close()
+        server.link = ours
+        server.greet()
+        return server
+
+    def greet(self) -> Any:
+        """Read what it says when it is ready."""
+        hello = self._receive(30.0)
+        if "error" in hello:
+            self.kill()
+            raise ResourceError(hello["error"])
+        return hello
+
+    def ask(self, request: Any, seconds: float) -> Any:
+        """One request, one answer.
+
+        Raises:
+            ResourceError: it did not answer in time, or ended.
+        """
+        try:
+            self.link.settimeout(seconds)
+            send(self.link, request)
+        except OSError as error:
+            raise ResourceError(f"the sandbox's server is gone: {error}") from error
+        return self._receive(seconds)
+
+    def _receive(self, seconds: float) -> Any:
+        self.link.settimeout(seconds)
+        try:
+            answer = receive(self.link)
+        except TimeoutError as error:
+            raise ResourceError(f"the sandbox's server did not answer within {seconds:.0f} s") from error
+        except (OSError, ValueError) as error:
+            raise ResourceError(f"the sandbox's server is gone: {error}") from error
+        if answer is None:
+            status = self.process.poll()
+            errors = self._errors()
+            raise ResourceError(f"the sandbox's server ended (status {status}){errors and ': ' + errors}")
+        return answer
+
+    def _errors(self) -> str:
+        """The last words on its standard error."""
+        if self.process.stderr is None:
+            return ""
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(1.0)
+        os.set_blocking(self.process.stderr.fileno(), False)
+        data = self.process.stderr.read() or b""
+        return " | ".join(data.decode(errors="replace").strip().splitlines()[-3:])
+
+    def kill(self) -> None:
+        """End it; what it started ends with it."""
+        with suppress(OSError):
+            self.link.close()
+        with suppress(subprocess.TimeoutExpired):
+            # The link is closed: it ends and reaps its candidate, then itself.
+            self.process.wait(1.0)
+        self.process.kill()
+        self.process.wait()
+        if self.process.stderr is not None:
+            self.process.stderr.close()
+        for path in self._made:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+class _Judge(_Server):
+    """A judge with a keeper of its own."""
+
+    def __init__(self, state: _State) -> None:
+        self._keeper = _Server.keeper(state.tier, state.grants, state.preload)
+        to_keeper = self._keeper.link
+        to_keeper.setblocking(True)  # the mode is shared with the process that gets it
+        ours, theirs = socket.socketpair()
+        try:
+            passed = [theirs.fileno(), to_keeper.fileno()]
+            started = _start(
+                "bench.py", state.tier, state.judges_grants, (), theirs, passed, keeper=to_keeper.fileno()
+            )
+        except ResourceError:
+            self._keeper.kill()
+            raise
+        finally:
+            theirs.close()
+        super().__init__(started.process, ours, started._made)
+        self.greet()
+        to_keeper.close()  # the judge has it now
+        self._loaded: bytes | None = None
+        self._broken = ""
+
+    def load(self, suite: Suite, encoded: bytes) -> str:
+        """Give it the tests, unless it has them; says what is wrong with them."""
+        if self._loaded != encoded:
+            if self._loaded is not None:
+                send(self.link, {"op": "drop"})
+            self._loaded = None
+            answer = self.ask({"op": "load", "suite": json.loads(encoded)}, 60.0)
+            self._broken = answer["broken"]
+            self._loaded = encoded
+        return self._broken
+
+    def kill(self) -> None:
+        super().kill()
+        self._keeper.kill()
+
+
+def _start(
+    script: str,
+    tier: Tier,
+    shown: Grants,
+    preload: Sequence[str],
+    link: socket.socket,
+    descriptors: list[int],
+    **more: Any,
+) -> _Server:
+    made: list[str] = []
+    user = _nobody()
+    scratch = "/scratch/box"
+    root = ""
+    if tier in ("landlock", "none"):
+        scratch = tempfile.mkdtemp(prefix="draftverify-")
+        made.append(scratch)
+        if tier == "landlock" and os.geteuid() == 0:
+            os.chown(scratch, user, user)
+    elif tier == "namespaces":
+        root = tempfile.mkdtemp(prefix="draftverify-")
+        made.append(root)
+    config = {
+        "tier": tier,
+        "root": root,
+        "scratch": scratch,
+        "readable": shown.shown,
+        "hidden": shown.hidden,
+        "granted": shown.granted,
+        "listed": shown.listed,
+        "user": user,
+        "keep_reading": not all(map(_readable_by_others, shown.shown)),
+        "preload": list(preload),
+        "path": list(shown.packages),
+        "link": link.fileno(),
+        **more,
+    }
+    environment = {
+        "PATH": os.pathsep.join((os.path.dirname(sys.executable), "/usr/local/bin", "/usr/bin", "/bin")),
+        "HOME": scratch,
+        "TMPDIR": scratch,
+        "LANG": "C.UTF-8",
+        "PYTHONHASHSEED": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+    argv = [sys.executable, "-I", "-S", os.path.join(HERE, script), json.dumps(config)]
+    if tier == "bubblewrap":
+        argv = [*_bubblewrap(shown, scratch), *argv]
+    try:
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=environment,
+            pass_fds=descriptors,
+            cwd="/",
+        )
+    except OSError as error:
+        for path in made:
+            shutil.rmtree(path, ignore_errors=True)
+        raise ResourceError(f"{argv[0]} does not start: {error}") from error
+    return _Server(process, link, made)
+
+
+def _bubblewrap(shown: Grants, scratch: str) -> list[str]:
+    program = shutil.which("bwrap")
+    if program is None:
+        raise ResourceError("the program bwrap is not installed")
+    argv = [program, "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
+    # As the machine's root no user namespace is made here, so that the keeper can still become another user.
+    argv += ["--cap-add", "ALL"] if os.geteuid() == 0 else ["--unshare-user"]
+    parents = {str(parent) for path in (*shown.shown, HERE, scratch) for parent in Path(path).parents}
+    for path in sorted(parents - {"/"}):
+        argv += ["--perms", "0755", "--dir", path]  # made on the way they would be nobody's to enter
+    for path in (*shown.shown, HERE):
+        if os.path.islink(path) and path.count("/") == 1:
+            argv += ["--symlink", os.readlink(path), path]
+        else:
+            argv += ["--ro-bind", os.path.realpath(path), path]
+    for path in shown.hidden:
+        argv += ["--tmpfs", path]
+        for each in shown.shown:
+            if each.startswith(path + "/"):
+                argv += ["--ro-bind", os.path.realpath(each), each]
+        argv += ["--remount-ro", path]
+    argv += [
+        "--dev-bind",
+        "/proc",
+        "/proc",
+        "--dev",
+        "/dev",
+        "--dir",
+        scratch,
+        "--remount-ro",
+        "/",
+        "--chdir",
+        "/",
+        "--",
+    ]
+    return argv
+
+
+@cache
+def _readable_by_others(path: str) -> bool:
+    """Whether a user who owns nothing can reach a path."""
+    place = Path(os.path.realpath(path))
+    return all(each.stat().st_mode & 0o001 for each in (place, *place.parents))
+
+
+_counter = iter(range(1_000_000))
+
+
+def _nobody() -> int:
+    """A user number that nothing on this machine has; where numbers are few (a container), the one called nobody."""
+    number = 2_000_000_000 + (os.getpid() % 10_000) * 1_000 + next(_counter) % 1_000
+    try:
+        with open("/proc/self/uid_map") as file:
+            mapped = any(
+                int(first) <= number < int(first) + int(count) for first, _, count in map(str.split, file)
+            )
+    except (OSError, ValueError):
+        mapped = False
+    return number if mapped else 65534

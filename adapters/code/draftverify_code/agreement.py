@@ -1,0 +1,299 @@
+"""Generated tests: every program runs against every test that a model wrote, which is the evidence for CodeT's rule.
+
+The tests are as unsure as the programs, so none of them alone refuses a program: the verifier gives the whole matrix,
+for the rule `agreement`, and the share of passed tests as a score, for the rule `best`. Nothing of a test or a program
+is ever executed here: the tests run in the judge's sandboxed process, the programs in theirs.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Lock
+from typing import Any, Literal
+
+import numpy as np
+
+from draftverify import Check, ConfigError, Context, Cost, Evidence, Proposal, Task, Verification
+from draftverify_code.generators.recorded import RecordedTask, find_task, read_recording
+from draftverify_code.jsonl import read_rows
+from draftverify_code.program import program_of
+from draftverify_code.sandbox import Finding, Sandbox, Suite
+from draftverify_code.stages.running import capped, limits_of, sandbox_for
+from draftverify_llm import TextModel
+
+__all__ = ["COMPLETION", "INSTRUCTION", "GeneratedTests", "extract_asserts", "read_tests"]
+
+STOPS = ("\nclass", "\ndef", "\n#", "\nif", "\nprint", "\n@", "\n```")
+"""Where an assertion's text ends at the latest: CodeT's words, a decorator, and the end of a code block."""
+LINES, CHARACTERS = 40, 4096  # of one assertion; what is longer is no test but a runaway sample
+
+COMPLETION = "{prompt}    pass\n\n# check the correctness of {entry_point}\nassert "
+"""CodeT's template, for models that continue text."""
+INSTRUCTION = (
+    "{prompt}\n\nDo not write the function. Write at least five tests of `{entry_point}`, each a single line of "
+    "the form\n\nassert {entry_point}(...) == ...\n\nin one Python code block, and nothing else."
+)
+"""For models that answer turns."""
+
+
+class GeneratedTests:
+    """Runs every program of the block against every generated test.
+
+    A task's tests are its input's `tests` (a list of assert statements), or else those of a file or of a model.
+    Equal tests are run once and count each: the evidence `cross` [n programs, m tests] has a column for each, True
+    or False as 1 or 0, NaN where a test was not run. A program that passes at least one test is passed, its score the
+    share of tests that it passed; one that passes none is rejected, unless its check failed or ran out of time before.
+    Where a task has no tests the verifier abstains.
+
+    Args:
+        path: JSON Lines, one task each: {task_id, tests: [statement, …]}, or {task_id, samples: [text, …]}, texts that
+            hold assertions and may go on from the word `assert `, as CodeT's samples do.
+        fields: our words (task_id, prompt, samples, text) and their paths in the file, as for `code.recorded`.
+        match: how a task finds its line, as for `code.recorded`: by its id, or by the recorded prompt.
+        model: a text model that is asked for the tests; in place of a file.
+        samples: how many answers to ask the model for.
+        limit: how many assertions of each text are taken at most, as in CodeT.
+        template: what the model is asked, with `{prompt}` and `{entry_point}` in it; a fitting one when absent.
+        chat: whether the model answers turns, or continues text (which it should do from the word `assert `).
+        temperature, max_tokens: of the answers.
+        timeout: seconds for all tests of one program together.
+        memory: MiB of one program.
+        sandbox: where they run; a shared one with the strongest isolation of this machine when absent.
+
+    References:
+        Chen et al., CodeT: Code Generation with Generated Tests, 2207.10397.
+    """
+
+    provides = frozenset({"verdicts", "scores", "cross"})
+    name = "generated_tests"
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        fields: Mapping[str, str] = {},
+        match: Literal["task_id", "prompt"] = "task_id",
+        model: TextModel | None = None,
+        samples: int = 10,
+        limit: int = 5,
+        template: str | None = None,
+        chat: bool = True,
+        temperature: float = 0.8,
+        max_tokens: int = 300,
+        timeout: float = 10.0,
+        memory: int = 1024,
+        sandbox: Sandbox | None = None,
+    ) -> None:
+        self.path = path
+        self.fields = fields
+        self.match: Literal["task_id", "prompt"] = match
+        self.model = model
+        self.samples = samples
+        self.limit = limit
+        self.template = template
+        self.chat = chat
+        self.temperature = temperature
+        self.max_tokens = max_tokens
+        self.timeout = timeout
+        self.memory = memory
+        self.sandbox = sandbox
+        self._lock = Lock()
+        self._recorded: dict[str, RecordedTask] | None = None
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether the same task always gets the same tests, which is the model's to say."""
+        return self.model is None or bool(getattr(self.model, "deterministic", False))
+
+    def open(self) -> None:
+        """Read the file, and open the sandbox that was given.
+
+        Raises:
+            ConfigError: a setting is out of its range, or the file is not as it must be.
+            ResourceError: this machine does not allow the isolation asked for.
+        """
+        if self.samples < 1 or self.limit < 1:
+            raise ConfigError(f"samples and limit must be at least 1, not {self.samples} and {self.limit}")
+        if not self.timeout > 0:
+            raise ConfigError(f"timeout is {self.timeout}; seconds above 0 are needed", path="timeout")
+        if self.path is not None and self.model is not None:
+            raise ConfigError("tests come from a file or from a model; give `path` or `model`, not both")
+        if self.path is not None:
+            self._read(self.path)
+        if self.sandbox is not None:
+            self.sandbox.open()
+
+    def close(self) -> None:
+        """Close the sandbox that was given, and let the file's tests go."""
+        with self._lock:
+            self._recorded = None
+        if self.sandbox is not None:
+            self.sandbox.close()
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """One pass of the whole block; `context.enough` is not heeded, since the rule compares all.
+
+        Raises:
+            ConfigError: the task has no `entry_point`, or there is no source of tests for it.
+        """
+        box = sandbox_for(self.sandbox)
+        notes = {"isolation": box.tier, "integrity": "separate-process"}
+        programs = [program_of(item) for item in proposal.items]
+        tests, units = self._tests(context)
+        cross = np.full((len(programs), len(tests)), np.nan)
+        cost = Cost(units=units) if units else None
+        if not tests:
+            nothing = Check("abstain", reason="no tests", stage=self.name)
+            checks: tuple[Check, ...] = (nothing,) * len(programs)
+        else:
+            entry_point, setup = _entry_point(context.task), str(context.task.input.get("setup") or "")
+            distinct = {test: place for place, test in enumerate(dict.fromkeys(tests))}
+            suite = Suite("asserts", (entry_point,), asserts=tuple(distinct), setup=setup)
+            findings = box.judge(suite, programs, limits_of(self.timeout, self.memory)) if programs else []
+            places = [distinct[test] for test in tests]
+            for row, finding in zip(cross, findings, strict=True):
+                row[:] = _row(finding, len(distinct))[places]
+            checks = tuple(self._check(finding, row) for finding, row in zip(findings, cross, strict=True))
+        return Verification(checks=checks, evidence=Evidence(cross=cross), cost=cost, notes=notes)
+
+    def _check(self, finding: Finding, row: Any) -> Check:
+        share, found = float((row == 1.0).mean()), finding.check
+        said = capped(found.feedback)
+        if share > 0.0:
+            return Check("pass", share, feedback=said if share < 1.0 else "", stage=self.name)
+        score = 0.0 if found.verdict == "reject" else None
+        return Check(found.verdict, score, found.reason, said, self.name)
+
+    def _tests(self, context: Context) -> tuple[tuple[str, ...], float]:
+        """The task's tests, repeated ones as often as they were written, and what asking for them cost just now."""
+        task = context.task
+        if "tests" in task.input:
+            given = task.input["tests"]
+            if not isinstance(given, (list, tuple)) or not all(isinstance(test, str) for test in given):
+                raise ConfigError(
+                    f"the `tests` of task {task.id!r} should be a list of texts, not {given!r:.80}"
+                )
+            return tuple(given), 0.0
+        if self.path is None and self.model is None:
+            raise ConfigError(
+                f"task {task.id!r} has no `tests`; give it some, or give the verifier a `path` or a `model`"
+            )
+        key = (GeneratedTests, "tests")
+        units = 0.0
+        if key not in context.scratch:
+            if self.path is not None:
+                recorded = find_task(self._read(self.path), task, self.match, self.path)
+                texts = [sample.text for sample in recorded.samples]
+            else:
+                texts, units = self._written(task)
+            # A file's texts may go on from the word, or have it: what does not compile is left out.
+            continued = self.path is not None or not self.chat
+            entry_point = _entry_point(task)
+            found = [
+                extract_asserts(text, entry_point, limit=self.limit, continued=continued) for text in texts
+            ]
+            context.scratch[key] = tuple(test for tests in found for test in tests)
+        return context.scratch[key], units
+
+    def _read(self, path: Path) -> dict[str, RecordedTask]:
+        with self._lock:
+            if self._recorded is None:
+                self._recorded = read_tests(path, self.fields, self.match)
+            return self._recorded
+
+    def _written(self, task: Task) -> tuple[list[str], float]:
+        """What the model writes, and its price; the same in every round, also where the scratch is gone."""
+        assert self.model is not None
+        template = self.template or (INSTRUCTION if self.chat else COMPLETION)
+        asked = template.replace("{entry_point}", _entry_point(task))
+        made = self.model.complete(
+            asked.replace("{prompt}", str(task.input.get("prompt", ""))),
+            n=self.samples,
+            max_tokens=self.max_tokens,
+            temperature=self.temperature,
+            top_p=0.95,
+            seed=zlib.crc32(task.id.encode()),
+            chat=self.chat,
+        )
+        return [each.text for each in made], self.model.price(made)
+
+
+def extract_asserts(text: str, entry_point: str, *, limit: int = 5, continued: bool = True) -> list[str]:
+    """The first assertions of a sampled text that name the entry point and compile.
+
+    As CodeT does it, but for two things: an assertion ends where its statement does, whatever follows, and the entry
+    point must be a name in it, where CodeT also takes a message or a comment that mentions it.
+
+    Args:
+        text: what the model wrote.
+        entry_point: the function that is tested.
+        limit: how many at most.
+        continued: whether the text goes on from the word `assert `.
+
+    Returns:
+        Assert statements, in order, equal ones as often as they stand there.
+    """
+    found: list[str] = []
+    for piece in (f"assert {text}" if continued else text).split("assert ")[1:]:
+        if len(found) == limit:
+            break
+        if entry_point in piece and (statement := _statement(piece)) is not None:
+            tree = ast.parse(statement)
+            if any(isinstance(node, ast.Name) and node.id == entry_point for node in ast.walk(tree)):
+                found.append(statement)
+    return found
+
+
+def _statement(piece: str) -> str | None:
+    """The assert statement that a piece of text begins with, the word itself cut off; None when there is none."""
+    piece = piece[:CHARACTERS]
+    for stop in STOPS:
+        piece = piece.split(stop, 1)[0]
+    lines = piece.strip().split("\n")[:LINES]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for end in range(1, len(lines) + 1):
+            statement = "assert " + "\n".join(lines[:end]).rstrip()
+            try:
+                tree = ast.parse(statement)
+                compile(tree, "<generated test>", "exec", dont_inherit=True)
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                continue  # it may go on in the next line
+            return statement if len(tree.body) == 1 else None
+    return None
+
+
+def read_tests(
+    path: Path, fields: Mapping[str, str] = {}, match: Literal["task_id", "prompt"] = "task_id"
+) -> dict[str, RecordedTask]:
+    """Read recorded tests; see `GeneratedTests` for the layouts.
+
+    Raises:
+        ConfigError: with the line, when the file or a line is not as it must be.
+    """
+    if "samples" not in fields:
+        _, first = next(read_rows(path), ("", {}))
+        if "tests" in first and "samples" not in first:
+            fields = {**fields, "samples": "tests"}
+    return read_recording(path, fields, match)
+
+
+def _entry_point(task: Task) -> str:
+    name = task.input.get("entry_point")
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ConfigError(
+            f"task {task.id!r} needs `entry_point`, the name of the function that the tests call"
+        )
+    return name
+
+
+def _row(finding: Finding, m: int) -> Any:
+    """What one program did on m different tests; it fails those that it did not get to by its own fault."""
+    row = np.full(m, 0.0 if finding.check.verdict == "reject" else np.nan)
+    for place, passed in enumerate(finding.passed[:m]):
+        if passed is not None:
+            row[place] = float(passed)
+    return row

@@ -1,0 +1,440 @@
+"""From a text model's answer to a program: what is fenced, what is prose, what continues the prompt, what is missing.
+
+Everything here reads text and its syntax tree; nothing is run. An answer that holds no program that parses comes
+back as the best guess at one, so that the syntax stage can say what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+import textwrap
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+__all__ = ["extract", "fenced", "parsed", "preamble", "truncate"]
+
+LONGEST = 100_000  # characters; a longer text is not parsed
+TRIES = 24  # how often a run of lines is cut and parsed again, and how many runs are looked for in one text
+_PYTHON = ("python", "py", "python3")
+_TAGS = {"c++": ("c++", "cpp", "cc", "cxx"), "javascript": ("javascript", "js"), "rust": ("rust", "rs")}
+_THOUGHT = re.compile(r"<(think(?:ing)?)>.*?</\1>", re.S)
+_FENCE = re.compile(r"^(?P<before>[^`~]*)(?P<fence>`{3,}|~{3,})[ \t]*(?P<tag>[^\s`]*)(?P<more>[^`]*)$")
+_ONE_LINE = re.compile(r"```(?:(?:python3?|py)[ \t])?[ \t]*(?P<code>[^`\n]+?)[ \t]*```")
+_CODE = re.compile(
+    r"^(?:from\s+\.*\w|import\s+\w|(?:async\s+)?def\s|class\s|@\w|if\s+__name__|[A-Za-z_]\w*(?:\s*:[^=]+)?\s*=)"
+)
+_CLAUSE = re.compile(r"^(?:else|elif|except|finally)\b|^[)\]}]")  # goes on with the statement above
+_BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
+
+
+def truncate(text: str, stop: Sequence[str]) -> str:
+    """The text up to the first of the stop strings.
+
+    Examples:
+        >>> truncate("    return 1\\n\\nprint(f())", ["\\nclass ", "\\nprint"])
+        '    return 1\\n'
+    """
+    ends = [place for each in stop if each and (place := text.find(each)) >= 0]
+    return text[: min(ends)] if ends else text
+
+
+def extract(
+    answer: str,
+    *,
+    prompt: str = "",
+    entry_point: str = "",
+    continues: bool = False,
+    language: str = "python",
+) -> str:
+    """The program in an answer.
+
+    Of several fenced blocks the last one that defines the entry point (with more than a docstring) is taken, else
+    the longest that parses. Without a usable block the lines of the text that are Python statements are put
+    together. A function's body alone is joined to the prompt, given back its indentation where the model lost
+    it. What the program uses and does not define is taken from the answer's other blocks and from what stands in the
+    prompt above the entry point (imports, helpers). With an entry point, what follows the last definition
+    (examples, prints, asserts, a main guard) is left out.
+
+    Args:
+        answer: the model's text; `<think>` sections are not read.
+        prompt: the text that was to be continued.
+        entry_point: the name that the program must define; "" when it has none.
+        continues: whether the prompt is code that the answer may continue.
+        language: of the program. Only Python is parsed; for others the fenced block is all that is looked for.
+
+    Returns:
+        A program; where nothing parses the most likely text; "" for an answer of white space.
+    """
+    text = _spoken(answer)
+    blocks = list(fenced(text))
+    if language != "python":
+        return _by_tag(text, blocks, prompt if continues else "", entry_point, language)
+    if len(text) > LONGEST:
+        return max((block for _, block in blocks), key=len, default=text)
+    reader = _Reader(prompt if continues else "", entry_point)
+    regions = [block for tag, block in blocks if not tag or tag.lower() in _PYTHON]
+    regions = regions or [block for _, block in blocks]
+    found = [each for region in regions for each in reader.read(region)]
+    if not any(each.wanted for each in found):
+        # No block has it: perhaps there is none, perhaps the fences stand in wrong places.
+        found += reader.read("\n".join(line for line in text.split("\n") if not _FENCE.match(line)))
+    chosen = reader.choose(found, text)
+    if chosen is None:
+        return _guess(text, regions, prompt if continues else "", entry_point)
+    others = [each for region in regions if (each := _Program.of(region)) is not None]
+    return reader.completed(reader.without_examples(chosen), others).text
+
+
+def fenced(text: str) -> Iterator[tuple[str, str]]:
+    """The fenced blocks of a text in order: (tag, content). One that is never closed reaches to the end.
+
+    A block's lines lose the indentation of its opening fence. A fence may open behind prose on the same line, and
+    close behind code.
+    """
+    lines = text.split("\n")
+    opened: tuple[str, str, int] | None = None  # the fence, its tag, its indentation
+    content: list[str] = []
+    for line in lines:
+        mark = _FENCE.match(line)
+        if opened is None:
+            if mark is None:
+                for match in _ONE_LINE.finditer(line):
+                    yield "", match["code"]
+                continue
+            begins = mark["tag"] + mark["more"]
+            code = bool(_CODE.match(begins)) and begins.split()[0] not in _PYTHON
+            if mark["before"].strip() and mark["more"].strip() and not code:
+                continue  # three backticks in the middle of prose
+            indentation = len(mark["before"]) if not mark["before"].strip() else 0
+            opened, content = (mark["fence"], "" if code else mark["tag"], indentation), []
+            if code:
+                content.append(begins)
+            continue
+        fence, tag, indentation = opened
+        bare = line.strip()
+        if bare and set(bare) == {fence[0]} and len(bare) >= len(fence):
+            yield tag, "\n".join(content)
+            opened = None
+        elif mark is not None and mark["fence"][0] == fence[0] and mark["tag"].lower() in _PYTHON:
+            yield tag, "\n".join(content)  # the last block was never closed
+            opened, content = (mark["fence"], mark["tag"], 0), []
+        elif bare.endswith(fence) and fence[0] == "`":
+            content.append(_less(line.rstrip().rstrip("`"), indentation))
+            yield tag, "\n".join(content)
+            opened = None
+        else:
+            content.append(_less(line, indentation))
+    if opened is not None:
+        yield opened[1], "\n".join(content)
+
+
+def preamble(prompt: str, entry_point: str) -> str:
+    """What stands in a prompt above the entry point: imports and helpers; "" when it does not define it."""
+    found = re.search(rf"^(?:@.*\n)*(?:async[ \t]+)?def[ \t]+{re.escape(entry_point)}\b", prompt, re.M)
+    return prompt[: found.start()] if entry_point and found else ""
+
+
+def parsed(text: str) -> ast.Module | None:
+    """The syntax tree of Python text; None when it does not parse."""
+    tree = _parse(text)
+    return None if isinstance(tree, int) else tree
+
+
+@dataclass(frozen=True)
+class _Program:
+    """A text that parses, with its tree."""
+
+    text: str
+    tree: ast.Module
+    wanted: bool = False  # it defines the entry point, with more than a docstring
+    whole: bool = True  # no line of the region was left out
+
+    @staticmethod
+    def of(text: str) -> _Program | None:
+        tree = parsed(text)
+        return None if tree is None else _Program(text, tree)
+
+    def defines(self) -> set[str]:
+        """The names that its top level binds."""
+        return {name for statement in self.tree.body for name in _bound(statement)}
+
+    def prosaic(self) -> bool:
+        """Whether a statement of its top level does nothing but look like one: `Sure`, or `Time: O(n)`."""
+        return any(
+            (isinstance(each, ast.Expr) and isinstance(each.value, ast.Name))
+            or (isinstance(each, ast.AnnAssign) and each.value is None)
+            for each in self.tree.body
+        )
+
+    def lacks(self) -> set[str]:
+        """The names that it reads and binds nowhere."""
+        return _free(self.tree) - _BUILTINS
+
+
+class _Reader:
+    """What one task makes of texts.
+
+    Args:
+        prompt: code that a text may continue; "" when it may not.
+        entry_point: the wanted name, or "".
+    """
+
+    def __init__(self, prompt: str, entry_point: str) -> None:
+        self.prompt = prompt
+        self.entry_point = entry_point
+
+    def read(self, region: str) -> list[_Program]:
+        """The programs that a region may stand for, best reading last; none when nothing of it parses."""
+        region = region.strip("\n").rstrip()
+        if not region.strip():
+            return []
+        whole = [
+            program
+            for text in _dedentings(region)
+            if (program := _Program.of(text)) and not program.prosaic()
+        ]
+        found = [made for program in whole if (made := self._seen(program))]
+        if not any(each.wanted for each in found):
+            pieces = _statements(region)
+            if pieces and (made := self._seen(_Program.of(pieces), whole=False)):
+                found.append(made)
+        if not any(each.wanted for each in found) and (made := self._continued(region)):
+            found.append(made)
+        return found
+
+    def choose(self, found: Sequence[_Program], text: str) -> _Program | None:
+        """The program to take; None when the text has a better one, which does not parse."""
+        wanted = [each for each in found if each.wanted]
+        if wanted and self.entry_point:
+            whole = [each for each in wanted if each.whole]
+            return (whole or wanted)[-1]
+        if self.entry_point:
+            if _opening(self.entry_point).search(text):
+                return None  # it was written, with a mistake in it: the syntax stage shall say which
+            found = [each for each in found if any(map(_is_definition, each.tree.body))]
+        return max(found, key=lambda each: (each.whole, each.text.count("\n")), default=None)
+
+    def without_examples(self, program: _Program) -> _Program:
+        """Without what follows the last definition that counts, when an entry point is all that is asked for."""
+        body = program.tree.body
+        needed = {self.entry_point}.union(*(_free(each) for each in body if _is_definition(each)))
+        keep = len(body)
+        while keep and not _is_definition(body[keep - 1]) and not needed & _binds(body[keep - 1]):
+            keep -= 1
+        if not self.entry_point or not program.wanted or keep == len(body):
+            return program
+        start = body[keep].lineno
+        if (body[keep - 1].end_lineno or 0) >= start:
+            return program  # both on one line
+        text = "\n".join(program.text.split("\n")[: start - 1]).rstrip() + "\n"
+        return self._seen(_Program.of(text)) or program
+
+    def completed(self, program: _Program, others: Sequence[_Program]) -> _Program:
+        """With what it lacks, as far as the answer's other blocks and the prompt's preamble have it."""
+        above = _Program.of(preamble(self.prompt, self.entry_point))
+        for other in [*reversed(others), *([above] if above is not None else [])]:
+            if program.lacks() & other.defines() and self.entry_point not in other.defines():
+                joined = _Program.of(other.text.strip("\n") + "\n\n\n" + program.text.lstrip("\n"))
+                program = program if joined is None else joined
+        return program
+
+    def _seen(self, program: _Program | None, whole: bool = True) -> _Program | None:
+        if program is None or not program.tree.body:
+            return None
+        wanted = not self.entry_point or any(self._wanted(each) for each in program.tree.body)
+        return _Program(program.text, program.tree, wanted, whole)
+
+    def _wanted(self, statement: ast.stmt) -> bool:
+        if self.entry_point not in _bound(statement):
+            return False
+        return not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)) or _has_body(statement)
+
+    def _continued(self, region: str) -> _Program | None:
+        """The prompt and then the region, read as the rest of its last function."""
+        if not self.prompt or not self.entry_point:
+            return None
+        head = self.prompt.rstrip() + "\n"
+        lines = region.split("\n")
+        step = " " * _indentation_of_body(self.prompt)
+        flat = textwrap.dedent(region)
+        readings = [(region, False)]
+        if not any(map(_is_definition, getattr(_parse(flat), "body", ()))):
+            # Models drop the indentation of the first line, or of all.
+            first = "\n".join([step + lines[0].lstrip(), *lines[1:]])
+            readings += [(first, True), (textwrap.indent(flat, step), True)]
+        for text, lost in readings:
+            kept = _longest_prefix(head + text, at_least=head.count("\n"))
+            program = self._seen(_Program.of(kept))
+            # Prose, indented, is believed to be a body only where it returns something.
+            if program is not None and program.wanted and not (lost and not self._returns(program.tree)):
+                return _Program(program.text, program.tree, True, kept == head + text)
+        return None
+
+    def _returns(self, tree: ast.Module) -> bool:
+        functions = [node for node in tree.body if self.entry_point in _bound(node)]
+        leaves = (ast.Return, ast.Yield, ast.YieldFrom)
+        return any(isinstance(node, leaves) for function in functions for node in ast.walk(function))
+
+
+_QUIET = threading.Lock()
+
+
+def _parse(text: str) -> ast.Module | int:
+    """The tree, or the line (from 1; 0 when unknown) that stands in the way of one."""
+    try:
+        # A parser warns of odd escapes on standard error; the lock keeps the filters of threads in order.
+        with _QUIET, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except SyntaxError as error:
+        return error.lineno or 0
+    except (ValueError, MemoryError, RecursionError):  # null characters; nesting beyond the parser's depth
+        return 0
+
+
+def _longest_prefix(text: str, at_least: int = 0) -> str:
+    """The most whole top-level statements from the start that parse; "" when there are none.
+
+    Args:
+        text: of which lines are taken from the start.
+        at_least: more lines than so many.
+    """
+    lines = text.split("\n")
+    end = len(lines)
+    for _ in range(TRIES):
+        if end <= at_least:
+            break
+        tree = _parse("\n".join(lines[:end]))
+        if not isinstance(tree, int):
+            return "\n".join(lines[:end])
+        # What is thrown away begins at a line that is not indented: never a part of a statement alone.
+        bad = min(tree - 1, end - 1) if tree else -1
+        end = next((i for i in range(bad, -1, -1) if _begins_statement(lines, i)), 0)
+    return ""
+
+
+def _statements(text: str) -> str:
+    """The lines of a text that are Python, prose left out: runs of whole statements, put together."""
+    lines = text.split("\n")
+    starts = [len(line) - len(line.lstrip()) for line in lines if _CODE.match(line.lstrip())]
+    lines = [_less(line, min(starts, default=0)) for line in lines]
+    found: list[str] = []
+    place = runs = 0
+    while place < len(lines) and runs < TRIES:
+        if not _CODE.match(lines[place]):
+            place += 1
+            continue
+        kept = _longest_prefix("\n".join(lines[place:]))
+        found.append(kept.rstrip())
+        runs += 1
+        place += kept.count("\n") + 1
+    return "\n\n".join(each for each in found if each)
+
+
+def _begins_statement(lines: Sequence[str], place: int) -> bool:
+    line = lines[place]
+    decorated = place > 0 and lines[place - 1].startswith("@")
+    return bool(line) and not line[0].isspace() and not _CLAUSE.match(line) and not decorated
+
+
+def _dedentings(region: str) -> list[str]:
+    return [region, textwrap.dedent(region)] if region[:1].isspace() else [region]
+
+
+def _less(line: str, indentation: int) -> str:
+    """A line without at most so many leading blanks."""
+    return line[min(indentation, len(line) - len(line.lstrip())) :]
+
+
+def _indentation_of_body(prompt: str) -> int:
+    """How far the last function of a prompt indents its body."""
+    lines = [line for line in prompt.split("\n") if line.strip()]
+    last = next((i for i in range(len(lines) - 1, -1, -1) if re.match(r"(?:async\s+)?def\s", lines[i])), -1)
+    after = lines[last + 1] if -1 < last < len(lines) - 1 else ""
+    return len(after) - len(after.lstrip()) or 4
+
+
+def _bound(node: ast.AST) -> list[str]:
+    """The names that this very node binds."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return [node.name]
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return [alias.asname or alias.name.split(".")[0] for alias in node.names]
+    if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        return [each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)]
+    if isinstance(node, ast.Name):
+        return [] if isinstance(node.ctx, ast.Load) else [node.id]
+    if isinstance(node, ast.arg):
+        return [node.arg]
+    if isinstance(node, ast.ExceptHandler):
+        return [node.name] if node.name else []
+    return []
+
+
+def _binds(node: ast.AST) -> set[str]:
+    """The names that are bound anywhere in it."""
+    return {name for each in ast.walk(node) for name in _bound(each)}
+
+
+def _free(node: ast.AST) -> set[str]:
+    """The names that are read in it and bound nowhere in it."""
+    names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
+    return {each.id for each in names if isinstance(each.ctx, ast.Load)} - _binds(node)
+
+
+def _is_definition(statement: ast.AST) -> bool:
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+    return isinstance(statement, kinds)
+
+
+def _has_body(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether there is more than a docstring, `pass` and `...`."""
+    return not all(
+        isinstance(each, ast.Pass) or (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))
+        for each in function.body
+    )
+
+
+def _spoken(answer: str) -> str:
+    """The answer without its thoughts, with plain line ends."""
+    text = answer.replace("\r\n", "\n").replace("\r", "\n")
+    said = _THOUGHT.sub("", text)
+    said = re.split(r"</think(?:ing)?>", said)[-1]  # the opening tag may stand in the chat template
+    said, *unfinished = re.split(r"<think(?:ing)?>", said, maxsplit=1)
+    return said if said.strip() or not unfinished else unfinished[0]
+
+
+def _by_tag(
+    text: str, blocks: Sequence[tuple[str, str]], prompt: str, entry_point: str, language: str
+) -> str:
+    tags = _TAGS.get(language.lower(), (language.lower(),))
+    for wanted in (tags, ("",)):
+        some = [block for tag, block in blocks if tag.lower() in wanted]
+        if some:
+            break
+    else:
+        some = [block for _, block in blocks] or [text]
+    named = [block for block in some if entry_point and re.search(rf"\b{re.escape(entry_point)}\b", block)]
+    if named or not (prompt and entry_point):
+        return named[-1] if named else max(some, key=len)
+    return prompt.rstrip() + "\n" + max(some, key=len)
+
+
+def _opening(entry_point: str) -> re.Pattern[str]:
+    return re.compile(rf"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+{re.escape(entry_point)}\b", re.M)
+
+
+def _guess(text: str, regions: Sequence[str], prompt: str, entry_point: str) -> str:
+    """The text that was meant as the program, though it does not parse."""
+    some = [region for region in regions if region.strip()] or [text.strip("\n")]
+    named = [each for each in some if entry_point and _opening(entry_point).search(each)]
+    if named:
+        return named[-1]
+    longest = max(some, key=len)
+    body = bool(prompt) and longest[:1].isspace()
+    return prompt.rstrip() + "\n" + longest if body else longest if longest.strip() else ""

@@ -1,0 +1,248 @@
+"""Program repair with no language model: blocks of mutants of a failing program, the likeliest fixes first."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from statistics import median_low
+from typing import ClassVar
+
+from draftverify import ConfigError, Context, ContractError, Proposal, Task
+from draftverify_code.generators.edits import Edit, Source, applied, fingerprint
+from draftverify_code.generators.localise import NOWHERE, Suspicion, from_command, from_suite
+from draftverify_code.generators.misparse import parsable
+from draftverify_code.generators.mutations import mutations
+from draftverify_code.program import program_of
+from draftverify_code.sandbox import Sandbox
+from draftverify_code.stages.tests import Tests
+
+__all__ = ["Mutate"]
+
+FLOOR = 0.02  # of the suspicion: lines that no failing test ran come last, and come
+GAIN = 1.0
+DAMP = 1.0
+BEAM = 8  # how many programs with the same share of passed tests are mutated further
+PARSED = 3  # how many of the versions that parse are mutated further
+_KEY = "code.mutate"
+
+
+class Mutate:
+    """Proposes mutants of `task.input["program"]`, or of the file `target` of its `files`.
+
+    A mutant is the program with one edit. They come in the order of the edit's prior weight (`PRIORS`) times the
+    suspicion of its lines (`localise`): lines that failing tests run and passing tests do not. Where mutants passed
+    more tests than the program did, every other item is a mutant of one of them, the best first. When the program's
+    own are all proposed, pairs of its edits follow, those first whose edits alone broke the least. No two items have
+    the same syntax tree, and none has the program's. A program that does not parse is mended by a token first.
+
+    The order depends on the program, its tests and `context.rounds` alone.
+
+    Args:
+        tests: the stage that runs the tests, for the lines that they run; without it all lines are equally suspect.
+        sandbox: where a task's own `command` is run to the same end; without it all lines are equally suspect.
+        pairs: how many pairs of edits are proposed at most.
+
+    Source: the order is spectrum-based fault localisation's, the climb GenProg's (Le Goues and others, 2012).
+    """
+
+    shape: ClassVar[str] = "alternatives"
+
+    def __init__(self, tests: Tests | None = None, sandbox: Sandbox | None = None, pairs: int = 1000) -> None:
+        if pairs < 0:
+            raise ConfigError(f"pairs is {pairs}; 0 or more is needed", path="pairs")
+        self.tests = tests
+        self.sandbox = sandbox
+        self.pairs = pairs
+
+    def propose(self, context: Context, n: int) -> Proposal:
+        """The next mutants; `exhausted` when there is none.
+
+        Raises:
+            ConfigError: the task has no program to mend.
+        """
+        program = _program(context.task)
+        if n < 1 or context.task.input.get("language", "python") != "python":
+            return Proposal.alternatives((), exhausted=n > 0)
+        known: _Known = context.scratch.setdefault(_KEY, _Known())
+        items: list[str] = []
+        seen = known.fingerprints([program, *_texts(context)])
+        for item in self._order(context, program, known):
+            key = known.fingerprint(item)
+            if key is not None and key not in seen:
+                seen.add(key)
+                items.append(item)
+                if len(items) == n:
+                    break
+        return Proposal.alternatives(tuple(items), exhausted=not items)
+
+    def _order(self, context: Context, program: str, known: _Known) -> Iterator[str]:
+        """All mutants, in order, those that were proposed before among them."""
+        task = context.task
+
+        def ranked(text: str) -> _Ranked:
+            found = known.ranked.get(text)
+            if found is None:
+                found = known.ranked[text] = _Ranked(text, self._suspicion(task, text))
+            return found
+
+        own = ranked(program)
+        streams = [own.mutants(1.0)]
+        for text, gain in _climbing(context, own.suspicion.score, own.versions):
+            streams.append(ranked(text).mutants(gain))
+        for _, mutant in heapq.merge(*streams, key=lambda pair: -pair[0]):
+            yield mutant
+        yield from own.pairs(self.pairs, _scores(context, known), known)
+
+    def _suspicion(self, task: Task, program: str) -> Suspicion:
+        if fingerprint(program) is None:
+            return NOWHERE
+        if "command" in task.input:
+            return from_command(self.sandbox, task, program) if self.sandbox is not None else NOWHERE
+        return from_suite(self.tests, task, program) if self.tests is not None else NOWHERE
+
+
+def _program(task: Task) -> str:
+    given = task.input
+    try:
+        return str(given["program"] if "program" in given else given["files"][given["target"]])
+    except KeyError as error:
+        raise ConfigError(
+            f"task {task.id} has no {error.args[0]!r}; the program to be mended is its input's `program`, or the file "
+            "`target` of its `files`"
+        ) from error
+
+
+class _Known:
+    """What is worth remembering of a task; all of it can be found out again."""
+
+    def __init__(self) -> None:
+        self.ranked: dict[str, _Ranked] = {}
+        self._fingerprints: dict[bytes, bytes | None] = {}
+
+    def fingerprint(self, text: str) -> bytes | None:
+        """The text's, worked out once."""
+        name = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
+        if name not in self._fingerprints:
+            self._fingerprints[name] = fingerprint(text)
+        return self._fingerprints[name]
+
+    def fingerprints(self, texts: Iterable[str]) -> set[bytes | None]:
+        """All the texts'."""
+        return {self.fingerprint(text) for text in texts}
+
+
+class _Ranked:
+    """A program's edits in the order in which they are tried.
+
+    Args:
+        program: its text.
+        suspicion: of its lines.
+    """
+
+    def __init__(self, program: str, suspicion: Suspicion) -> None:
+        self.program = program
+        self.suspicion = suspicion
+        self.versions: list[str] = []
+        self.edits: list[Edit] = []
+        try:
+            self.edits = mutations(Source(program))
+        except SyntaxError:
+            self.versions = parsable(program)
+        self.edits.sort(key=lambda edit: -self._weight(edit))
+
+    def _weight(self, edit: Edit) -> float:
+        return edit.weight * max(self.suspicion.of(edit.first, edit.last), FLOOR)
+
+    def mutants(self, gain: float) -> Iterator[tuple[float, str]]:
+        """The program with one edit each, and how promising each is: the edit's weight times `gain`."""
+        for version in self.versions:
+            yield gain, version
+        for edit in self.edits:
+            yield gain * self._weight(edit), applied(self.program, edit)
+
+    def pairs(self, most: int, scores: Mapping[bytes, float], known: _Known) -> Iterator[str]:
+        """The program with two edits each, of those that do most for their weight.
+
+        Args:
+            most: how many.
+            scores: the shares of tests that mutants passed, by fingerprint.
+            known: the fingerprints.
+        """
+        weighed: list[tuple[float, int]] = []
+        for place, edit in enumerate(self.edits):
+            key = known.fingerprint(applied(self.program, edit))
+            if key is not None:
+                weighed.append((self._weight(edit) * (FLOOR + scores.get(key, 0.0)), place))
+        weighed.sort(key=lambda pair: (-pair[0], pair[1]))
+        # More than enough, since some of the pairs overlap.
+        weighed = weighed[: 2 * math.isqrt(most) + 2]
+        couples = sorted(
+            combinations(weighed, 2),
+            key=lambda couple: (-couple[0][0] * couple[1][0], couple[0][1], couple[1][1]),
+        )
+        done = 0
+        for (_, one), (_, other) in couples:
+            first, second = sorted(
+                (self.edits[one], self.edits[other]), key=lambda edit: (edit.start, edit.end)
+            )
+            if first.end <= second.start and first.start < second.start:
+                if done == most:
+                    return
+                done += 1
+                yield applied(self.program, first, second)
+
+
+def _texts(context: Context) -> Iterator[str]:
+    """The texts of all items proposed so far."""
+    for round in context.rounds:
+        for item in round.items:
+            try:
+                yield program_of(item)
+            except ContractError:
+                continue
+
+
+def _scored(context: Context) -> Iterator[tuple[str, float]]:
+    """The refused items that have a score, and the score."""
+    for round in context.rounds:
+        for item, check in zip(round.items, round.checks, strict=False):
+            if check.verdict == "reject" and check.score is not None and not math.isnan(check.score):
+                try:
+                    yield program_of(item), check.score
+                except ContractError:
+                    continue
+
+
+def _scores(context: Context, known: _Known) -> dict[bytes, float]:
+    found: dict[bytes, float] = {}
+    for text, score in _scored(context):
+        key = known.fingerprint(text)
+        if key is not None:
+            found.setdefault(key, score)
+    return found
+
+
+def _climbing(context: Context, base: float | None, versions: Sequence[str]) -> list[tuple[str, float]]:
+    """Refused programs that are mutated further, and how promising that is, at most as much as mutating the first.
+
+    They are those that passed more tests than the first one did. The gain is the share of its failing tests that they pass;
+    of equally good ones each later one has less.
+    """
+    further = [(text, 1.0 / (1 + place)) for place, text in enumerate(versions[:PARSED])]
+    scored = list(dict(_scored(context)).items())
+    if not scored:
+        return further
+    if base is None:
+        base = median_low([score for _, score in scored])  # most edits change nothing that the tests see, or all
+    by_score: dict[float, list[str]] = {}
+    for text, score in scored:
+        if base < score < 1:
+            by_score.setdefault(score, []).append(text)
+    for score in sorted(by_score, reverse=True):
+        for place, text in enumerate(by_score[score][:BEAM]):
+            further.append((text, GAIN * (score - base) / (1 - base) / (1 + place)**DAMP))
+    return further

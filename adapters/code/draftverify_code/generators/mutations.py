@@ -1,0 +1,590 @@
+"""All single mutations of a Python program: what is easily got wrong in an expression; statements are in `restructure`.
+
+Each is an `Edit` of one span with a prior weight. The weights are one person's guess of how often a bug is of that
+kind; where an operator has several answers at one place, each has the weight divided by the root of their number.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import pairwise
+from typing import Any
+
+from draftverify_code.generators.edits import Edit, Source
+from draftverify_code.generators.restructure import Change, restructured, scope_names
+
+__all__ = ["PRIORS", "mutations"]
+
+PRIORS: Mapping[str, float] = {
+    "boundary": 1.0,  # < ↔ <=, > ↔ >=
+    "comparison": 0.5,  # any other comparison
+    "identity": 0.6,  # is ↔ ==, in ↔ not in
+    "arithmetic": 0.7,  # + ↔ -, * ↔ //, …
+    "augmented": 0.7,  # += ↔ -=, = ↔ +=
+    "boolean": 0.7,  # and ↔ or
+    "negation": 0.6,  # not added or removed
+    "drop": 0.3,  # one operand, condition or argument less
+    "swap": 0.5,  # operands, arguments, indices, the places of a pair
+    "grouping": 0.4,  # a + b // c → (a + b) // c
+    "constant": 0.8,  # n ± 1, True ↔ False
+    "far constant": 0.3,  # another number, or another initial value
+    "text": 0.3,  # another string of the program, another case
+    "off by one": 0.6,  # an index, a bound, an argument or a result ± 1
+    "range": 0.7,  # bounds, direction and start of a range
+    "slice": 0.5,  # a bound more or less, reversed
+    "name": 0.5,  # another variable
+    "attribute": 0.4,  # another attribute of the same object
+    "call": 0.8,  # another builtin or method of the same family
+    "unwrap": 0.3,  # f(x) → x
+    "wrap": 0.15,  # x → abs(x), sorted(x), x[::-1], x.lower(), …
+    "condition": 0.2,  # always, never; if ↔ while ↔ elif
+    "iteration": 0.3,  # another part or order of what a loop runs over
+    "guard": 0.15,  # an early return for an empty or a small argument
+    "return": 0.5,  # a return added, or another result
+    "delete": 0.4,  # a statement less
+    "repeat": 0.1,  # a statement twice, or another one's copy
+    "order": 0.4,  # two statements the other way round
+    "indent": 0.6,  # a statement moved into or out of the block before it
+    "jump": 0.5,  # break ↔ continue, one added
+    "together": 0.4,  # a = b; b = c → a, b = b, c
+    "update": 0.3,  # the step of a loop's variable, missing
+    "parse": 1.0,  # what makes an unparsable program parse
+}
+"""Weights by kind of mutation."""
+
+_BOUNDARY = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
+_COMPARISONS: Mapping[str, tuple[str, ...]] = {
+    "<": (">", ">=", "!=", "=="),
+    "<=": (">=", ">", "=="),
+    ">": ("<", "<=", "!=", "=="),
+    ">=": ("<=", "<", "=="),
+    "==": ("!=", ">=", "<=", ">", "<"),
+    "!=": ("==", ">", "<"),
+}
+_ARITHMETIC: Mapping[str, tuple[str, ...]] = {
+    "+": ("-", "*"),
+    "-": ("+", "//"),
+    "*": ("//", "+", "**", "/"),
+    "/": ("//", "*"),
+    "//": ("/", "*", "%", "-"),
+    "%": ("//", "-", "/"),
+    "**": ("*",),
+    "&": ("|", "^"),
+    "|": ("&", "^"),
+    "^": ("&", "|"),
+    "<<": (">>",),
+    ">>": ("<<",),
+}
+_NOT_COMMUTATIVE = (ast.Sub, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.LShift, ast.RShift, ast.Add)
+_FUNCTIONS: tuple[tuple[str, ...], ...] = (
+    ("min", "max"),
+    ("any", "all"),
+    ("sorted", "reversed", "list", "set", "tuple"),
+    ("sum", "len", "max", "min"),
+    ("int", "float", "round"),
+    ("str", "repr"),
+    ("ord", "chr"),
+    ("floor", "ceil"),
+    ("hex", "bin", "oct"),
+)
+_METHODS: tuple[tuple[str, ...], ...] = (
+    ("append", "extend", "add"),
+    ("append", "appendleft"),
+    ("pop", "popleft"),
+    ("add", "update", "discard"),
+    ("lower", "upper"),
+    ("swapcase", "lower", "upper"),
+    ("capitalize", "title", "upper"),
+    ("islower", "isupper"),
+    ("isalpha", "isalnum", "isdigit"),
+    ("startswith", "endswith"),
+    ("find", "rfind", "index", "count"),
+    ("strip", "lstrip", "rstrip"),
+    ("split", "rsplit", "splitlines"),
+    ("ljust", "rjust"),
+    ("keys", "values", "items"),
+    ("union", "intersection", "difference", "symmetric_difference"),
+    ("floor", "ceil"),
+    ("remove", "discard"),
+)
+_WRAPPERS = ("abs", "sorted", "list", "set", "len", "int", "str", "sum", "max", "min")
+_CONVERSIONS = ("int", "str", "abs", "float", "len")
+_CONTAINERS = ("[]", "{}", '""', "set()", "0")
+
+
+def _families(families: Iterable[tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    related: dict[str, dict[str, None]] = {}
+    for family in families:
+        for name in family:
+            related.setdefault(name, {}).update(dict.fromkeys(other for other in family if other != name))
+    return {name: tuple(others) for name, others in related.items()}
+
+
+_OTHER_FUNCTION = _families(_FUNCTIONS)
+_OTHER_METHOD = _families(_METHODS)
+
+# Between these an operation needs no parentheses of its own.
+_BEFORE = {
+    "", "(", "[", "{", ",", "=", ":", ";", "+=", "-=", "*=", "/=", "//=", "%=", "==", "!=", "<", ">", "<=", ">=",
+    "return", "if", "elif", "while", "in", "and", "or", "not", "else", "yield", "assert", "is",
+}  # fmt: skip
+_AFTER = {
+    "", ")", "]", "}", ",", ":", ";", "==", "!=", "<", ">", "<=", ">=", "and", "or", "if", "else", "for", "in", "is",
+    "not",
+}  # fmt: skip
+
+
+def mutations(source: Source) -> list[Edit]:
+    """Every mutation of a program, without repeats, most likely first by prior weight alone.
+
+    Not every one of them parses, and not every one changes the syntax tree.
+    """
+    best: dict[tuple[int, int, str], Edit] = {}
+    for node in ast.walk(source.tree):
+        if node in source.unplaced:
+            continue
+        statement = source.statement_of(node)
+        if statement is None:
+            continue
+        kinds: dict[str, list[Change]] = {}
+        for change in _changes(source, node):
+            if source.data[change.start : change.end].decode() != change.text:
+                kinds.setdefault(change.operator, []).append(change)
+        for operator, changes in kinds.items():
+            weight = PRIORS[operator] / math.sqrt(len(changes))
+            for change in changes:
+                first, last = change.lines or source.header(statement)
+                edit = Edit(change.start, change.end, change.text, operator, first, last, weight)
+                place = (edit.start, edit.end, edit.text)
+                if place not in best or best[place].weight < weight:
+                    best[place] = edit
+    return sorted(best.values(), key=lambda edit: (-edit.weight, edit.start, edit.end, edit.text))
+
+
+def _changes(source: Source, node: ast.AST) -> Iterator[Change]:
+    if isinstance(node, ast.stmt):
+        yield from restructured(source, node)
+    for kind, mutate in _BY_KIND:
+        if isinstance(node, kind):
+            yield from mutate(source, node)
+    if isinstance(node, ast.expr) and _is_read(node):
+        yield from _slot(source, node)
+
+
+def _is_read(node: ast.expr) -> bool:
+    return not isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del))
+
+
+def _replaced(source: Source, node: ast.AST, text: str, operator: str, *, atom: bool = True) -> Change:
+    """A node replaced by other text, in parentheses where an operation would fall apart without."""
+    start, end = source.span(node)
+    if not atom and not (source.before(start) in _BEFORE and source.after(end) in _AFTER):
+        text = f"({text})"
+    return Change(start, end, text, operator)
+
+
+def _operator(
+    source: Source, left: ast.AST, right: ast.AST, words: tuple[str, ...]
+) -> tuple[int, int] | None:
+    """The span of an operator of one or two words between two operands."""
+    tokens = source.between(source.span(left)[1], source.span(right)[0])
+    for place, token in enumerate(tokens):
+        if tuple(each.text for each in tokens[place : place + len(words)]) == words:
+            return token.start, tokens[place + len(words) - 1].end
+    return None
+
+
+_SYMBOLS: Mapping[type[ast.AST], str] = {
+    ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
+    ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
+    ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>",
+}  # fmt: skip
+_IDENTITY = {"is": "==", "is not": "!=", "in": "not in", "not in": "in"}
+
+
+def _compare(source: Source, node: ast.Compare) -> Iterator[Change]:
+    operands = [node.left, *node.comparators]
+    for left, operator, right in zip(operands, node.ops, operands[1:], strict=False):
+        symbol = _SYMBOLS.get(type(operator), "")
+        found = _operator(source, left, right, tuple(symbol.split()))
+        if found is None:
+            continue
+        if symbol in _BOUNDARY:
+            yield Change(*found, _BOUNDARY[symbol], "boundary")
+        if symbol in _IDENTITY:
+            yield Change(*found, _IDENTITY[symbol], "identity")
+        for other in _COMPARISONS.get(symbol, ()):
+            yield Change(*found, other, "comparison")
+
+
+def _binary(source: Source, node: ast.BinOp) -> Iterator[Change]:
+    symbol = _SYMBOLS.get(type(node.op), "")
+    found = _operator(source, node.left, node.right, (symbol,))
+    if found is None:
+        return
+    for other in _ARITHMETIC.get(symbol, ()):
+        yield Change(*found, other, "arithmetic")
+    start, end = source.span(node)
+    left, right = source.span(node.left), source.span(node.right)
+    if isinstance(node.op, _NOT_COMMUTATIVE):
+        yield Change(start, end, _exchanged(source, (start, end), left, right), "swap")
+    for kept in (node.left, node.right):
+        yield _replaced(source, node, source.text(kept), "drop", atom=not isinstance(kept, ast.BinOp))
+    # a + b // c read as it was not meant: the tree's right operand begins where the text has no parenthesis.
+    inner = node.right
+    if isinstance(inner, ast.BinOp) and source.before(right[0]) == symbol:
+        head = source.data[start : source.span(inner.left)[1]].decode()
+        tail = source.data[source.span(inner.left)[1] : end].decode()
+        yield Change(start, end, f"({head}){tail}", "grouping")
+    inner = node.left
+    if isinstance(inner, ast.BinOp) and source.before(left[0]) != "(":
+        operand = source.span(inner.right)[0]
+        head, tail = source.data[start:operand].decode(), source.data[operand:end].decode()
+        yield Change(start, end, f"{head}({tail})", "grouping")
+
+
+def _exchanged(source: Source, whole: tuple[int, int], one: tuple[int, int], other: tuple[int, int]) -> str:
+    """A span's text with two spans inside it the other way round."""
+    data = source.data
+    return b"".join(
+        (
+            data[whole[0] : one[0]],
+            data[other[0] : other[1]],
+            data[one[1] : other[0]],
+            data[one[0] : one[1]],
+            data[other[1] : whole[1]],
+        )
+    ).decode()
+
+
+def _boolean(source: Source, node: ast.BoolOp) -> Iterator[Change]:
+    word, other = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
+    for left, right in pairwise(node.values):
+        found = _operator(source, left, right, (word,))
+        if found is not None:
+            yield Change(*found, other, "boolean")
+    start = source.span(node)[0]
+    for place, value in enumerate(node.values):
+        begin, stop = source.span(value)
+        if source.before(begin) == "(" and source.after(stop) == ")":
+            continue  # its parentheses would stay behind
+        if place:
+            yield Change(source.span(node.values[place - 1])[1], stop, "", "drop")
+        else:
+            yield Change(start, source.span(node.values[1])[0], "", "drop")
+    yield _replaced(source, node, f"not ({source.text(node)})", "negation", atom=False)
+
+
+def _unary(source: Source, node: ast.UnaryOp) -> Iterator[Change]:
+    operator = "negation" if isinstance(node.op, ast.Not) else "drop"
+    yield _replaced(source, node, source.text(node.operand), operator)
+
+
+def _constant(source: Source, node: ast.Constant) -> Iterator[Change]:
+    value = node.value
+    if isinstance(source.parents.get(node), ast.Expr):
+        return  # a docstring
+    if isinstance(value, bool):
+        yield _replaced(source, node, str(not value), "constant")
+    elif isinstance(value, (int, float)):
+        if isinstance(value, int) or value.is_integer():
+            yield _replaced(source, node, repr(value + 1), "constant")
+            yield _replaced(source, node, repr(value - 1), "constant", atom=value >= 1)
+        for other in (0, 1, 2, -1, 10):
+            if abs(value - other) > 1:
+                yield _replaced(source, node, str(other), "far constant", atom=other >= 0)
+        if value:
+            yield _replaced(source, node, f"-{source.text(node)}", "far constant", atom=False)
+        parent = source.parents.get(node)
+        if isinstance(parent, (ast.Assign, ast.AnnAssign)) and parent.value is node:
+            for text in ('float("inf")', 'float("-inf")', "None", "[]", '""'):
+                yield _replaced(source, node, text, "far constant")
+        yield from (
+            _replaced(source, node, name, "name") for name in scope_names(source, node) if value in (0, 1, 2)
+        )
+    elif value is None:
+        for text in ("0", "[]", "False", "True", '""'):
+            yield _replaced(source, node, text, "far constant")
+    elif isinstance(value, str) and source.before(source.span(node)[1]) == source.text(node):
+        cases = (value.lower(), value.upper(), value.capitalize(), value.strip(), value + " ", " " + value)
+        for text in dict.fromkeys((*source.strings, *cases, "", " ")):
+            if text != value:
+                yield _replaced(source, node, repr(text), "text")
+
+
+def _container(source: Source, node: ast.List | ast.Dict | ast.Set) -> Iterator[Change]:
+    if not getattr(node, "elts", None) and not getattr(node, "keys", None):
+        for text in _CONTAINERS:
+            yield _replaced(source, node, text, "far constant")
+
+
+def _pair(source: Source, node: ast.Tuple) -> Iterator[Change]:
+    if (
+        len(node.elts) == 2
+        and _is_read(node)
+        and not any(isinstance(each, ast.Starred) for each in node.elts)
+    ):
+        span = source.span(node)
+        yield Change(
+            *span, _exchanged(source, span, source.span(node.elts[0]), source.span(node.elts[1])), "swap"
+        )
+
+
+def _name(source: Source, node: ast.Name) -> Iterator[Change]:
+    if not _is_read(node):
+        return
+    parent = source.parents.get(node)
+    if isinstance(parent, ast.Call) and parent.func is node:
+        for other in _OTHER_FUNCTION.get(node.id, ()):
+            yield _replaced(source, node, other, "call")
+        return
+    if isinstance(parent, (ast.arg, ast.AnnAssign)) and parent.annotation is node:
+        return
+    for other in scope_names(source, node):
+        if other != node.id:
+            yield _replaced(source, node, other, "name")
+
+
+def _attribute(source: Source, node: ast.Attribute) -> Iterator[Change]:
+    start = source.span(node)[1] - len(node.attr.encode())
+    end = source.span(node)[1]
+    if source.data[start:end].decode() != node.attr:
+        return
+    called = source.is_called(node)
+    if called:
+        for other in _OTHER_METHOD.get(node.attr, ()):
+            yield Change(start, end, other, "call")
+    if isinstance(node.value, ast.Name):
+        for other in source.attributes[node.value.id, called]:
+            if other != node.attr:
+                yield Change(start, end, other, "attribute")
+
+
+def _call(source: Source, node: ast.Call) -> Iterator[Change]:
+    arguments = [each for each in node.args if not isinstance(each, (ast.Starred, ast.GeneratorExp))]
+    whole = source.span(node)
+    for one, other in pairwise(arguments):
+        yield Change(*whole, _exchanged(source, whole, source.span(one), source.span(other)), "swap")
+        yield Change(source.span(one)[1], source.span(other)[1], "", "drop")
+    if len(node.args) == 1 == len(arguments) and not node.keywords:
+        yield _replaced(source, node, source.text(arguments[0]), "unwrap", atom=False)
+    if isinstance(node.func, ast.Name):
+        yield from _builtin(source, node, node.func.id, arguments)
+    elif isinstance(node.func, ast.Attribute):
+        yield from _method(source, node, node.func, arguments)
+
+
+def _builtin(source: Source, node: ast.Call, name: str, arguments: list[ast.expr]) -> Iterator[Change]:
+    texts = [source.text(each) for each in arguments]
+    if name == "range" and len(texts) == len(node.args) and 0 < len(texts) < 4:
+        start, stop = ("0", texts[0]) if len(texts) == 1 else (texts[0], texts[1])
+        step = f", {texts[2]}" if len(texts) == 3 else ""
+        bounds = [
+            (start, f"{stop} + 1"),
+            (start, f"{stop} - 1"),
+            (f"{start} + 1", stop),
+            (f"{start} - 1", stop),
+        ]
+        if len(texts) == 1:
+            bounds = [("0", f"{stop} + 1"), ("0", f"{stop} - 1"), ("1", stop), ("1", f"{stop} + 1")]
+        else:
+            bounds += [(f"{start} + 1", f"{stop} + 1"), ("0", stop), ("1", stop)]
+        for low, high in bounds:
+            yield _replaced(source, node, f"range({low}, {high}{step})", "range")
+        if not step:
+            yield _replaced(source, node, f"range({stop} - 1, {start} - 1, -1)", "range")
+            yield _replaced(source, node, f"range({start}, {stop}, 2)", "range")
+        elif texts[2] == "-1":
+            yield _replaced(source, node, f"range({stop} + 1, {start} + 1)", "range")
+    elif name in ("sorted", "max", "min") and texts and not node.keywords:
+        end = source.span(node)[1]
+        more = ", reverse=True)" if name == "sorted" else ", default=0)"
+        if source.data[end - 1 : end] == b")" and source.before(end - 1) != ",":
+            yield Change(end - 1, end, more, "call")
+    elif name in ("int", "round") and len(texts) == 1:
+        yield _replaced(source, node, f"{'round' if name == 'int' else 'int'}({texts[0]})", "call")
+        if name == "round":
+            yield _replaced(source, node, f"round({texts[0]}, 2)", "call")
+
+
+def _method(
+    source: Source, node: ast.Call, method: ast.Attribute, arguments: list[ast.expr]
+) -> Iterator[Change]:
+    owner = source.text(method.value)
+    texts = [source.text(each) for each in arguments]
+    used = not isinstance(source.parents.get(node), ast.Expr)
+    if not node.args and not node.keywords:
+        yield _replaced(source, node, owner, "unwrap")
+    if method.attr == "pop":
+        for given in ("", "0", "-1"):
+            if [given] != texts and bool(given) != bool(not texts and not given):
+                yield _replaced(source, node, f"{owner}.pop({given})", "call")
+    elif method.attr == "sort" and not node.args and not node.keywords:
+        yield _replaced(source, node, f"{owner}.sort(reverse=True)", "call")
+        if used:
+            yield _replaced(source, node, f"sorted({owner})", "call")
+    elif method.attr == "append" and len(texts) == 1:
+        yield _replaced(source, node, f"{owner}.insert(0, {texts[0]})", "call")
+        yield _replaced(source, node, f"{owner}.append(list({texts[0]}))", "call")
+        if used:
+            yield _replaced(source, node, f"{owner} + [{texts[0]}]", "call", atom=False)
+    elif method.attr in ("issubset", "issuperset", "startswith", "endswith") and len(texts) == 1:
+        yield _replaced(source, node, f"{owner} == {texts[0]}", "call", atom=False)
+    elif method.attr == "get" and len(texts) == 1:
+        yield _replaced(source, node, f"{owner}.get({texts[0]}, 0)", "call")
+    elif method.attr == "split":
+        for given in ("", '" "', '","'):
+            yield _replaced(source, node, f"{owner}.split({given})", "call")
+
+
+def _subscript(source: Source, node: ast.Subscript) -> Iterator[Change]:
+    inner = node.value
+    if isinstance(inner, ast.Subscript) and not isinstance(node.slice, ast.Slice):
+        one, other = source.span(inner.slice), source.span(node.slice)
+        if source.data[one[1] : other[0]].strip() == b"][":
+            span = source.span(node)
+            yield Change(*span, _exchanged(source, span, one, other), "swap")
+    if _is_read(node):
+        yield _replaced(source, node, source.text(inner), "drop")
+
+
+def _slice(source: Source, node: ast.Slice) -> Iterator[Change]:
+    if source.parents.get(node) is None or not isinstance(source.parents[node], ast.Subscript):
+        return
+    lower = source.text(node.lower) if node.lower else ""
+    upper = source.text(node.upper) if node.upper else ""
+    step = f":{source.text(node.step)}" if node.step else ""
+    span = source.span(node)
+    others = [("", upper), (lower, "")]
+    others += [(f"{lower} + 1", upper), (f"{lower} - 1", upper)] if lower else [("1", upper)]
+    others += [(lower, f"{upper} + 1"), (lower, f"{upper} - 1")] if upper else [(lower, "-1")]
+    if lower and upper:
+        others.append((lower, f"{lower} + {upper}"))
+    for low, high in others:
+        yield Change(*span, f"{low}:{high}{step}", "slice")
+    yield Change(*span, f"{lower}:{upper}{'' if step else ':-1'}", "slice")
+
+
+def _conditional(source: Source, node: ast.IfExp) -> Iterator[Change]:
+    span = source.span(node)
+    yield Change(
+        *span, _exchanged(source, span, source.span(node.body), source.span(node.orelse)), "negation"
+    )
+    for kept in (node.body, node.orelse):
+        yield _replaced(source, node, source.text(kept), "drop")
+
+
+def _comprehension(source: Source, node: ast.comprehension) -> Iterator[Change]:
+    for test in node.ifs:
+        start, end = source.span(test)
+        tokens = [token for token in source.between(source.span(node.iter)[1], start) if token.text == "if"]
+        if tokens and source.before(start) == "if":
+            yield Change(tokens[-1].start, end, "", "drop")
+
+
+def _slot(source: Source, node: ast.expr) -> Iterator[Change]:
+    """What can be done to a value because of where it stands: as a condition, an index, a result, …"""
+    parent = source.parents.get(node)
+    text = source.text(node)
+    if _is_condition(parent, node):
+        if not isinstance(node, (ast.UnaryOp, ast.Constant)):
+            loose = isinstance(node, (ast.Name, ast.Call, ast.Attribute, ast.Subscript))
+            yield _replaced(source, node, f"not {text}" if loose else f"not ({text})", "negation", atom=False)
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            yield _replaced(source, node, f"len({text}) > 1", "condition", atom=False)
+        if not isinstance(parent, ast.BoolOp):
+            yield _replaced(source, node, "True", "condition")
+            yield _replaced(source, node, "False", "condition")
+        return
+    if isinstance(node, (ast.Constant, ast.Starred, ast.GeneratorExp, ast.Slice, ast.Lambda, ast.JoinedStr)):
+        return
+    counted = _is_counted(parent, node)
+    shifted = isinstance(node, ast.BinOp) and isinstance(node.right, ast.Constant)
+    if (
+        counted
+        and not shifted
+        and isinstance(node, (ast.Name, ast.BinOp, ast.Call, ast.Subscript, ast.Attribute))
+    ):
+        for more in ("- 1", "+ 1"):
+            yield _replaced(source, node, f"{text} {more}", "off by one", atom=False)
+    if isinstance(parent, ast.For) and parent.iter is node and not _is_call_of(node, "range"):
+        for other in (f"{text}[1:]", f"{text}[:-1]", f"reversed({text})", f"sorted({text})", f"list({text})"):
+            yield _replaced(source, node, other, "iteration")
+    if isinstance(parent, ast.BinOp) and isinstance(node, (ast.Name, ast.Subscript, ast.Call)):
+        for name in _CONVERSIONS:
+            if not _is_call_of(node, name):
+                yield _replaced(source, node, f"{name}({text})", "wrap")
+    if _is_value(parent, node):
+        yield from _wrapped(source, node, text)
+
+
+def _wrapped(source: Source, node: ast.expr, text: str) -> Iterator[Change]:
+    if isinstance(node, (ast.Tuple, ast.Dict, ast.Compare, ast.BoolOp)):
+        return
+    plain = isinstance(node, (ast.Name, ast.Call, ast.Attribute, ast.Subscript, ast.List, ast.ListComp))
+    for name in _WRAPPERS:
+        if not _is_call_of(node, name):
+            yield _replaced(source, node, f"{name}({text})", "wrap")
+    if plain:
+        for more in ("[::-1]", ".lower()", ".strip()", "[0]", "[-1]", "[:]"):
+            yield _replaced(source, node, text + more, "wrap")
+    yield _replaced(source, node, f"-{text}" if plain else f"-({text})", "wrap", atom=False)
+
+
+def _is_call_of(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
+
+
+def _is_condition(parent: ast.AST | None, node: ast.expr) -> bool:
+    if isinstance(parent, (ast.If, ast.While, ast.IfExp)):
+        return parent.test is node
+    if isinstance(parent, ast.comprehension):
+        return node in parent.ifs
+    if isinstance(parent, ast.Return):
+        return isinstance(node, ast.Compare)
+    return isinstance(parent, ast.BoolOp)
+
+
+def _is_counted(parent: ast.AST | None, node: ast.expr) -> bool:
+    """Whether a value is one that is easily one too many or one too few."""
+    if isinstance(parent, ast.Compare):
+        return not isinstance(parent.ops[0], (ast.In, ast.NotIn, ast.Is, ast.IsNot))
+    if isinstance(parent, ast.Subscript):
+        return parent.slice is node
+    if isinstance(parent, ast.Call):
+        return node in parent.args and not _is_call_of(parent, "len")
+    if isinstance(parent, ast.BinOp):
+        return isinstance(node, (ast.Name, ast.Call))
+    return isinstance(parent, (ast.Return, ast.Assign, ast.AugAssign, ast.IfExp))
+
+
+def _is_value(parent: ast.AST | None, node: ast.expr) -> bool:
+    """Whether a value is handed on whole."""
+    if isinstance(parent, ast.Call):
+        return node in parent.args and not _is_call_of(parent, "range")
+    if isinstance(parent, ast.comprehension):
+        return parent.iter is node
+    if isinstance(parent, (ast.ListComp, ast.GeneratorExp, ast.SetComp)):
+        return parent.elt is node
+    return isinstance(parent, (ast.Return, ast.Assign, ast.AugAssign, ast.For, ast.Compare))
+
+
+_BY_KIND: tuple[tuple[Any, Callable[[Source, Any], Iterator[Change]]], ...] = (
+    (ast.Compare, _compare),
+    (ast.BinOp, _binary),
+    (ast.BoolOp, _boolean),
+    (ast.UnaryOp, _unary),
+    (ast.Constant, _constant),
+    ((ast.List, ast.Dict), _container),
+    (ast.Tuple, _pair),
+    (ast.Name, _name),
+    (ast.Attribute, _attribute),
+    (ast.Call, _call),
+    (ast.Subscript, _subscript),
+    (ast.Slice, _slice),
+    (ast.IfExp, _conditional),
+    (ast.comprehension, _comprehension),
+)

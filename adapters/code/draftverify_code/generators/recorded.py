@@ -1,0 +1,336 @@
+"""Samples that a model gave earlier, read from a file and drawn again in their order: `code.recorded`."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from draftverify import ConfigError, Context, Proposal, Task
+from draftverify_code.generators.extract import extract, truncate
+from draftverify_code.jsonl import read_rows
+
+__all__ = ["Recorded", "RecordedSample", "RecordedTask", "read_recording"]
+
+FIELDS = ("task_id", "prompt", "samples", "text", "answer", "correct", "score")
+_BESIDE = ("answer", "correct", "score")
+
+
+class RecordedSample(msgspec.Struct, frozen=True):
+    """One sample. `answer`, `correct` and `score` are None where the file does not say.
+
+    Args:
+        text: what the model wrote.
+        answer: what was read from it.
+        correct: whether it was right.
+        score: what some judge gave it; higher is better.
+    """
+
+    text: str
+    answer: Any = None
+    correct: bool | None = None
+    score: float | None = None
+
+
+class RecordedTask(msgspec.Struct, frozen=True):
+    """The samples of one task.
+
+    Args:
+        where: the place in the file of the first of them.
+        prompt: what they answer; "" where the file does not say.
+        samples: in the file's order.
+    """
+
+    where: str
+    prompt: str = ""
+    samples: tuple[RecordedSample, ...] = ()
+
+
+class Recorded:
+    """Proposes recorded samples as alternatives, each once, in the file's order; exhausted with the last.
+
+    The file is JSON Lines (gzipped or not), or an array. A line is one task with a list of samples, which are texts or
+    objects, or one sample, and lines with the same task stand together:
+
+        {"task_id": "t1", "samples": [{"text": "def f(): ...", "answer": null, "correct": true, "score": 0.5}]}
+        {"task_id": "t1", "samples": ["def f(): ...", "def f(): ..."]}
+        {"task_id": "t1", "text": "def f(): ..."}
+
+    Other names are mapped by `fields`: our word, and the path of it in the file, with dots into objects and numbers
+    into lists; `text`, `answer`, `correct` and `score` are looked for in each sample. A `*` in a path stands for the
+    sample's number, where they are kept in parallel lists: `{text: "code.*", score: "rewards.*.0"}`. An empty path says
+    that the file has no such thing. One line that cannot be read refuses the whole file, with its place.
+
+    The place in the file is read off the rounds so far: a round whose items are the next ones was this part's own,
+    any other was somebody else's. The proposal's evidence holds "answer", "correct" and "score", one entry per item,
+    where recorded.
+
+    Args:
+        path: the file.
+        fields: our words (task_id, prompt, samples, text, answer, correct, score) and their paths; each is its own
+            path when absent.
+        form: "program": a text as it stands; "completion": a text that continues the prompt (the recorded one where
+            there is one, else the task's), joined to it; "text": a model's answer, the program taken out of it.
+        stop: strings at the first of which a completion is cut.
+        items: "text" proposes programs; "sample" objects with `text` and what else was recorded, for rules that vote
+            by `answer`.
+        match: how a task finds its samples. "task_id": by its id. "prompt": by the recorded prompt, which is the task's
+            own up to white space, or else the one most alike among those that define the task's entry point last.
+    """
+
+    shape = "alternatives"
+
+    def __init__(
+        self,
+        path: Path,
+        fields: Mapping[str, str] = {},
+        form: Literal["program", "completion", "text"] = "program",
+        stop: Sequence[str] = (),
+        items: Literal["text", "sample"] = "text",
+        match: Literal["task_id", "prompt"] = "task_id",
+    ) -> None:
+        self.path = path
+        self.fields = fields
+        self.form = form
+        self.stop = stop
+        self.items = items
+        self.match = match
+        self._lock = threading.Lock()
+        self._tasks: dict[str, RecordedTask] | None = None
+
+    def open(self) -> None:
+        """Read the file.
+
+        Raises:
+            ConfigError: with the line, when the file or a line is not as it must be.
+        """
+        self._read()
+
+    def close(self) -> None:
+        """Let the samples go; the next use reads them again."""
+        with self._lock:
+            self._tasks = None
+
+    def propose(self, context: Context, n: int) -> Proposal:
+        """The next `n` samples of the task.
+
+        Raises:
+            ConfigError: the file has no samples of the task, or cannot be read.
+        """
+        found = find_task(self._read(), context.task, self.match, self.path)
+        made = context.scratch.get(self)
+        if made is None:
+            made = context.scratch[self] = [
+                self._item(sample, found, context.task) for sample in found.samples
+            ]
+        start = _drawn(made, context)
+        drawn = found.samples[start : start + n]
+        beside = {name: tuple(getattr(sample, name) for sample in drawn) for name in _BESIDE}
+        return Proposal.alternatives(
+            tuple(made[start : start + n]),
+            evidence={name: values for name, values in beside.items() if any(v is not None for v in values)},
+            exhausted=start + n >= len(made),
+        )
+
+    def _read(self) -> dict[str, RecordedTask]:
+        with self._lock:
+            if self._tasks is None:
+                self._tasks = read_recording(self.path, self.fields, self.match)
+            return self._tasks
+
+    def _item(self, sample: RecordedSample, found: RecordedTask, task: Task) -> Any:
+        text = sample.text
+        prompt = found.prompt or task.input.get("prompt", "")
+        if self.form == "completion":
+            text = prompt + truncate(text, self.stop)
+        elif self.form == "text":
+            text = extract(
+                text,
+                prompt=prompt,
+                entry_point=task.input.get("entry_point", ""),
+                continues=task.input.get("form") == "completion",
+                language=task.input.get("language", "python"),
+            )
+        if self.items == "text":
+            return text
+        beside = {name: getattr(sample, name) for name in _BESIDE}
+        return {"text": text, **{name: value for name, value in beside.items() if value is not None}}
+
+
+def _drawn(made: Sequence[Any], context: Context) -> int:
+    """How many of the samples earlier rounds have had."""
+    place = 0
+    for round in context.rounds:
+        size = len(round.items)
+        if size and list(round.items) == made[place : place + size]:
+            place += size
+    return place
+
+
+def find_task(
+    tasks: Mapping[str, RecordedTask], task: Task, match: Literal["task_id", "prompt"], path: Path
+) -> RecordedTask:
+    """The recorded samples of a task.
+
+    Raises:
+        ConfigError: there are none, or several recordings fit equally well.
+    """
+    if match == "task_id":
+        if task.id in tasks:
+            return tasks[task.id]
+        near = difflib.get_close_matches(task.id, tasks, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else "; are its ids those of the tasks?"
+        raise ConfigError(f"there are no samples of the task {task.id!r}{hint}", where=str(path))
+    prompt = task.input.get("prompt", "")
+    if _plain(prompt) in tasks:
+        return tasks[_plain(prompt)]
+    entry_point, words = task.input.get("entry_point"), set(prompt.split())
+    likeness = {
+        key: len(words & set(key.split())) / max(len(set(key.split())), 1)
+        for key, each in tasks.items()
+        if entry_point and _last_defined(each.prompt) == entry_point
+    }
+    best = max(likeness.values(), default=0.0)
+    keys = [key for key, share in likeness.items() if share == best]
+    if best < 0.5 or len(keys) > 1:
+        places = ", ".join(tasks[key].where for key in keys)
+        what = (
+            f"the prompts at {places} fit equally well"
+            if best >= 0.5
+            else "no recorded prompt is like its own"
+        )
+        raise ConfigError(f"there are no samples of the task {task.id!r}: {what}", where=str(path))
+    return tasks[keys[0]]
+
+
+def read_recording(
+    path: Path, fields: Mapping[str, str] = {}, match: Literal["task_id", "prompt"] = "task_id"
+) -> dict[str, RecordedTask]:
+    """The recorded samples of a file by task id, or by prompt (white space made plain). See `Recorded`.
+
+    Raises:
+        ConfigError: with the line, when a field is missing or of the wrong type, or a task stands twice.
+    """
+    for name in fields:
+        if name not in FIELDS:
+            raise ConfigError(f"{name!r} is no field; {', '.join(FIELDS)} are", path=f"fields.{name}")
+    paths = {name: fields.get(name, name) for name in FIELDS}
+    found: dict[str, tuple[str, str, list[RecordedSample], bool]] = {}
+    for where, row in read_rows(path):
+        key, prompt = _key(row, paths, match, where)
+        listed, samples = _samples(row, paths, where)
+        first, prompt_before, before, alone = found.setdefault(key, (where, prompt, [], not listed))
+        if first != where and (listed or not alone):
+            raise ConfigError(f"the task {key[:80]!r} stands twice, first at {first}", where=where)
+        if prompt != prompt_before:
+            raise ConfigError(f"the task {key[:80]!r} has another prompt than at {first}", where=where)
+        before.extend(samples)
+    if not found:
+        raise ConfigError("the file holds no samples", where=str(path))
+    return {key: RecordedTask(where, prompt, tuple(all)) for key, (where, prompt, all, _) in found.items()}
+
+
+_MISSING: Any = object()
+
+
+def _key(row: Mapping[str, Any], paths: Mapping[str, str], match: str, where: str) -> tuple[str, str]:
+    prompt = _at(row, paths["prompt"])
+    if prompt is _MISSING or prompt is None:
+        prompt = ""
+    if not isinstance(prompt, str):
+        raise ConfigError(f"{paths['prompt']!r} should be a text, not {prompt!r:.80}", where=where)
+    if match == "prompt":
+        if not prompt.strip():
+            raise ConfigError(f"there is no prompt to match by at {paths['prompt']!r}", where=where)
+        return _plain(prompt), prompt
+    id = _at(row, paths["task_id"])
+    if id is _MISSING:
+        raise ConfigError(
+            f"there is no {paths['task_id']!r}; map it by `fields`, or `match` by prompt; there are {_names(row)}",
+            where=where,
+        )
+    if isinstance(id, bool) or not isinstance(id, (str, int)) or id == "":
+        raise ConfigError(f"{paths['task_id']!r} should be a text or a number, not {id!r:.80}", where=where)
+    return str(id), prompt
+
+
+def _samples(
+    row: Mapping[str, Any], paths: Mapping[str, str], where: str
+) -> tuple[bool, list[RecordedSample]]:
+    """Whether the row is a list of samples, and they."""
+    listed = _at(row, paths["samples"])
+    if listed is not _MISSING:
+        if not isinstance(listed, list):
+            raise ConfigError(f"{paths['samples']!r} should be a list, not {listed!r:.80}", where=where)
+        entries = [{paths["text"]: each} if isinstance(each, str) else each for each in listed]
+        return True, [_sample(each, paths, f"{where}: sample {i}") for i, each in enumerate(entries)]
+    head, star, _ = paths["text"].partition("*")
+    if not star:
+        return False, [_sample(row, paths, where)]
+    texts = _at(row, head.rstrip(".")) if head else row
+    if not isinstance(texts, list):
+        raise ConfigError(f"there is no list at {head.rstrip('.')!r}; there are {_names(row)}", where=where)
+    return True, [_sample(row, paths, f"{where}: sample {i}", i) for i in range(len(texts))]
+
+
+def _sample(entry: Any, paths: Mapping[str, str], where: str, index: int = 0) -> RecordedSample:
+    if not isinstance(entry, Mapping):
+        raise ConfigError(f"a sample should be a text or an object, not {entry!r:.80}", where=where)
+    text, answer, correct, score = (_at(entry, paths[name], index) for name in ("text", *_BESIDE))
+    if not isinstance(text, str):
+        wrong = f"there is none; there are {_names(entry)}" if text is _MISSING else f"not {text!r:.80}"
+        raise ConfigError(f"{paths['text']!r} should be a text; {wrong}", where=where)
+    answer, correct, score = (None if value is _MISSING else value for value in (answer, correct, score))
+    if correct is not None and correct not in (0, 1):
+        raise ConfigError(f"{paths['correct']!r} should be true or false, not {correct!r:.80}", where=where)
+    if score is not None and (
+        isinstance(score, bool) or not isinstance(score, (int, float)) or not _finite(score)
+    ):
+        raise ConfigError(f"{paths['score']!r} should be a number, not {score!r:.80}", where=where)
+    return RecordedSample(
+        text,
+        answer,
+        None if correct is None else bool(correct),
+        None if score is None else float(score),
+    )
+
+
+def _at(value: Any, path: str, index: int = 0) -> Any:
+    """What stands at a path; _MISSING where nothing does."""
+    if not path:
+        return _MISSING
+    if isinstance(value, Mapping) and path in value:
+        return value[path]
+    for step in path.split("."):
+        if isinstance(value, list):
+            place = index if step == "*" else int(step) if step.isdecimal() and len(step) < 10 else len(value)
+            value = value[place] if place < len(value) else _MISSING
+        else:
+            value = value.get(step, _MISSING) if isinstance(value, Mapping) else _MISSING
+    return value
+
+
+def _finite(score: float) -> bool:
+    try:
+        return math.isfinite(score)
+    except OverflowError:  # an integer beyond the floats
+        return False
+
+
+def _names(row: Mapping[str, Any]) -> str:
+    return ", ".join(map(repr, row))[:200] or "none"
+
+
+def _plain(prompt: str) -> str:
+    return " ".join(prompt.split())
+
+
+def _last_defined(prompt: str) -> str:
+    names = re.findall(r"^(?:async[ \t]+)?def[ \t]+(\w+)", prompt, re.M)
+    return names[-1] if names else ""

@@ -1,0 +1,204 @@
+"""Programs from any text model, asked in turns or left to continue code: `code.sample`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from draftverify import ConfigError, Context, Feedback, Proposal, Task
+from draftverify_code.generators.extract import extract, truncate
+from draftverify_code.generators.templates import Templates, check_templates, commented, filled
+from draftverify_code.program import program_of
+from draftverify_llm import Message, TextModel
+from draftverify_llm import Sample as SampleText
+
+__all__ = ["COMPLETION_STOP", "WRITING_STOP", "Sample"]
+
+COMPLETION_STOP = ("\nclass ", "\ndef ", "\n#", "\nif ", "\nprint", "\nassert", "\n@", "\n```")
+"""Where the continuation of a Python function ends: at whatever begins a statement of its own."""
+
+WRITING_STOP = ("\nassert", "\nprint", "\nif __name__", '\n"""', "\n```")
+"""Where a Python program ends that follows a description in words."""
+
+
+class Sample:
+    """Proposes `n` sampled programs as alternatives.
+
+    A task has `prompt`, and `form: "completion"` where that is code to be continued; else it is a task in words. A chat
+    model is asked for the whole program in one fenced block, which is taken out of its answer (see `extract`). A model
+    without chat gets the code as it stands, or the words as a docstring; the program is the prompt and the
+    answer up to the first of `stop`.
+
+    When the policy hands back refusals, a chat model sees its own attempt as its turn and what was said of it (stage,
+    reason, feedback with values) as the user's next; a model without chat sees both as a block of comments above the
+    prompt, which is no part of the program. Of several refused programs the best scored are shown, the best one last;
+    of equals the later ones.
+
+    The evidence and the cost are those of `llm.sample`.
+
+    Args:
+        model: any text model.
+        chat: whether the model is asked in turns; False for one that only continues text.
+        max_tokens: the most tokens in one answer.
+        temperature: 0 takes the likeliest token each time, so that all programs are the same.
+        top_p: sample among the likeliest tokens that hold this probability together.
+        stop: strings that end an answer. When absent: none for chat, those that end a function for Python without chat.
+        attempts: how many refused programs are shown at most.
+        at_most: the most programs in a block; as many as asked for when absent. A dear model that steps in for a cheap
+            one is asked in that one's block size.
+        templates: the texts that the model is given.
+    """
+
+    shape = "alternatives"
+
+    def __init__(
+        self,
+        model: TextModel,
+        chat: bool = True,
+        max_tokens: int = 512,
+        temperature: float = 0.8,
+        top_p: float = 0.95,
+        stop: Sequence[str] | None = None,
+        attempts: int = 1,
+        at_most: int | None = None,
+        templates: Templates = Templates(),  # noqa: B008 - frozen
+    ) -> None:
+        self.model = model
+        self.chat = chat
+        self.max_tokens = max_tokens
+        self.temperature = temperature
+        self.top_p = top_p
+        self.stop = stop
+        self.attempts = attempts
+        self.at_most = at_most
+        self.templates = templates
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether the same draws give the same programs, which is the model's to say."""
+        return getattr(self.model, "deterministic", False)
+
+    def open(self) -> None:
+        """Check the settings and the templates.
+
+        Raises:
+            ConfigError: a setting is out of its range, or a template cannot be filled.
+        """
+        if self.attempts < 1:
+            raise ConfigError(f"attempts is {self.attempts}; at least 1 is needed", path="attempts")
+        if self.at_most is not None and self.at_most < 1:
+            raise ConfigError(f"at_most is {self.at_most}; at least 1 is needed", path="at_most")
+        check_templates(self.templates)
+        self._sampler(()).open()
+
+    def propose(self, context: Context, n: int) -> Proposal:
+        """Sample at most `n` programs, seeded by this round's draws.
+
+        Raises:
+            ConfigError: the task has no prompt.
+            EndpointError: the model is remote and did not answer.
+        """
+        task = _Asked(context.task)
+        stop = task.stop(self.chat) if self.stop is None else self.stop
+        shown = _best(context, self.attempts)
+        asked = self._turns(task, shown) if self.chat else self._text(task, shown)
+        # What the model is asked is a task of its own; the draws, and so the seed, stay this round's.
+        inner = msgspec.structs.replace(context, task=Task(id=context.task.id, input=asked), feedback=())
+        made = self._sampler(stop).propose(inner, n if self.at_most is None else min(n, self.at_most))
+        return msgspec.structs.replace(
+            made, items=tuple(self._program(task, text, stop) for text in made.items)
+        )
+
+    def _sampler(self, stop: Sequence[str]) -> SampleText:
+        return SampleText(self.model, self.max_tokens, self.temperature, self.top_p, stop)
+
+    def _turns(self, task: _Asked, shown: Sequence[_Refused]) -> dict[str, Any]:
+        template = self.templates.complete if task.continues else self.templates.write
+        turns: list[Message] = [
+            {"role": "user", "content": filled(template, prompt=task.prompt.rstrip(), **task.words)}
+        ]
+        for each in shown:
+            attempt = filled(self.templates.attempt, attempt=each.program.rstrip(), **task.words)
+            said = filled(self.templates.refused, **each.words, **task.words)
+            turns += [{"role": "assistant", "content": attempt}, {"role": "user", "content": said}]
+        return {"messages": turns}
+
+    def _text(self, task: _Asked, shown: Sequence[_Refused]) -> dict[str, Any]:
+        remarks = [
+            filled(self.templates.remark, attempt=each.program.rstrip(), **each.words, **task.words)
+            for each in shown
+        ]
+        above = "".join(commented(remark, task.language) + "\n" for remark in remarks)
+        return {"prompt": above + self._continued(task), "chat": False}
+
+    def _continued(self, task: _Asked) -> str:
+        if task.continues:
+            return task.prompt
+        return filled(self.templates.docstring, prompt=task.prompt.rstrip(), **task.words)
+
+    def _program(self, task: _Asked, text: str, stop: Sequence[str]) -> str:
+        if self.chat:
+            return extract(
+                text,
+                prompt=task.prompt,
+                entry_point=task.entry_point,
+                continues=task.continues,
+                language=task.language,
+            )
+        # A backend may know only some of the stop strings.
+        return (task.prompt if task.continues else "") + truncate(text, stop)
+
+
+class _Asked:
+    """What is read of a task."""
+
+    def __init__(self, task: Task) -> None:
+        prompt = task.input.get("prompt")
+        if not isinstance(prompt, str):
+            fields = ", ".join(map(str, task.input)) or "nothing"
+            raise ConfigError(f"a task for code.sample needs `prompt` (text); {task.id} has {fields}")
+        self.prompt = prompt
+        self.continues = task.input.get("form") == "completion"
+        self.entry_point: str = task.input.get("entry_point", "")
+        self.language: str = task.input.get("language", "python")
+        self.words: Mapping[str, str] = {"language": self.language, "entry_point": self.entry_point}
+
+    def stop(self, chat: bool) -> tuple[str, ...]:
+        """The strings that end an answer."""
+        if chat or self.language != "python":
+            return ()
+        return COMPLETION_STOP if self.continues else WRITING_STOP
+
+
+class _Refused(msgspec.Struct, frozen=True):
+    """A refused program, and what was said of it."""
+
+    program: str
+    words: dict[str, str]
+
+
+def _best(context: Context, most: int) -> list[_Refused]:
+    """The best scored of the refused programs, best last, each text once."""
+    last = context.rounds[-1] if context.rounds else None
+    found: dict[str, tuple[float, int, _Refused]] = {}
+    for index, entry in enumerate(context.feedback):
+        check = _check_of(entry, last)
+        score = getattr(check, "score", None)
+        words = {
+            "stage": getattr(check, "stage", "") or "the check",
+            "reason": entry.reason or "refused",
+            "feedback": entry.feedback.strip(),
+        }
+        program = program_of(entry.item)
+        found[program] = (float("-inf") if score is None else score, index, _Refused(program, words))
+    return [refused for _, _, refused in sorted(found.values(), key=lambda each: each[:2])[-most:]]
+
+
+def _check_of(entry: Feedback, last: Any) -> Any:
+    """The check that a feedback came from, which knows its stage and score."""
+    pairs = zip(last.items, last.checks, strict=False) if last is not None else ()
+    return next(
+        (check for item, check in pairs if item == entry.item and check.feedback == entry.feedback), None
+    )

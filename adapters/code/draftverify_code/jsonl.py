@@ -1,0 +1,81 @@
+"""Files of JSON objects as they lie about: one a line, or one array of them; gzipped or not; told where each stands."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from draftverify import ConfigError
+
+__all__ = ["read_rows"]
+
+LONGEST_LINE = 256 << 20  # bytes; a gzipped file may hold more in a line than fits into memory
+
+
+def read_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects of a file, each with its place ("path:line", or "path: entry N" of an array).
+
+    A `.jsonl` has one object a line, empty lines skipped; a file that begins with `[` is one array of objects. Either
+    may be gzipped, whatever it is called. One wrong line refuses the file: a benchmark that quietly lost a
+    problem is another benchmark.
+
+    Raises:
+        ConfigError: the file cannot be read, is not UTF-8, or a line or entry is no JSON object. `NaN` and `Infinity`
+            are no JSON.
+    """
+    try:
+        with open(path, "rb") as raw:
+            zipped = raw.read(2) == b"\x1f\x8b"
+            raw.seek(0)
+            if not zipped:
+                yield from _rows(raw, path)
+                return
+            with gzip.open(raw) as file:
+                yield from _rows(file, path)  # type: ignore[arg-type]
+    except (OSError, EOFError, zlib.error) as error:
+        said = getattr(error, "strerror", None) or error
+        raise ConfigError(f"the file cannot be read: {said}", where=str(path)) from error
+
+
+def _rows(file: BinaryIO, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    number = 0
+    while line := file.readline(LONGEST_LINE + 1):
+        number += 1
+        where = f"{path}:{number}"
+        if len(line) > LONGEST_LINE:
+            raise ConfigError(f"a line of more than {LONGEST_LINE:,} bytes", where=where)
+        if number == 1:
+            line = line.removeprefix(b"\xef\xbb\xbf")
+        if not line.strip():
+            continue
+        if number == 1 and line.lstrip().startswith(b"["):
+            rest = file.read(LONGEST_LINE)
+            entries = _decoded(line + rest, where)
+            for index, entry in enumerate(entries):
+                yield _object(entry, f"{path}: entry {index}")
+            return
+        yield _object(_decoded(line, where), where)
+
+
+def _decoded(line: bytes, where: str) -> Any:
+    try:
+        value = json.loads(line.decode(), parse_constant=_no_constant)
+        if b"\\ud" in line or b"\\uD" in line:
+            json.dumps(value, ensure_ascii=False).encode()  # half a character can be written nowhere later
+        return value
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"not JSON: {error}", where=where) from error
+
+
+def _no_constant(word: str) -> Any:
+    raise ValueError(f"{word} is no JSON")
+
+
+def _object(entry: Any, where: str) -> tuple[str, dict[str, Any]]:
+    if not isinstance(entry, dict):
+        raise ConfigError(f"a JSON object is needed, not {type(entry).__name__}", where=where)
+    return where, entry

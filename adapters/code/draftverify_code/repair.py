@@ -1,0 +1,172 @@
+"""Programs to mend: a directory with a file that is wrong, and the tests that say so."""
+
+from __future__ import annotations
+
+import ast
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from draftverify import ConfigError, Task
+
+__all__ = ["Repair"]
+
+FILE = 1 << 20  # bytes of one file
+TOTAL = 16 << 20  # bytes of all files of a problem
+FILES = 500  # of a problem
+LEFT_OUT = frozenset({"__pycache__", "node_modules"})
+
+
+class Repair:
+    """One task per directory that holds the file `target`: the directory itself, or each one in it that does.
+
+    A problem is judged in one of two ways. Where it holds a file of the name `asserts`, the assert statements in it
+    are the tests and everything else in it is executed before them; the program never runs in their process. Elsewhere
+    the whole directory is handed to the sandbox, where `command`, or a stage for test files, runs on a copy of it.
+
+    A task's id is the directory's name, its group "asserts" or "files". Its input: `program`, the file's text; `target`;
+    `prompt`, the same in words, for a model; `test_list` and `setup`, or `files` (path → text) and `command`.
+    Hidden files, `__pycache__` and `node_modules` are left out. The directory is read and never written to.
+
+    Args:
+        directory: a problem's directory, or a folder of them.
+        target: the file to mend, relative to the problem's directory.
+        command: the test command of the problems that have no file of asserts.
+        asserts: the name of a file of assert statements.
+        limit: the first so many problems; all when absent.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        target: str = "program.py",
+        command: Sequence[str] = ("python", "-m", "pytest", "-q"),
+        asserts: str = "asserts.py",
+        limit: int | None = None,
+    ) -> None:
+        self.directory = directory
+        self.target = target
+        self.command = command
+        self.asserts = asserts
+        self.limit = limit
+
+    def load(self) -> list[Task]:
+        """The tasks, by name.
+
+        Raises:
+            ConfigError: there is no such directory or no problem in it, the target is no path inside it, the command is
+                empty; or a problem has a file that is too large, no text, or a link to somewhere else.
+        """
+        where = str(self.directory)
+        if self.limit is not None and self.limit < 0:
+            raise ConfigError(f"limit is {self.limit}; it cannot be negative", where=where)
+        for name in (self.target, self.asserts):
+            parts = PurePosixPath(name).parts
+            if not parts or ".." in parts or name.startswith("/") or "\0" in name:
+                raise ConfigError(f"{name!r} is no path inside a problem's directory", where=where)
+        if isinstance(self.command, str) or not self.command or not all(self.command):
+            raise ConfigError("command should be a list of words, such as [python, -m, pytest, -q]", where=where)
+        if not self.directory.is_dir():
+            raise ConfigError("there is no such directory", where=where)
+        problems = [self.directory]
+        if not _is_there(self.directory / self.target):
+            problems = sorted(each for each in self.directory.iterdir() if _is_there(each / self.target))
+        if not problems:
+            raise ConfigError(
+                f"no problem is here: neither {self.target} nor */{self.target}; name the file to mend as `target`",
+                where=where,
+            )
+        return [self._task(problem) for problem in problems[: self.limit]]
+
+    def _task(self, problem: Path) -> Task:
+        files = dict(_files(problem))
+        target = str(PurePosixPath(self.target))
+        if target not in files:
+            raise ConfigError(f"{target} is hidden or left out, so it cannot be mended", where=str(problem))
+        program = files[target]
+        given: dict[str, Any] = {"prompt": _PROMPT.format(program=program), "program": program, "target": target}
+        asserts = files.get(str(PurePosixPath(self.asserts)))
+        if asserts is None:
+            given |= {"files": files, "command": list(self.command)}
+        else:
+            given |= _tests(asserts, where=str(problem / self.asserts))
+        return Task(
+            id=problem.resolve().name, input=given, group="files" if asserts is None else "asserts"
+        )
+
+
+_PROMPT = """\
+This Python program fails its tests. Mend it, and answer with the whole program.
+
+```python
+{program}
+```
+"""
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.is_file() or path.is_symlink()
+    except OSError:
+        return False
+
+
+def _tests(source: str, where: str) -> dict[str, Any]:
+    """A file of asserts as `test_list` and `setup`."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise ConfigError(f"the asserts do not parse: {error}", where=where) from error
+    asserts = [ast.get_source_segment(source, each) for each in tree.body if isinstance(each, ast.Assert)]
+    others = [ast.get_source_segment(source, each) for each in tree.body if not isinstance(each, ast.Assert)]
+    if not asserts:
+        raise ConfigError("there is no assert statement outside of functions", where=where)
+    return {"test_list": asserts, **({"setup": "\n".join(map(str, others))} if others else {})}
+
+
+def _files(problem: Path) -> Iterator[tuple[str, str]]:
+    """Every file of a problem's directory: relative path, with slashes, and text."""
+    root = problem.resolve()
+    total = count = 0
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in LEFT_OUT)
+        for name in folders:
+            if os.path.islink(os.path.join(folder, name)):
+                raise ConfigError(
+                    "a link to a directory is not followed; put a copy there, or leave it out",
+                    where=os.path.join(folder, name),
+                )
+        for name in sorted(names):
+            path = Path(folder, name)
+            if name.startswith(".") or name.endswith(".pyc"):
+                continue
+            content = _content(path, root)
+            count += 1
+            total += len(content)
+            if count > FILES or total > TOTAL:
+                raise ConfigError(
+                    f"more than {FILES} files or {TOTAL >> 20} MiB; a problem's directory holds what its tests need alone",
+                    where=str(root),
+                )
+            try:
+                yield path.relative_to(root).as_posix(), content.decode()
+            except UnicodeDecodeError as error:
+                raise ConfigError("this file is no UTF-8 text; files of a problem must be", where=str(path)) from error
+
+
+def _content(path: Path, root: Path) -> bytes:
+    real = path.resolve()
+    if not real.is_relative_to(root):
+        raise ConfigError(f"a link that leaves the problem's directory, to {real}", where=str(path))
+    try:
+        if not stat.S_ISREG(real.stat().st_mode):
+            raise ConfigError("neither a file nor a directory", where=str(path))
+        with real.open("rb") as file:
+            content = file.read(FILE + 1)
+    except OSError as error:
+        raise ConfigError(f"the file cannot be read: {error.strerror or error}", where=str(path)) from error
+    if len(content) > FILE:
+        raise ConfigError(f"the file is larger than {FILE >> 20} MiB", where=str(path))
+    return content

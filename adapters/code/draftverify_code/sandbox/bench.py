@@ -1,0 +1,117 @@
+"""The judge's process: it locks itself in, takes suites and programs from the harness, and candidates from its keeper.
+
+Run as `python -I -S bench.py CONFIG` with two sockets among its descriptors: to the harness, and to the keeper. Each
+suite gets a fork of its own, so that what one suite's tests did to the process (generated tests are a model's work) is
+gone with the next.
+
+| request | answer |
+|---|---|
+| {op: "load", suite} | {broken}: what is wrong with the tests; "" when nothing is |
+| {op: "run", program, limits, lines} | a finding (see `judge.Judge.run`) |
+| {op: "drop"} | none; the suite is forgotten |
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import socket
+import sys
+from contextlib import suppress
+from typing import Any, NoReturn
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import contextlib
+
+import judge
+import keeper
+from frames import receive, send
+
+MEMORY = 4 << 30  # bytes of address space; a judge holds tests and values, not candidates
+
+
+class Candidates:
+    """New candidates from the keeper, one at a time."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self.link = link
+        self.current: socket.socket | None = None
+
+    def start(self, limits: dict[str, Any], lines: bool) -> socket.socket:
+        """A socket to a new candidate."""
+        send(self.link, {"op": "start", "limits": limits})
+        _data, descriptors, _, _ = socket.recv_fds(self.link, 1, 1)
+        if not descriptors:
+            raise OSError("the keeper gave no candidate")
+        self.current = socket.socket(fileno=descriptors[0])
+        return self.current
+
+    def drop(self) -> None:
+        """End the candidate; nobody waits for it, nor asks how it ended."""
+        if self.current is not None:
+            self.current.close()
+            self.current = None
+        send(self.link, {"op": "drop"})
+
+    def end(self) -> Any:
+        """End the candidate, and say how it ended."""
+        gone = False
+        if self.current is not None:
+            with contextlib.suppress(OSError):
+                gone = self.current.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+            self.current.close()
+            self.current = None
+        send(self.link, {"op": "end", "gone": gone})
+        return receive(self.link)
+
+
+def serve(host: socket.socket, candidates: Candidates) -> None:
+    """Take suites until the harness is gone."""
+    while (request := receive(host)) is not None:
+        suite = request["suite"]
+        if "numpy" in suite["setup"] + suite["source"] or any("numpy" in each for each in suite["asserts"]):
+            with suppress(ImportError):
+                importlib.import_module("numpy")  # once, for every suite to come
+        pid = os.fork()
+        if pid == 0:
+            _suite(host, candidates, suite)
+        _, status = os.waitpid(pid, 0)
+        if status:
+            return  # the harness sees the end of the stream, and starts another judge
+
+
+def _suite(host: socket.socket, candidates: Candidates, suite: dict[str, Any]) -> NoReturn:
+    try:
+        own = judge.Judge(candidates.start, candidates.end, candidates.drop)
+        send(host, {"broken": own.load(suite)})
+        while (request := receive(host)) is not None and request["op"] == "run":
+            send(host, own.run(request["program"], request["limits"], request["lines"]))
+    except BaseException as error:
+        os.write(2, f"{type(error).__name__}: {error}\n".encode(errors="replace"))
+        os._exit(1)
+    os._exit(0)
+
+
+def main() -> None:
+    """Lock in, say so, serve."""
+    config = json.loads(sys.argv[1])
+    host = socket.socket(fileno=config["link"])
+    try:
+        sys.path[:] = [*sys.path[1:], *config["path"]]
+        for name in keeper.WARM:
+            importlib.import_module(name)
+        sealed = keeper.Sealed(config)
+        sealed.seal({"cpu": 1 << 30, "memory": MEMORY, "disk": 1 << 20, "processes": 16})
+    except Exception as error:
+        send(host, {"error": f"{type(error).__name__}: {error}"})
+        os._exit(1)
+    gc.collect()
+    gc.freeze()
+    send(host, {})
+    serve(host, Candidates(socket.socket(fileno=config["keeper"])))
+
+
+if __name__ == "__main__":
+    main()

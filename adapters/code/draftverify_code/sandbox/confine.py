@@ -1,0 +1,455 @@
+"""How a process locks itself in: namespaces and a root of its own, Landlock, a system-call filter, resource limits.
+
+This file runs inside the small server processes (keeper and judge), which import nothing but the standard library;
+the harness imports it only to ask what the machine can do. Linux only: elsewhere nothing of it is available.
+
+Sources: landlock(7), user_namespaces(7), pid_namespaces(7), pivot_root(2), seccomp(2), and the kernel's headers
+(linux/landlock.h, linux/seccomp.h, linux/bpf_common.h, asm/unistd.h).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import platform
+import resource
+import struct
+import sys
+
+__all__ = [
+    "drop_privileges",
+    "enter_namespaces",
+    "landlock_abi",
+    "limit",
+    "new_ruleset",
+    "no_new_privileges",
+    "renew_scratch",
+    "restrict",
+    "syscall_filters",
+    "unshare_processes",
+]
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+_libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
+_libc.mount.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p]
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+CLONE_NEW_ANY = 0x7E020080  # every namespace flag, time and cgroup included
+
+PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
+PR_SET_KEEPCAPS = 8
+PR_SET_SECCOMP = 22
+PR_CAP_AMBIENT = 47
+PR_SET_CHILD_SUBREAPER = 36
+PR_SET_NO_NEW_PRIVS = 38
+
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
+MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 32, 4096, 16384, 1 << 18
+MNT_DETACH = 2
+
+
+def _checked(result: int, what: str) -> int:
+    if result < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"{what}: {os.strerror(error)}")
+    return result
+
+
+def prctl(option: int, a: int = 0, b: int = 0, c: int = 0, d: int = 0) -> None:
+    """prctl(2), raising OSError."""
+    _checked(_libc.prctl(option, a, b, c, d), f"prctl {option}")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Landlock
+# ---------------------------------------------------------------------------------------------------------------------
+
+FS_EXECUTE, FS_WRITE_FILE, FS_READ_FILE, FS_READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+FS_REFER, FS_TRUNCATE, FS_IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
+_FS_ABI_1 = (1 << 13) - 1
+_ON_FILES = FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV
+
+READ = FS_EXECUTE | FS_READ_FILE | FS_READ_DIR
+
+
+def landlock_abi() -> int:
+    """The version of Landlock that this kernel has; 0 when it has none."""
+    if sys.platform != "linux":
+        return 0
+    return max(int(_libc.syscall(444, None, 0, 1)), 0)
+
+
+def new_ruleset(readable: list[str], listed: list[str], writable: list[str], devices: list[str]) -> int:
+    """A Landlock ruleset that allows nothing but these paths, no TCP, and no signal or abstract socket to the outside.
+
+    Args:
+        readable: files and directories that may be read and executed.
+        listed: directories of which the names inside may be read, at any depth.
+        writable: directories in which everything is allowed but making devices.
+        devices: files that may be read and written.
+
+    Returns:
+        Its file descriptor, for `restrict`.
+    """
+    abi = landlock_abi()
+    handled = _FS_ABI_1
+    handled |= FS_REFER if abi >= 2 else 0
+    handled |= FS_TRUNCATE if abi >= 3 else 0
+    handled |= FS_IOCTL_DEV if abi >= 5 else 0
+    attributes = struct.pack("=Q", handled)
+    if abi >= 4:
+        attributes += struct.pack("=Q", 3)  # bind and connect, TCP
+    if abi >= 6:
+        attributes += struct.pack("=Q", 3)  # abstract sockets and signals
+    ruleset = _checked(int(_libc.syscall(444, attributes, len(attributes), 0)), "landlock_create_ruleset")
+    no_devices = ~((1 << 6) | (1 << 11))
+    for paths, access in (
+        (readable, READ),
+        (listed, FS_READ_DIR),
+        (writable, handled & no_devices),
+        (devices, FS_READ_FILE | FS_WRITE_FILE | FS_TRUNCATE | FS_IOCTL_DEV),
+    ):
+        for path in paths:
+            try:
+                place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            except OSError:
+                continue  # what is not there needs no rule
+            try:
+                here = access & handled
+                if not os.path.isdir(path):
+                    here &= _ON_FILES
+                rule = struct.pack("=Qi", here, place)
+                _checked(int(_libc.syscall(445, ruleset, 1, rule, 0)), f"landlock_add_rule {path}")
+            finally:
+                os.close(place)
+    return ruleset
+
+
+def no_new_privileges() -> None:
+    """Nothing that is executed from here on gains a privilege."""
+    prctl(PR_SET_NO_NEW_PRIVS, 1)
+
+
+def restrict(ruleset: int) -> None:
+    """Enter a Landlock ruleset, for good (`no_new_privileges` first)."""
+    _checked(int(_libc.syscall(446, ruleset, 0)), "landlock_restrict_self")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# System calls
+# ---------------------------------------------------------------------------------------------------------------------
+
+# What no candidate needs: looking into other processes, changing mounts or namespaces, kernel facilities that reach
+# around the other layers, memory that no limit counts (memfd, System V), sockets (a socketpair is no socket(2)).
+_DENIED = {
+    "x86_64": (
+        *(101, 310, 311, 312, 438, 440),  # ptrace, process_vm_*, kcmp, pidfd_getfd, process_madvise
+        *(155, 161, 429, 428, 430, 431, 432, 433, 442),  # pivot_root, chroot, move_mount … mount_setattr
+        *(303, 304),  # *_handle_at
+        *(425, 426, 427, 321, 298, 323),  # io_uring_*, bpf, perf_event_open, userfaultfd
+        *(248, 249, 250),  # keys
+        *(246, 320, 175, 313, 176, 169, 167, 168, 163, 164, 227, 179, 103, 135),  # the machine's own matters
+        *(41, 319, 447, 29, 64, 68, 240),  # socket, memfd_*, shmget, semget, msgget, mq_open
+    ),
+    "aarch64": (
+        *(117, 270, 271, 272, 438, 440),
+        *(41, 51, 429, 428, 430, 431, 432, 433, 442),
+        *(264, 265),
+        *(425, 426, 427, 280, 241, 282),
+        *(217, 218, 219),
+        *(104, 294, 105, 273, 106, 142, 224, 225, 89, 170, 112, 60, 116, 92),
+        *(198, 279, 447, 194, 190, 186, 180),
+    ),
+}
+_KEEPERS_OWN = {
+    "x86_64": (272, 308, 165, 166),
+    "aarch64": (97, 268, 40, 39),
+}  # unshare, setns, mount, umount2
+_ARCHITECTURE = {
+    "x86_64": (0xC000003E, 56),
+    "aarch64": (0xC00000B7, 220),
+}  # AUDIT_ARCH_*, the number of clone
+_SIGNALLING = {"x86_64": (62, 200, 234, 424, 129, 297), "aarch64": (129, 130, 131, 424, 138, 240)}
+
+_LOAD, _EQUAL, _AT_LEAST, _SET, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+EPERM, ENOSYS = 1, 38
+
+
+class _Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
+
+
+class Filter:
+    """A system-call filter, built once."""
+
+    def __init__(self, instructions: bytes) -> None:
+        self._instructions = instructions
+        self._program = _Program(len(instructions) // 8, instructions)
+
+    def install(self) -> None:
+        """Enter it, for good (`no_new_privileges` first)."""
+        prctl(PR_SET_SECCOMP, 2, ctypes.addressof(self._program))
+
+
+def syscall_filters(*, signals: bool = True) -> tuple[Filter, Filter] | None:
+    """Two filters for this machine's architecture; None when there is none for it.
+
+    The first is entered once by the keeper, and inherited; it leaves the keeper what it needs to begin namespaces. The
+    second, short since it is compiled for each candidate, takes that away too.
+
+    Args:
+        signals: whether signals to other processes are allowed; without, where nothing else keeps a candidate from
+            signalling its neighbours, not even to its own children.
+    """
+    machine = platform.machine()
+    if sys.platform != "linux" or machine not in _DENIED:
+        return None
+    audit, clone = _ARCHITECTURE[machine]
+
+    def step(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
+        return struct.pack("=HBBI", code, yes, no, value)
+
+    def deny(numbers: tuple[int, ...]) -> list[bytes]:
+        return [
+            part for number in numbers for part in (step(_EQUAL, number, 0, 1), step(_RETURN, _ERRNO | EPERM))
+        ]
+
+    first = [
+        step(_LOAD, 4),  # the architecture
+        step(_EQUAL, audit, 1, 0),
+        step(_RETURN, _KILL),
+        step(_LOAD, 0),  # the call's number
+        step(_AT_LEAST, 0x40000000, 0, 1),  # the x32 interface
+        step(_RETURN, _ERRNO | ENOSYS),
+        step(
+            _EQUAL, 435, 0, 1
+        ),  # clone3, whose flags a filter cannot read: the C library falls back to clone
+        step(_RETURN, _ERRNO | ENOSYS),
+        *deny(_DENIED[machine]),
+        step(_EQUAL, clone, 0, 3),
+        step(_LOAD, 16),  # clone's flags
+        step(_SET, CLONE_NEW_ANY, 0, 1),
+        step(_RETURN, _ERRNO | EPERM),
+        step(_RETURN, _ALLOW),
+    ]
+    second = [
+        step(_LOAD, 0),
+        *deny(_KEEPERS_OWN[machine] + (() if signals else _SIGNALLING[machine])),
+        step(_RETURN, _ALLOW),
+    ]
+    return Filter(b"".join(first)), Filter(b"".join(second))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Namespaces and a root of its own
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def unshare(flags: int) -> None:
+    """unshare(2), raising OSError."""
+    _checked(int(_libc.unshare(flags)), f"unshare {flags:#x}")
+
+
+def unshare_processes(original: int) -> None:
+    """Let the next fork begin a process namespace of its own.
+
+    Args:
+        original: a descriptor of /proc/self/ns/pid, to come back to first: a namespace can be left only from there.
+    """
+    _checked(int(_libc.setns(original, CLONE_NEWPID)), "setns")
+    unshare(CLONE_NEWPID)
+
+
+def _mount(source: str, target: str, kind: str | None, flags: int, data: str = "") -> None:
+    result = _libc.mount(
+        source.encode(), target.encode(), kind.encode() if kind else None, flags, data.encode() or None
+    )
+    _checked(result, f"mount {source} on {target}")
+
+
+def _bind(source: str, target: str) -> None:
+    """Show a file or directory at another place, read-only with all below it."""
+    if os.path.isdir(source):
+        os.makedirs(target, exist_ok=True)
+    else:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o600))
+    _mount(source, target, None, MS_BIND | MS_REC)
+    # mount_setattr(AT_RECURSIVE, read-only + nosuid) where the kernel has it (5.12); else a remount of the top alone.
+    attributes = struct.pack("=QQQQ", 1 | 2, 0, 0, 0)
+    if _libc.syscall(442, -100, target.encode(), 0x8000, attributes, len(attributes)) < 0:
+        held = os.statvfs(target).f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC)
+        _mount(source, target, None, MS_BIND | MS_REMOUNT | MS_RDONLY | held)
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def _own_user_namespace(flags: int) -> None:
+    """Enter a user namespace with these others; the user stays the same one there, and holds its capabilities."""
+    user, group = os.geteuid(), os.getegid()
+    unshare(CLONE_NEWUSER | flags)
+    _write("/proc/self/setgroups", "deny")
+    _write("/proc/self/uid_map", f"{user} {user} 1")
+    _write("/proc/self/gid_map", f"{group} {group} 1")
+
+
+def make_root(root: str, readable: list[str], hidden: list[str], scratch: str) -> None:
+    """Make `root` the root directory: nothing in it but what is readable, a few devices, and an empty scratch place."""
+    _mount("none", "/", None, MS_REC | MS_PRIVATE)
+    _mount("tmpfs", root, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=4m,nr_inodes=16k")
+    for path in readable:
+        if os.path.islink(path) and len(os.path.normpath(path).split("/")) == 2:
+            os.symlink(os.readlink(path), root + path)  # /bin -> usr/bin
+        elif os.path.exists(path):
+            _bind(os.path.realpath(path), root + path)
+    for path in hidden:
+        if os.path.isdir(root + path):
+            _mount("tmpfs", root + path, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m,nr_inodes=4k")
+            for shown in readable:
+                if shown.startswith(path + "/") and os.path.exists(shown):
+                    _bind(os.path.realpath(shown), root + shown)
+    for device in ("null", "zero", "full", "random", "urandom"):
+        target = f"{root}/dev/{device}"
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o600))
+        _mount(f"/dev/{device}", target, None, MS_BIND)
+    os.makedirs(root + scratch, mode=0o755)
+    os.makedirs(root + "/proc", exist_ok=True)
+    _mount("/proc", root + "/proc", None, MS_BIND | MS_REC)
+    os.makedirs(root + "/old")
+    _checked(int(_libc.pivot_root(root.encode(), (root + "/old").encode())), "pivot_root")
+    os.chdir("/")
+    _checked(int(_libc.umount2(b"/old", MNT_DETACH)), "umount")
+    os.rmdir("/old")
+    attributes = struct.pack("=QQQQ", 1, 0, 0, 0)
+    _libc.syscall(442, -100, b"/", 0, attributes, len(attributes))  # the directories made above, read-only
+
+
+def renew_scratch(scratch: str, disk: int, files: int, *, mounted: bool) -> None:
+    """An empty file system of at most `disk` bytes and `files` entries at `scratch`, in place of the one there."""
+    if mounted:
+        _checked(int(_libc.umount2(scratch.encode(), MNT_DETACH)), "umount")
+    _mount("tmpfs", scratch, "tmpfs", MS_NOSUID | MS_NODEV, f"mode=700,size={disk},nr_inodes={files + 2}")
+
+
+def become_nobody(user: int, *, keep_reading: bool = False) -> None:
+    """Give up root for a user that owns nothing.
+
+    Args:
+        user: its number, and its group's.
+        keep_reading: keep the one capability of reading what the rules allow although the modes forbid it, for an
+            interpreter that lies in another user's home; only under Landlock, which then says alone what is readable.
+    """
+    if keep_reading:
+        prctl(PR_SET_KEEPCAPS, 1)
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+    prctl(PR_SET_DUMPABLE, 1)  # else /proc/self stays root's, and the new user's maps could not be written
+    if keep_reading:
+        _set_capabilities(1 << 2, inheritable=1 << 2)  # CAP_DAC_READ_SEARCH
+        prctl(PR_CAP_AMBIENT, 2, 2)
+
+
+def _set_capabilities(capabilities: int, inheritable: int = 0) -> None:
+    header = struct.pack("=Ii", 0x20080522, 0)
+    low, high, kept = capabilities & 0xFFFFFFFF, capabilities >> 32, inheritable & 0xFFFFFFFF
+    data = struct.pack("=IIIIII", low, low, kept, high, high, 0)
+    _checked(int(_libc.capset(header, data)), "capset")
+
+
+def drop_privileges() -> None:
+    """Give up every capability; with `no_new_privileges` none comes back."""
+    _set_capabilities(0)
+
+
+def enter_namespaces(root: str, readable: list[str], hidden: list[str], scratch: str, user: int) -> None:
+    """Into namespaces of its own (users, mounts, network, IPC, names, processes) and a root directory of its own.
+
+    Forks: the caller goes on in the child, which is the first process of its namespace; the parent waits for it
+    and ends with it.
+
+    Args:
+        root: an empty directory to mount on.
+        readable: paths to show, read-only.
+        hidden: directories below them to show empty, but for readable paths inside.
+        scratch: where the scratch place is to be.
+        user: the unprivileged user to become when this is root's process.
+
+    Raises:
+        OSError: the machine does not allow it.
+    """
+    others = CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS
+    if os.geteuid() == 0:
+        # Mounts are made while root may still read every source; then root becomes nobody, in a second user namespace.
+        unshare(others)
+        make_root(root, readable, hidden, scratch)
+        become_nobody(user)
+        _own_user_namespace(CLONE_NEWPID | CLONE_NEWNS)
+        fork_and_follow()
+    else:
+        _own_user_namespace(others | CLONE_NEWPID)
+        fork_and_follow()
+        make_root(root, readable, hidden, scratch)
+    mount_processes()
+
+
+def nest_namespaces(user: int) -> None:
+    """Inside a container that is there already: nobody, and a process namespace to begin others from."""
+    if os.geteuid() == 0:
+        become_nobody(user)
+    _own_user_namespace(CLONE_NEWPID | CLONE_NEWNS)
+    fork_and_follow()
+    mount_processes()
+
+
+def fork_and_follow() -> None:
+    """Go on in a forked child; the parent only waits for it. When the parent dies the child is killed."""
+    child = os.fork()
+    if child:
+        for number in range(3, 256):
+            with contextlib.suppress(OSError):
+                os.close(number)
+        _, status = os.waitpid(child, 0)
+        os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+    prctl(PR_SET_PDEATHSIG, 9)
+
+
+def mount_processes() -> None:
+    """Show this process namespace in /proc, in place of the machine's."""
+    _mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Limits
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def limit(cpu: float, memory: int, disk: int, processes: int) -> None:
+    """Resource limits of this process and what it starts: the backstop behind the keeper's own watch.
+
+    Args:
+        cpu: seconds, rounded up; then SIGKILL, since the first process of a namespace ignores anything less.
+        memory: bytes of address space.
+        disk: bytes of one file.
+        processes: how many of this user in this user namespace (no effect for the machine's root).
+    """
+    seconds = max(int(-(-cpu // 1)), 1)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (disk, disk))
+    resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

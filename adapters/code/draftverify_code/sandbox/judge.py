@@ -1,0 +1,921 @@
+"""Where the tests run: in a process of their own, in which no line of any candidate ever runs.
+
+To the tests a candidate's functions are functions like any other. A call sends its arguments to the candidate's process
+and returns, or raises, what comes back, as `child` describes. What comes back is a value: it is compared here, by the
+values' own built-in comparison. Standard library only; this file is also imported alone, by a small server process.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import decimal
+import importlib
+import io
+import re
+import reprlib
+import select
+import socket
+import symtable
+import sys
+import time
+import traceback
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import redirect_stdout, suppress
+from functools import partial
+from itertools import accumulate
+from types import CodeType, ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+if TYPE_CHECKING or __package__:
+    from draftverify_code.sandbox import codec
+else:
+    import codec
+
+__all__ = ["Judge"]
+
+AHEAD = (
+    1 << 15
+)  # bytes of calls that are sent before they are asked for; a socket takes as many without waiting
+RESTARTS = 2  # of a candidate that was ended in the middle of a suite of many tests
+FEEDBACK = 600  # characters
+READABLE = 100_000  # characters of a test's source that is still parsed to find a whole statement
+MODULE = "__tests__"
+ALIASES = {"np": "numpy"}
+REFUSED = "this suite needs `integrity: shared-process`"
+
+
+class Judge:
+    """Runs one suite on one candidate after the other.
+
+    Args:
+        start: gives a socket to a new candidate, for limits and whether lines are traced.
+        end: ends the candidate and says how it ended: status, signal, limit, seconds.
+        drop: ends it and says nothing, so that nobody waits; `end` where there is none.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[dict[str, Any], bool], socket.socket],
+        end: Callable[[], Mapping[str, Any]],
+        drop: Callable[[], object] | None = None,
+    ) -> None:
+        self._start = start
+        self._end = end
+        self._drop = drop or end
+        self._suite: _Suite | None = None
+        self._broken = "no suite is loaded"
+        self._recursion = sys.getrecursionlimit()
+
+    def load(self, suite: Mapping[str, Any]) -> str:
+        """Compile a suite, and try what can be tried without a candidate.
+
+        Args:
+            suite: the fields of `jobs.Suite`.
+
+        Returns:
+            What is wrong with it; "" when nothing is.
+        """
+        self._suite, self._broken = None, ""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self._suite = _Suite(**suite)
+            self._settle()
+            self._suite.rehearse()
+        except _Broken as error:
+            self._broken = str(error)
+        except Exception as error:
+            self._broken = f"the tests cannot be loaded: {type(error).__name__}: {error}"
+        self._broken = _clean(self._broken)
+        return self._broken
+
+    def run(self, program: str, limits: Mapping[str, Any], lines: bool) -> dict[str, Any]:
+        """Run the suite on a program.
+
+        Args:
+            program: its text.
+            limits: the fields of `jobs.Limits`; and `per_test`, seconds, where a test may have no more. By itself a
+                test may have half of what is left, the last one all.
+            lines: whether to note the lines that each test ran.
+
+        Returns:
+            verdict, reason, feedback, score, passed, lines and seconds, as in `jobs.Finding`.
+        """
+        began = time.monotonic()
+        if self._broken or self._suite is None:
+            outcome, passed, ran = _Outcome("error", "tests", self._broken), [], []
+            score = 0.0
+        else:
+            # The tests of a suite mostly make the same calls, whatever the program: those that the last program got are
+            # sent along with it, and it works on them while the answers are compared. A suite whose calls depend on
+            # the answers shows itself by asking for something else; then the program begins anew, without.
+            for foresee in (True, False):
+                self._settle()
+                run = _Run(self._suite, self._start, self._end, program, limits, lines, foresee)
+                try:
+                    outcomes = run.outcomes()
+                finally:
+                    if run.close():
+                        self._drop()
+                if not run.unforeseen:
+                    break
+            self._suite.learn(run.requests, predictable=foresee)
+            outcome = _together(outcomes)
+            passed = [None if each is None else each.verdict == "pass" for each in outcomes]
+            score = passed.count(True) / len(passed)
+            if self._suite.kind in ("check", "script"):
+                passed = []
+            ran = [sorted(each) for each in run.ran] if lines else []
+        return {
+            "verdict": outcome.verdict,
+            "reason": outcome.reason,
+            "feedback": _clean(outcome.feedback),
+            "score": score,
+            "passed": passed,
+            "lines": ran,
+            "seconds": time.monotonic() - began,
+        }
+
+    def _settle(self) -> None:
+        """What tests change of a process without meaning to, as at the start; and the same random numbers each time."""
+        sys.modules.pop(MODULE, None)
+        sys.setrecursionlimit(self._recursion)
+        decimal.setcontext(decimal.Context())
+        if hasattr(sys, "set_int_max_str_digits"):
+            sys.set_int_max_str_digits(codec.DIGITS)
+        for name in ("random", "numpy.random"):
+            if name in sys.modules:
+                sys.modules[name].seed(0)
+
+
+class _Outcome(NamedTuple):
+    verdict: str
+    reason: str = ""
+    feedback: str = ""
+
+
+_PASS = _Outcome("pass")
+
+
+def _together(outcomes: Sequence[_Outcome | None]) -> _Outcome:
+    """One word on all tests: one that failed is certain; then what could not be found out; a timeout says least."""
+    found = [each for each in outcomes if each is not None]
+    for verdict in ("reject", "error", "timeout"):
+        for each in found:
+            if each.verdict == verdict:
+                return each
+    return _PASS
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The suite
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class _Broken(Exception):
+    """The tests themselves are wrong; the message says how."""
+
+
+class _Rehearsal(BaseException):
+    """A call of a candidate, where there is none yet."""
+
+
+class _Test(NamedTuple):
+    code: CodeType
+    example: Any = None  # of a doctest
+
+
+class _Suite:
+    """A suite, compiled once."""
+
+    def __init__(
+        self,
+        kind: str,
+        entry_points: Sequence[str],
+        source: str = "",
+        asserts: Sequence[str] = (),
+        setup: str = "",
+    ) -> None:
+        self.kind = kind
+        self.entry_points = tuple(entry_points)
+        self.foreseen: tuple[bytes, ...] = ()
+        self._learns = True
+        self.sources: dict[str, str] = {}
+        self.spans: dict[str, list[tuple[int, int]]] = {}
+        if not self.entry_points:
+            raise _Broken("the suite names no entry point")
+        self.setup = self._compile(setup, "<setup>")
+        self.tests: list[_Test]
+        if kind in ("check", "script"):
+            self.tests = [_Test(self._compile(source, "<tests>"))]
+        elif kind == "asserts":
+            self.tests = [_Test(self._compile(each, f"<test {i}>")) for i, each in enumerate(asserts)]
+        elif kind == "doctest":
+            self.tests = self._examples(source)
+        else:
+            raise _Broken(f"there is no kind of suite called {kind!r}")
+        if not self.tests:
+            raise _Broken("the suite has no tests")
+        free, bound = set[str](), {*self.entry_points, *dir(builtins), *vars(ModuleType(MODULE))}
+        for name, text in self.sources.items():
+            _names(symtable.symtable(text, name, "exec"), free, bound)
+        self.names = (*self.entry_points, *sorted(free - bound))
+        self.called = re.compile(rf"\b(?:{'|'.join(map(re.escape, ('candidate', *self.entry_points)))})\(")
+
+    def _compile(self, text: str, name: str, mode: str = "exec") -> CodeType:
+        self.sources[name] = text
+        try:
+            return compile(text, name, mode, dont_inherit=True, optimize=0)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise _Broken(f"{name[1:-1]}: {type(error).__name__}: {error}") from None
+
+    def _examples(self, text: str) -> list[_Test]:
+        import doctest  # a large module, for this kind alone
+
+        try:
+            examples = doctest.DocTestParser().get_examples(text)
+        except ValueError as error:
+            raise _Broken(str(error)) from None
+        return [
+            _Test(self._compile(each.source, f"<example {i}>", "single"), each)
+            for i, each in enumerate(examples)
+            if doctest.SKIP not in each.options
+        ]
+
+    def rehearse(self) -> None:
+        """Execute what comes before the first call of a candidate.
+
+        Raises:
+            _Broken: it fails.
+        """
+
+        def stub(*args: Any, **kwargs: Any) -> NoReturn:
+            raise _Rehearsal
+
+        try:
+            scope = self.scope(dict.fromkeys(self.entry_points, stub), {})
+            if self.kind == "check":
+                exec(self.tests[0].code, scope)
+                if not callable(scope.get("check")):
+                    raise _Broken("the tests define no function check(candidate)")
+        except _Rehearsal:
+            pass
+        except _Broken:
+            raise
+        except BaseException as error:
+            if getattr(error, "name", None) not in self.names:  # a name that the candidate may define
+                raise _Broken(f"{self.place(error)} raises {type(error).__name__}: {error}") from None
+
+    def scope(self, functions: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+        """A fresh namespace, in which the setup has been executed.
+
+        Args:
+            functions: the entry points.
+            others: what else the candidate defines, where the setup does not.
+        """
+        module = ModuleType(MODULE)
+        sys.modules[MODULE] = module  # dataclasses look there
+        scope = vars(module)
+        exec(self.setup, scope)
+        for name, value in others.items():
+            scope.setdefault(name, value)
+        scope.update(functions)
+        return scope
+
+    def learn(self, requests: Sequence[bytes], *, predictable: bool) -> None:
+        """Remember the calls of a program, for the next one.
+
+        Args:
+            requests: in their order.
+            predictable: whether they were what was foreseen.
+        """
+        if not predictable:
+            self.foreseen, self._learns = (), False
+        if self._learns and len(requests) > len(self.foreseen):
+            sizes = accumulate(map(len, requests))
+            self.foreseen = tuple(each for each, size in zip(requests, sizes, strict=True) if size <= AHEAD)
+
+    def frames(self, error: BaseException) -> list[tuple[str, int, dict[str, Any]]]:
+        """The suite's own frames on the way of an exception, innermost first: file, line, variables."""
+        found = []
+        for frame, line in traceback.walk_tb(error.__traceback__):
+            if frame.f_code.co_filename in self.sources:
+                found.append((frame.f_code.co_filename, line, frame.f_locals))
+        return found[::-1]
+
+    def statement(self, file: str, line: int) -> str:
+        """The whole statement at a line of a source."""
+        lines = self.sources[file].split("\n")
+        if file not in self.spans:
+            self.spans[file] = list(_spans(self.sources[file])) if len(self.sources[file]) <= READABLE else []
+        first, last = next((span for span in self.spans[file] if span[0] <= line <= span[1]), (line, line))
+        return " ".join(each.strip() for each in lines[first - 1 : last])
+
+    def place(self, error: BaseException) -> str:
+        """Where in the suite an exception came from."""
+        frames = self.frames(error)
+        return f"`{_cut(self.statement(*frames[0][:2]), 200)}`" if frames else "the suite"
+
+
+def _spans(text: str) -> Iterator[tuple[int, int]]:
+    """The first and the last line of each statement that holds no others."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.stmt) and not hasattr(node, "body"):
+            yield node.lineno, node.end_lineno or node.lineno
+
+
+def _names(table: symtable.SymbolTable, free: set[str], bound: set[str]) -> None:
+    """The names that a source reads from its globals, and those that it binds there."""
+    top = table.get_type() == "module"
+    for symbol in table.get_symbols():
+        binds = symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
+        if binds and (top or symbol.is_declared_global()):
+            bound.add(symbol.get_name())
+        elif symbol.is_referenced() and (top or symbol.is_global()):
+            free.add(symbol.get_name())
+    for child in table.get_children():
+        _names(child, free, bound)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# One program
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class _Stop(BaseException):
+    """Leave the test: its outcome is known. Not an Exception, so that tests that catch those do not catch it."""
+
+
+class _Late(Exception):
+    """No answer in time."""
+
+
+class _Gone(Exception):
+    """The candidate's end of the channel is closed."""
+
+
+class _Unreadable(Exception):
+    """What came back is no answer."""
+
+
+class _Call(NamedTuple):
+    name: str
+    request: bytes
+    answer: bytes | None
+
+
+class _Unforeseen(Exception):
+    """The tests ask for something else than was sent ahead."""
+
+
+def _frame(request: bytes) -> bytes:
+    return codec.HEAD.pack(len(request)) + request
+
+
+class _Link:
+    """The channel to one candidate, which may write to it what and when it likes."""
+
+    def __init__(self, channel: socket.socket, foreseen: Sequence[bytes] = ()) -> None:
+        channel.setblocking(False)
+        self._channel = channel
+        self._poll = select.poll()
+        self._poll.register(channel, select.POLLIN)
+        self._foreseen = deque(foreseen)
+        self._received = bytearray()
+        self.asked = 0
+
+    def ask(self, request: bytes, deadline: float) -> bytes:
+        """Send a request and read one frame. With the first go all that are foreseen.
+
+        Raises:
+            _Late, _Gone: there is none.
+            _Unforeseen: another request than this was sent ahead in its place.
+            ValueError: what came is not one frame.
+        """
+        self.asked += 1
+        try:
+            if self.asked == 1:
+                self._send(b"".join(_frame(each) for each in (request, *self._foreseen)), deadline)
+            elif not self._foreseen:
+                self._send(_frame(request), deadline)
+            elif self._foreseen.popleft() != request:
+                raise _Unforeseen
+            return self._receive(deadline)
+        except OSError as error:
+            raise _Gone from error
+
+    def _send(self, data: bytes, deadline: float) -> None:
+        rest = memoryview(data)
+        while True:
+            with suppress(BlockingIOError):
+                rest = rest[self._channel.send(rest) :]
+            if not rest:
+                return
+            self._poll.modify(self._channel, select.POLLOUT)
+            self._wait(deadline)
+            self._poll.modify(self._channel, select.POLLIN)
+
+    def _receive(self, deadline: float) -> bytes:
+        buffer = self._received
+        end: int | None = None
+        while end is None or len(buffer) < end:
+            if end is None and len(buffer) >= 4:
+                (size,) = codec.HEAD.unpack_from(buffer)
+                if size > codec.FRAME:
+                    raise ValueError("a frame that is too long")
+                end = 4 + size
+                continue
+            self._wait(deadline)
+            try:
+                data = self._channel.recv(1 << 16)
+            except BlockingIOError:
+                continue
+            if not data:
+                raise _Gone
+            buffer += data
+        answer = bytes(buffer[4:end])
+        del buffer[:end]
+        if buffer and not self._foreseen:
+            raise ValueError("more than one answer")
+        return answer
+
+    def _wait(self, deadline: float) -> None:
+        left = deadline - time.monotonic()
+        if left <= 0 or not self._poll.poll(left * 1000 + 1):
+            raise _Late
+
+
+_SHAPES: dict[str, tuple[type, ...]] = {
+    "value": (object, object, list, str),
+    "raised": (str, str, tuple, str, int, object, list, str),
+    "syntax": (str, str, tuple, str, int, object, list, str),
+    "refused": (str,),
+}
+
+
+def _checked(answer: Any, number: int) -> tuple[str, list[Any]]:
+    """The kind and the fields of an answer.
+
+    Raises:
+        ValueError: it is none of `child`'s.
+    """
+    if (
+        type(answer) is not list
+        or len(answer) < 2
+        or type(answer[0]) is not int
+        or type(answer[1]) is not str
+    ):
+        raise ValueError("not an answer")
+    number_said, kind, *fields = answer
+    shape = _SHAPES.get(kind, ())
+    if number_said != number or len(fields) != len(shape):
+        raise ValueError("not the answer to this request")
+    if not all(want is object or type(field) is want for field, want in zip(fields, shape, strict=True)):
+        raise ValueError("not an answer")
+    return kind, fields
+
+
+class _Run:
+    """One program's way through the suite."""
+
+    def __init__(
+        self,
+        suite: _Suite,
+        start: Callable[[dict[str, Any], bool], socket.socket],
+        end: Callable[[], Mapping[str, Any]],
+        program: str,
+        limits: Mapping[str, Any],
+        lines: bool,
+        foresee: bool = True,
+    ) -> None:
+        self.suite = suite
+        self.start, self.end = start, end
+        self.program = program
+        self.limits = limits
+        self.lines = lines
+        self.until = time.monotonic() + limits["wall"]
+        self.deadline = self.until
+        self.link: _Link | None = None
+        self.stop: _Outcome | None = None  # the running test's outcome, when it is known before the test ends
+        self.left: Exception | None = None  # why the running test's candidate must be ended
+        self.trail: deque[_Call] = deque(maxlen=3)  # the running test's last calls
+        self.calls = 0
+        self.raised: list[BaseException] = []  # what the candidate raised; a test may let it through
+        self.traced: set[int] = set()  # lines, since they were last taken
+        self.ran: list[set[int]] = [set() for _ in suite.tests]
+        self.foresee = foresee
+        self.unforeseen = False
+        self.restarts = 0
+        self.requests: list[bytes] = []  # the calls, in order
+        self.stdout = sys.stdout
+        self.functions: dict[str, Any] = {name: self._function(name) for name in suite.entry_points}
+        self.others: dict[str, Any] = {}
+        self.scope: dict[str, Any] = {}
+
+    def close(self) -> bool:
+        """Let go of everything; says whether there is a candidate to end."""
+        left, self.link = self.link is not None, None
+        self.raised.clear()  # they hold frames, and the frames hold this
+        return left
+
+    def outcomes(self) -> list[_Outcome | None]:
+        """An outcome per test; None where it was not run."""
+        count = len(self.suite.tests)
+        failed = self._begin()
+        loaded = self.traced.copy()
+        if failed is _PASS:
+            failed = self._attempt(self._set_up)
+        if failed is not _PASS:
+            self.ran = [loaded] * count
+            # A program that does not load passes no test; one that did not load in time might have.
+            return [failed] * count if failed.verdict == "reject" else [failed] + [None] * (count - 1)
+        found: list[_Outcome | None] = [None] * count
+        for index, test in enumerate(self.suite.tests):
+            now = time.monotonic()
+            if self.link is None:
+                if self.restarts == RESTARTS or now >= self.until:
+                    break
+                self.restarts += 1
+                failed = self._begin()
+                if failed is not _PASS:
+                    found[index] = failed
+                    break
+            share = (self.until - now) / (1 if index == count - 1 else 2)
+            self.deadline = now + min(share, self.limits.get("per_test", share))
+            self.traced = loaded.copy()
+            found[index] = self._attempt(partial(self._test, test))
+            self.ran[index] = self.traced
+            if self.unforeseen:
+                break
+        if not self.calls and self.suite.kind != "asserts" and _together(found) is _PASS:
+            found[0] = _Outcome(
+                "error", "tests", "the tests never call " + " or ".join(self.suite.entry_points)
+            )
+        return found
+
+    # --- the candidate
+
+    def _begin(self) -> _Outcome:
+        """A new candidate, with the program loaded."""
+        self.deadline = self.until
+        left = max(self.until - time.monotonic(), 0.001)
+        foreseen = self.suite.foreseen if self.foresee and not self.restarts else ()
+        self.link = _Link(self.start({**self.limits, "wall": left}, self.lines), foreseen)
+        return self._attempt(self._load)
+
+    def _load(self) -> None:
+        request = codec.dumps(["load", self.program, list(self.suite.names), self.lines])
+        if len(request) > codec.FRAME:
+            self._halt(_Outcome("reject", "syntax", f"the program is longer than {codec.FRAME >> 20} MiB"))
+        kind, fields = self._ask("", request, codec.Known())
+        if kind in ("raised", "syntax"):
+            self._halt(self._not_loaded(kind, fields))
+        if kind != "value":
+            self._leave(_Unreadable(fields[0]))
+        self._take_names(fields[0])
+
+    def _take_names(self, found: Any) -> None:
+        """What the program's names are to the tests."""
+        try:
+            names = {name: (kind, value) for name, kind, value in found}
+            kinds = {name: names[name][0] for name in self.suite.names}
+        except (TypeError, ValueError, KeyError):
+            self._leave(_Unreadable("not the names that were asked for"))
+        absent = [name for name in self.suite.entry_points if kinds[name] != "function"]
+        if absent:
+            missing = " and ".join(absent)
+            self._halt(_Outcome("reject", "missing", f"the program does not define a function {missing}"))
+        for name in self.suite.names[len(self.suite.entry_points) :]:
+            kind, value = names[name]
+            if kind == "function":
+                self.others[name] = self._function(name)
+            elif kind == "value":
+                self.others[name] = value
+            elif kind == "module" and value in (name, ALIASES.get(name)) and _importable(value):
+                # The tests use a module that the program imported. The name is the tests', not the candidate's choice.
+                self.others[name] = importlib.import_module(value)
+
+    def _function(self, name: str) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return self._call(name, args, kwargs)
+
+        call.__name__ = call.__qualname__ = name
+        return call
+
+    def _call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call the candidate's function: to the tests this looks as if it were theirs."""
+        if self.stop is not None or self.left is not None:
+            raise _Stop  # a test that catches everything goes on, to no avail
+        self.calls += 1
+        known = codec.Known()
+        try:
+            request = codec.dumps(["call", name, list(args), kwargs], known, strict=True)
+        except codec.CannotCross as error:
+            self._halt(self._foreign(name, error.value))
+        if len(request) > codec.FRAME:
+            self._halt(
+                _Outcome("error", "tests", f"the arguments of {name} are too large to cross; {REFUSED}")
+            )
+        kind, fields = self._ask(name, request, known)
+        if kind == "refused":
+            self._halt(self._refused(fields[0], known))
+        if kind != "value":
+            raised = _rebuilt(*fields[:4])
+            self.raised.append(raised)
+            raise raised from None
+        return fields[0]
+
+    def _ask(self, name: str, request: bytes, known: codec.Known) -> tuple[str, list[Any]]:
+        """Ask, and do at once what the answer says happened beside the call: changed arguments, output, lines."""
+        assert self.link is not None
+        number, count = self.link.asked, len(known.objects)
+        self.trail.append(_Call(name, request, None))
+        if number:
+            self.requests.append(request)
+        try:
+            data = self.link.ask(request, self.deadline)
+            self.trail[-1] = _Call(name, request, data)
+            kind, fields = _checked(codec.loads(data, known), number)
+            if kind != "refused":
+                changed, lines, output = fields[-3:]
+                if changed is not None:
+                    codec.apply_changes(known, count, changed)
+                if lines and self.lines:
+                    last = self.program.count("\n") + 1
+                    self.traced.update(line for line in lines if type(line) is int and 0 < line <= last)
+                if output and sys.stdout is not self.stdout:
+                    sys.stdout.write(output)
+        except (_Late, _Gone, _Unforeseen) as error:
+            self._leave(error)
+        except ValueError as error:
+            self._leave(_Unreadable(error))
+        return kind, fields
+
+    def _leave(self, why: Exception) -> NoReturn:
+        """Leave the test: the candidate will be ended."""
+        self.left = why
+        raise _Stop from None
+
+    def _over(self, why: Exception) -> _Outcome:
+        """End the candidate; the outcome is by what it was ended for."""
+        self.link = self.left = None
+        ended = self.end()
+        if isinstance(why, _Unforeseen):
+            self.unforeseen = True
+            return _PASS  # of no meaning: the program will be run again
+        doing = self._last_call()
+        if isinstance(why, _Unreadable):
+            return _Outcome("reject", "value", f"{doing}: what came back cannot be read ({why})")
+        limit = ended.get("limit") or ("wall" if isinstance(why, _Late) else "")
+        if limit in ("cpu", "wall"):
+            what = "processor time" if limit == "cpu" else "time"
+            return _Outcome("timeout", limit, f"{doing} did not end before the {what} was over")
+        if limit:
+            return _Outcome("reject", limit, f"{doing} used more {limit} than it may")
+        how = f"signal {ended['signal']}" if ended.get("signal") else f"exit status {ended.get('status')}"
+        return _Outcome("reject", "exit", f"{doing} ended the process ({how})")
+
+    def _halt(self, outcome: _Outcome) -> NoReturn:
+        self.stop = outcome
+        raise _Stop from None
+
+    # --- the tests
+
+    def _set_up(self) -> None:
+        self.scope = self.suite.scope(self.functions, self.others)
+
+    def _test(self, test: _Test) -> None:
+        if test.example is not None:
+            self._example(test)
+            return
+        exec(test.code, self.scope)
+        if self.suite.kind == "check":
+            self.scope["check"](self.functions[self.suite.entry_points[0]])
+
+    def _example(self, test: _Test) -> None:
+        """An example of a doctest, by doctest's own comparison."""
+        import doctest
+
+        example, hook = test.example, sys.displayhook
+        flags = sum(flag for flag, on in example.options.items() if on)
+        same = doctest.OutputChecker().check_output
+        sys.displayhook = lambda value: None if value is None else print(repr(value))
+        try:
+            with redirect_stdout(io.StringIO()) as output:
+                exec(test.code, self.scope)
+            wanted, got = example.want, output.getvalue()
+        except Exception as error:
+            if example.exc_msg is None:
+                raise
+            wanted, got = example.exc_msg, traceback.format_exception_only(type(error), error)[-1]
+            if flags & doctest.IGNORE_EXCEPTION_DETAIL:
+                wanted, got = (
+                    text.partition(":")[0].rpartition(".")[2].strip() + "\n" for text in (wanted, got)
+                )
+        finally:
+            sys.displayhook = hook
+        if not same(wanted, got, flags):
+            source = example.source.strip()
+            self._halt(
+                _Outcome(
+                    "reject",
+                    "value" if self._opaque() else "assertion",
+                    f">>> {_cut(source, 200)}\nexpected: {_cut(wanted.strip(), 150)}\n"
+                    f"got: {_cut(got.strip(), 150) or 'nothing'}",
+                )
+            )
+
+    def _attempt(self, action: Callable[[], None]) -> _Outcome:
+        """Run one test, whatever it does."""
+        self.stop = None
+        self.trail.clear()
+        try:
+            action()
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) and error not in self.raised:
+                raise  # from the terminal
+            if self.stop is None and self.left is None:
+                return self._failed(error)
+        if self.left is not None:  # only here: if ending it fails, the tests must not catch that
+            return self._over(self.left)
+        return self.stop or _PASS
+
+    def _failed(self, error: BaseException) -> _Outcome:
+        """The outcome of a test that let an exception through."""
+        name = type(error).__name__
+        cause: BaseException | None = error
+        while cause is not None:
+            if any(cause is each for each in self.raised):
+                reason = "memory" if isinstance(cause, MemoryError) else "exception"
+                return _Outcome("reject", reason, self._explain(error))
+            cause = cause.__cause__
+        if isinstance(error, NameError) and getattr(error, "name", None) in self.suite.names:
+            return _Outcome("reject", "missing", f"the program does not define {error.name}")
+        if isinstance(error, SystemExit):
+            return _Outcome("error", "tests", f"{self.suite.place(error)} ends the process")
+        if isinstance(error, AssertionError):
+            return _Outcome("reject", "value" if self._opaque() else "assertion", self._explain(error))
+        if not self.trail:
+            return _Outcome(
+                "error", "tests", f"{self.suite.place(error)} raises {name}: {_cut(str(error), 200)}"
+            )
+        # The tests work with the right values: what they stumble over is what came back.
+        return _Outcome("reject", "value", self._explain(error))
+
+    # --- words
+
+    def _foreign(self, name: str, value: Any) -> _Outcome:
+        """The outcome of a call with an argument that cannot cross."""
+        if isinstance(value, codec.Opaque):
+            return _Outcome("reject", "value", f"{name} is given what a call returned: {value!r}")
+        what = f"{name} is given an argument of type {type(value).__name__}, which cannot leave the tests' process"
+        return _Outcome("error", "tests", f"{what}; {REFUSED}")
+
+    def _refused(self, why: str, known: codec.Known) -> _Outcome:
+        if any(hasattr(each, "dtype") for each in known.objects):
+            # These tests hand over arrays. A candidate can say this too, and gains nothing: it is no pass.
+            return _Outcome("error", "tests", f"{self._last_call()} could not be given its arguments: {why}")
+        return _Outcome("reject", "value", f"{self._last_call()}: {why}")
+
+    def _not_loaded(self, kind: str, fields: list[Any]) -> _Outcome:
+        type_name, own_name, _, message, line, *_ = fields
+        if kind == "syntax":
+            place = self._program_line(line)
+            return _Outcome("reject", "syntax", f"{_cut(message, 300)}{place}")
+        reason = "memory" if type_name == "MemoryError" else "exception"
+        text = (
+            f"loading the program raised {_cut(own_name, 60)}: {_cut(message, 300)}{self._program_line(line)}"
+        )
+        return _Outcome("reject", reason, text)
+
+    def _program_line(self, line: int) -> str:
+        lines = self.program.splitlines()
+        return f" (line {line}: {_cut(lines[line - 1].strip(), 120)})" if 0 < line <= len(lines) else ""
+
+    def _explain(self, error: BaseException) -> str:
+        """The statement that failed and the one that led there, with values of names, and what the calls returned."""
+        parts: list[str] = []
+        calls = 0
+        for file, line, variables in self.suite.frames(error)[:2]:
+            statement = self.suite.statement(file, line)
+            calls += len(self.suite.called.findall(statement))
+            values = "; ".join(
+                f"{name} = {_short(value, 80)}" for name, value in _values(statement, variables)
+            )
+            parts.append(
+                ("in " if parts else "") + _cut(statement, 200) + (f"  # {values}" if values else "")
+            )
+        message = _text(error)
+        if message and not any(message in part for part in parts) and error not in self.raised:
+            parts.append(f"{type(error).__name__}: {_cut(message, 150)}")
+        return "\n".join(parts + [self._told(call) for call in list(self.trail)[-max(calls, 1) :]])
+
+    def _told(self, call: _Call) -> str:
+        """A call with what came back. It is read again: the tests may have changed the values since."""
+        known = codec.Known()
+        text = _written(call, known)
+        if call.answer is None:
+            return f"{text} was not answered"
+        _, kind, *fields = codec.loads(call.answer, known)
+        if kind == "raised":
+            return (
+                f"{text} raised {_cut(fields[1], 60)}: {_cut(fields[3], 150)}{self._program_line(fields[4])}"
+            )
+        return f"{text} returned {_short(fields[0], 200)}" if kind == "value" else text
+
+    def _last_call(self) -> str:
+        return _written(self.trail[-1], codec.Known())
+
+    def _opaque(self) -> bool:
+        """Whether what came back last could not cross."""
+        known = codec.Known()
+        if self.trail and self.trail[-1].answer is not None:
+            codec.loads(self.trail[-1].request, known)
+            codec.loads(self.trail[-1].answer, known)
+        return any(type(each) is codec.Opaque for each in known.objects)
+
+
+class _Repr(reprlib.Repr):
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = self.maxdeque = self.maxdict = 40
+        self.maxstring = self.maxother = 200
+
+    def repr_int(self, x: int, level: int) -> str:
+        return repr(x) if x.bit_length() < 400 else f"<int of {x.bit_length()} bits>"
+
+
+_bounded = _Repr().repr
+
+
+def _short(value: Any, most: int) -> str:
+    """The repr, of a value of any size."""
+    try:
+        return _cut(_bounded(value), most)
+    except Exception:
+        return f"<{type(value).__name__}>"
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _clean(text: str) -> str:
+    return _cut(text, FEEDBACK).encode(errors="replace").decode()
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
+def _written(call: _Call, known: codec.Known) -> str:
+    """A call as Python writes it."""
+    if not call.name:
+        return "loading the program"
+    _, _, args, kwargs = codec.loads(call.request, known)
+    words = [_short(each, 120) for each in args] + [
+        f"{name}={_short(each, 120)}" for name, each in kwargs.items()
+    ]
+    return _cut(f"{call.name}({', '.join(words)})", 240)
+
+
+def _values(statement: str, variables: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The names in a statement with their values, where these are data."""
+    try:
+        tree = ast.parse(statement)
+    except (SyntaxError, ValueError):
+        return
+    names = dict.fromkeys(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+    for name in names:
+        if (
+            name in variables
+            and not callable(variables[name])
+            and not isinstance(variables[name], ModuleType)
+        ):
+            yield name, variables[name]
+
+
+def _importable(name: str) -> bool:
+    return name in sys.stdlib_module_names or name in sys.modules
+
+
+def _rebuilt(name: str, own_name: str, args: tuple[Any, ...], message: str) -> BaseException:
+    """The candidate's exception, as the built-in type that is nearest to its own, under its own type's name."""
+    kind = codec.EXCEPTIONS.get(name, Exception)
+    if own_name != name:
+        with suppress(TypeError, ValueError):  # no name for a class
+            kind = type(own_name, (kind,), {"__module__": "builtins"})
+    for given in (args, (message,), ()):
+        try:
+            error = kind(*given)
+        except Exception:
+            continue  # an argument that this type does not take
+        if _text(error)[: len(message) or None] == message:
+            return error
+    return kind()

@@ -1,0 +1,560 @@
+"""The keeper: a small server process that locks itself in, then forks one candidate after the other.
+
+Run as `python -I -S keeper.py CONFIG` with a socket among its descriptors; it imports nothing but the standard library
+and its neighbours in this directory. It keeps one candidate at a time, in a process of its own with limits and, where
+the tier has them, a process namespace, a Landlock domain and a system-call filter of its own; it ends the candidate
+with all that it started, and hands the next one an empty scratch directory. It never reads a program or a test.
+
+Requests and answers are frames: 4 bytes of length, big-endian, and JSON (bytes inside as base64).
+
+| request | answer |
+|---|---|
+| {op: "start", limits} | one byte with a descriptor: a stream socket to `child.serve` in a new candidate |
+| {op: "end", gone} | how it ended; `gone` says that it is known to be ending by itself |
+| {op: "drop"} | none; it is ended |
+| {op: "run", argv, files, stdin, collect, env, limits} | how the command ended, with its output |
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import stat
+import sys
+import time
+from base64 import b64decode, b64encode
+from typing import Any, NoReturn
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import contextlib
+
+import child
+import confine
+from frames import receive, send
+
+TICK = 0.05  # seconds between looks at what a running candidate uses
+
+# What ordinary programs import, loaded once before any fork. Each module makes every fork dearer (its pages are mapped
+# anew), so those that few programs use stay out: `statistics` costs as much as all of these together.
+WARM = (
+    *(
+        "bisect",
+        "collections",
+        "collections.abc",
+        "copy",
+        "datetime",
+        "functools",
+        "heapq",
+        "itertools",
+        "json",
+    ),
+    *("linecache", "math", "operator", "re", "string", "traceback", "typing"),
+)
+
+
+class Sealed:
+    """This process's confinement: what it entered itself, and what each candidate enters."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        tier = config["tier"]
+        self.scratch: str = config["scratch"]
+        self.tier = tier
+        self.mounted = False
+        self.own_processes = False
+        self.ruleset = -1
+        self.filter: confine.Filter | None = None
+        self._reads_on = False
+        self._others = 2  # the keeper and the process that waits for it
+        if tier == "namespaces":
+            confine.enter_namespaces(
+                config["root"], config["readable"], config["hidden"], self.scratch, config["user"]
+            )
+        elif tier == "bubblewrap":
+            confine.nest_namespaces(config["user"])
+        elif tier == "landlock" and os.geteuid() == 0:
+            self._reads_on = bool(config["keep_reading"])
+            confine.become_nobody(config["user"], keep_reading=self._reads_on)
+        if tier in ("landlock", "none") and os.geteuid() != config["user"]:
+            # The limit counts all that this user runs on the machine; the keeper's watch is what holds here.
+            self._others = 1024 + len(_processes())
+        self.confined = tier != "none"
+        if self.confined:
+            confine.no_new_privileges()
+            abi = confine.landlock_abi()
+            if abi:
+                place = os.path.dirname(self.scratch) if tier != "landlock" else self.scratch
+                devices = [f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom")]
+                # A root directory of its own shows nothing hidden; fewer rules make each candidate cheaper.
+                readable, listed = (
+                    (config["granted"], config["listed"]) if tier == "landlock" else (config["readable"], [])
+                )
+                self.ruleset = confine.new_ruleset(readable, listed, [place], devices)
+            filters = confine.syscall_filters(signals=tier != "landlock" or abi >= 6)
+            if filters is not None:
+                filters[0].install()
+                self.filter = filters[1]
+            elif tier == "landlock" or not abi:
+                raise OSError("this processor's system calls have no filter here, and the tier needs one")
+
+    def mount_scratch(self, disk: int, files: int) -> bool:
+        """A file system of its own for scratch files, where mounts are allowed; says whether it has one."""
+        if self.tier not in ("namespaces", "bubblewrap"):
+            return False
+        confine.renew_scratch(self.scratch, disk, files, mounted=self.mounted)
+        self.mounted = True
+        return True
+
+    def seal(self, limits: dict[str, Any]) -> None:
+        """In the candidate's process, before anything of the candidate: enter what cannot be left."""
+        confine.limit(limits["cpu"], limits["memory"], limits["disk"], limits["processes"] + self._others)
+        if self.confined:
+            if not self._reads_on:
+                confine.drop_privileges()
+            if self.ruleset >= 0:
+                confine.restrict(self.ruleset)
+            if self.filter is not None:
+                self.filter.install()
+
+
+class Keeper:
+    """Serves one client; one candidate at a time."""
+
+    def __init__(self, link: socket.socket, sealed: Sealed) -> None:
+        self.link = link
+        self.sealed = sealed
+        self.pid = 0
+        self.started = 0.0
+        self.limits: dict[str, Any] = {}
+        self.limit = ""
+        self.reaped: tuple[int, Any] | None = None
+        self.size: tuple[int, int] | None = None
+        self.original = -1
+        self.own_processes = sealed.tier in ("namespaces", "bubblewrap")
+        if self.own_processes:
+            self.original = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        else:
+            confine.prctl(confine.PR_SET_CHILD_SUBREAPER, 1)
+
+    # --- the client's requests
+
+    def serve(self) -> None:
+        """Answer requests until the client is gone."""
+        while True:
+            self._watch_until(self.link.fileno())
+            request = receive(self.link)
+            if request is None:
+                break
+            operation = request["op"]
+            if operation == "start":
+                self._start(request["limits"])
+            elif operation == "drop":
+                self._end(False)
+            elif operation == "end":
+                send(self.link, self._end(bool(request.get("gone"))))
+            elif operation == "run":
+                send(self.link, self._run(request))
+        if self.pid:
+            self._end(False)
+
+    def _start(self, limits: dict[str, Any]) -> None:
+        if self.pid:
+            self._end(False)
+        self._clean(limits)
+        ours, theirs = socket.socketpair()
+        if self._fork(limits) == 0:
+            try:
+                ours.close()
+                self._become_candidate(limits)
+                child.serve(theirs)
+            finally:
+                os._exit(96)  # whatever happens, this process never goes on as a keeper
+        theirs.close()
+        socket.send_fds(self.link, [b"+"], [ours.fileno()])
+        ours.close()
+
+    def _run(self, request: dict[str, Any]) -> dict[str, Any]:
+        limits = request["limits"]
+        try:
+            self._clean(limits)
+            for name, content in request["files"].items():
+                path = os.path.join(self.sealed.scratch, name)
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with open(path, "wb") as file:
+                    file.write(b64decode(content))
+        except OSError as error:
+            return {"failure": f"the files could not be written: {error}"}
+        pipes = [os.pipe() for _ in range(4)]  # stdin, stdout, stderr, and why the start failed
+        if self._fork(limits) == 0:
+            self._execute(request, pipes)
+        (into, feed), (out, out_in), (err, err_in), (why, why_in) = pipes
+        for number in (into, out_in, err_in, why_in):
+            os.close(number)
+        try:
+            stdout, stderr, truncated, failure = self._talk(
+                feed, out, err, why, b64decode(request["stdin"]), limits["output"]
+            )
+        finally:
+            for number in (out, err, why):
+                os.close(number)
+        ended = self._end(False)
+        ended |= {
+            "stdout": _text(stdout),
+            "stderr": _text(stderr),
+            "truncated": truncated,
+            "failure": failure,
+        }
+        ended["files"] = {}
+        for name in request["collect"]:
+            content = self._collect(name, limits["disk"])
+            if content is not None:
+                ended["files"][name] = _text(content)
+        return ended
+
+    # --- the candidate's process
+
+    def _fork(self, limits: dict[str, Any]) -> int:
+        self.limits, self.limit, self.reaped = limits, "", None
+        if self.own_processes:
+            confine.unshare_processes(self.original)
+        self.started = time.monotonic()
+        pid = os.fork()
+        if pid:
+            self.pid = pid
+        return pid
+
+    def _become_candidate(self, limits: dict[str, Any]) -> None:
+        os.setsid()
+        self.link.close()
+        if self.original >= 0:
+            os.close(self.original)
+        os.chdir(self.sealed.scratch)
+        self.sealed.seal(limits)
+
+    def _execute(self, request: dict[str, Any], pipes: list[tuple[int, int]]) -> NoReturn:
+        why = pipes[3][1]
+        try:
+            os.dup2(pipes[0][0], 0)
+            os.dup2(pipes[1][1], 1)
+            os.dup2(pipes[2][1], 2)
+            for number in (n for pair in pipes for n in pair if n != why):
+                os.close(number)
+            environment = {**os.environ, **request["env"]}
+            argv = request["argv"]
+            for number in (signal.SIGPIPE, signal.SIGXFSZ):
+                signal.signal(number, signal.SIG_DFL)
+            self._become_candidate(request["limits"])
+            os.set_inheritable(why, False)
+            os.execvpe(argv[0], argv, environment)
+        except BaseException as error:
+            os.write(why, f"{request['argv'][0]} could not be started: {error}".encode()[:4000])
+        os._exit(127)
+
+    # --- watching and ending
+
+    def _watch_until(self, ready: int) -> None:
+        """Wait for a descriptor; meanwhile end a candidate that uses more than it may."""
+        poll = select.poll()
+        poll.register(ready, select.POLLIN)
+        while not poll.poll(TICK * 1000 if self.pid and self.reaped is None else None):
+            self._look()
+
+    def _look(self) -> None:
+        if self.limit:
+            return
+        if time.monotonic() - self.started > self.limits["wall"]:
+            self._stop("wall")
+            return
+        count, memory = 0, 0
+        for threads, resident in self._usage():
+            count += threads
+            memory += resident
+        if memory > self.limits["memory"]:
+            self._stop("memory")
+        elif count > self.limits["processes"]:
+            self._stop("processes")
+        elif not self.sealed.mounted and self._overfull():
+            self._stop("disk")
+
+    def _stop(self, limit: str) -> None:
+        self.limit = limit
+        self._kill()
+
+    def _kill(self) -> None:
+        for target in (os.kill, os.killpg):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                target(self.pid, signal.SIGKILL)
+        if not self.own_processes:
+            for pid in self._family():
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def _end(self, gone: bool) -> dict[str, Any]:
+        """End and reap the candidate with all that it started, and say how it ended."""
+        if not self.pid:
+            return {"status": None, "signal": 0, "limit": "", "seconds": 0.0}
+        if gone and self.reaped is None:
+            self._poll_end(0.5)
+        if self.reaped is None and not self._poll_end(0):
+            self._kill()
+            _, status, usage = os.wait4(self.pid, 0)
+            self.reaped = status, usage
+        status, usage = self.reaped
+        seconds = time.monotonic() - self.started
+        if not self.own_processes:
+            self._bury()
+        self.pid = 0
+        code = os.waitstatus_to_exitcode(status)
+        limit = self.limit
+        if not limit and code == -signal.SIGXFSZ:
+            limit = "disk"
+        elif not limit and code < 0 and usage.ru_utime + usage.ru_stime >= 0.95 * self.limits["cpu"]:
+            limit = "cpu"
+        return {
+            "status": code if code >= 0 else None,
+            "signal": max(-code, 0),
+            "limit": limit,
+            "seconds": seconds,
+        }
+
+    def _poll_end(self, seconds: float) -> bool:
+        """Whether the candidate's first process has ended, waiting for it so long."""
+        if self.reaped is not None:
+            return True
+        if seconds:
+            number = os.pidfd_open(self.pid)
+            select.select([number], [], [], seconds)
+            os.close(number)
+        pid, status, usage = os.wait4(self.pid, os.WNOHANG)
+        if pid:
+            self.reaped = status, usage
+        return pid != 0
+
+    def _bury(self) -> None:
+        """Without a process namespace: kill and reap what the candidate left behind, until there is nothing.
+
+        This process is the subreaper: whoever loses its parent becomes its child.
+        """
+        until = time.monotonic() + 5
+        while time.monotonic() < until:
+            with open("/proc/thread-self/children", "rb") as file:
+                family = [int(pid) for pid in file.read().split()]
+            for pid in family:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            try:
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            except ChildProcessError:
+                return
+
+    def _family(self) -> list[int]:
+        """Every process that descends from this one."""
+        parents: dict[int, int] = {}
+        for name in _processes():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
+            except (OSError, ValueError, IndexError):
+                pass
+        found, new = set[int](), {os.getpid()}
+        while new:
+            new = {pid for pid, parent in parents.items() if parent in new and pid not in found}
+            found |= new
+        return sorted(found)
+
+    def _usage(self) -> list[tuple[int, int]]:
+        """Threads and resident bytes of each of the candidate's processes."""
+        found = []
+        own = os.getpid()
+        try:
+            pids = self._family()
+        except OSError:
+            return []
+        for pid in pids:
+            if pid == own:
+                continue
+            try:
+                with open(f"/proc/{pid}/statm", "rb") as file:
+                    fields = file.read().split()
+                # Shared pages (the interpreter's own, copied on write) are counted once for all: leave them out.
+                resident = (int(fields[1]) - int(fields[2])) * 4096
+                found.append((len(os.listdir(f"/proc/{pid}/task")), resident))
+            except (OSError, ValueError, IndexError):
+                pass
+        return found
+
+    def _overfull(self) -> bool:
+        size, count = 0, 0
+        for directory, names, files in os.walk(self.sealed.scratch, onerror=None):
+            count += len(names) + len(files)
+            for name in files:
+                with contextlib.suppress(OSError):
+                    size += os.lstat(os.path.join(directory, name)).st_size
+            if count > self.limits["files"] or size > self.limits["disk"]:
+                return True
+        return False
+
+    # --- a command's input, output and files
+
+    def _talk(
+        self, feed: int, out: int, err: int, why: int, stdin: bytes, most: int
+    ) -> tuple[bytes, bytes, bool, str]:
+        """Feed a command, and read it until it ends."""
+        kept = {out: bytearray(), err: bytearray(), why: bytearray()}
+        truncated = False
+        ended = os.pidfd_open(self.pid)
+        poll = select.poll()
+        for number in (out, err, why, ended):
+            poll.register(number, select.POLLIN)
+        for number in (out, err, why, feed):
+            os.set_blocking(number, False)
+        given = memoryview(stdin)
+        if given:
+            poll.register(feed, select.POLLOUT)
+        else:
+            os.close(feed)
+            feed = -1
+        next_look = time.monotonic() + TICK
+        running = True
+        try:
+            while running:
+                events = poll.poll(TICK * 1000)
+                for number, _ in events:
+                    if number == feed:
+                        try:
+                            given = given[os.write(feed, given[: 1 << 16]) :]
+                        except BlockingIOError:
+                            pass
+                        except OSError:
+                            given = given[:0]
+                        if not given:
+                            poll.unregister(feed)
+                            os.close(feed)
+                            feed = -1
+                    elif number == ended:
+                        running = False
+                    else:
+                        truncated |= self._read(number, kept[number], most, poll)
+                if time.monotonic() >= next_look:
+                    self._look()
+                    next_look = time.monotonic() + TICK
+            for number in (out, err, why):
+                # What was written before the end is still in the pipe; who else holds it is killed by now, or soon.
+                for _ in range(64):
+                    if not self._pending(number):
+                        break
+                    truncated |= self._read(number, kept[number], most, None)
+        finally:
+            os.close(ended)
+            if feed >= 0:
+                os.close(feed)
+        return bytes(kept[out]), bytes(kept[err]), truncated, bytes(kept[why]).decode(errors="replace")
+
+    @staticmethod
+    def _pending(number: int) -> bool:
+        return bool(select.select([number], [], [], 0)[0])
+
+    @staticmethod
+    def _read(number: int, kept: bytearray, most: int, poll: Any) -> bool:
+        """Read what is there; says whether something was thrown away."""
+        try:
+            data = os.read(number, 1 << 16)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""
+        if not data and poll is not None:
+            poll.unregister(number)
+        room = most - len(kept)
+        kept += data[:room] if room > 0 else b""
+        return len(data) > max(room, 0)
+
+    def _collect(self, name: str, most: int) -> bytes | None:
+        """A file that the command left, if it is a regular one and no symbolic link leads to it."""
+        directory = os.open(self.sealed.scratch, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            *folders, last = name.split("/")
+            for folder in folders:
+                inner = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
+                os.close(directory)
+                directory = inner
+            number = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
+            with open(number, "rb") as file:
+                if not stat.S_ISREG(os.fstat(number).st_mode):
+                    return None
+                content = file.read(most + 1)
+                return content if len(content) <= most else None
+        except OSError:
+            return None
+        finally:
+            os.close(directory)
+
+    def _clean(self, limits: dict[str, Any]) -> None:
+        """An empty scratch directory, of the size that the limits say."""
+        size = limits["disk"], limits["files"]
+        if self.sealed.tier in ("namespaces", "bubblewrap"):
+            # A new file system takes longer than a look: only where something was left, or the size differs.
+            if size != self.size or os.listdir(self.sealed.scratch):
+                self.sealed.mount_scratch(*size)
+                self.size = size
+            return
+        os.chmod(self.sealed.scratch, 0o700)
+        left = os.listdir(self.sealed.scratch)
+        if left:
+            for name in left:
+                path = os.path.join(self.sealed.scratch, name)
+                # Modes may forbid it, and a path may be too deep for Python: these programs know both.
+                for argv in (["chmod", "-R", "u+rwX", "--", path], ["rm", "-rf", "--", path]):
+                    os.waitpid(os.posix_spawnp(argv[0], argv, os.environ), 0)
+            if os.listdir(self.sealed.scratch):
+                raise OSError("the scratch directory could not be emptied")
+
+
+def _processes() -> list[str]:
+    return [name for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _text(data: bytes) -> str:
+    return b64encode(data).decode()
+
+
+def main() -> None:
+    """Lock in, say so, serve."""
+    config = json.loads(sys.argv[1])
+    link = socket.socket(fileno=config["link"])
+    try:
+        sys.path[:] = [*sys.path[1:], *config["path"]]
+        for name in (*WARM, *config["preload"]):
+            importlib.import_module(name)
+        sealed = Sealed(config)
+        keeper = Keeper(link, sealed)
+        if keeper.own_processes:
+            # That a candidate can begin a namespace of its own is found out here, not at the first candidate.
+            confine.unshare_processes(keeper.original)
+            pid = os.fork()
+            if pid == 0:
+                os._exit(0)
+            os.waitpid(pid, 0)
+    except Exception as error:
+        send(link, {"error": f"{type(error).__name__}: {error}"})
+        os._exit(1)
+    child.rehearse()
+    gc.collect()
+    gc.freeze()
+    send(
+        link,
+        {
+            "landlock": confine.landlock_abi() if sealed.ruleset >= 0 else 0,
+            "filter": sealed.filter is not None,
+        },
+    )
+    keeper.serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""What a sandboxed process may read: the system's programs and libraries, this interpreter, and packages by name.
+
+Installed packages are hidden unless they were named: some carry the very answers that a candidate is tested for.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import site
+import sys
+import sysconfig
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from glob import glob
+from importlib import metadata, util
+from pathlib import Path
+
+from draftverify import ConfigError, ResourceError
+
+__all__ = ["Grants", "grants", "package_paths"]
+
+SYSTEM = (
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/usr",
+    "/etc/alternatives",
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+)
+
+
+@dataclass(frozen=True)
+class Grants:
+    """Paths for the two mechanisms that restrict reading.
+
+    Args:
+        shown: what a root directory of its own shows.
+        hidden: directories in it that are emptied, but for shown paths inside.
+        granted: the same without the hidden ones, for Landlock, which cannot take back what it gave.
+        listed: directories of which the names inside may be read, not the files: Python lists where it imports from.
+        packages: the directories from which Python imports the named packages.
+    """
+
+    shown: tuple[str, ...]
+    hidden: tuple[str, ...]
+    granted: tuple[str, ...]
+    listed: tuple[str, ...]
+    packages: tuple[str, ...]
+
+
+def grants(packages: Sequence[str] = (), readable: Sequence[Path] = ()) -> Grants:
+    """What may be read.
+
+    Args:
+        packages: installed distributions, or modules, with what they depend on.
+        readable: further files and directories.
+
+    Raises:
+        ResourceError: a package is not installed.
+        ConfigError: a path is not there.
+    """
+    for path in readable:
+        if not Path(path).exists():
+            raise ConfigError(f"{path} is to be readable in the sandbox, and is not there", path="readable")
+    interpreter = [sys.base_prefix, os.path.dirname(os.path.realpath(sys.executable))]
+    if sys.prefix != sys.base_prefix:
+        interpreter += [os.path.join(sys.prefix, name) for name in ("bin", "pyvenv.cfg")]
+    found = sorted({path for name in packages for path in package_paths(name)})
+    hidden = _site_directories()
+    shown = _once([*SYSTEM, *interpreter])
+    for path in (*found, *(os.path.abspath(path) for path in readable)):
+        # What is shown already with a directory above it is not shown again (a package's scripts in bin).
+        above = next((each for each in shown if path == each or path.startswith(each + "/")), None)
+        if above is None or any(path.startswith(each + "/") and each.startswith(above) for each in hidden):
+            shown.append(path)
+    granted, listed = list[str](), list[str]()
+    for path in shown:
+        _without(path, hidden, granted, listed)
+    granted += [os.path.realpath(path) for path in granted]
+    sources = {*site.getsitepackages(), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    return Grants(
+        tuple(shown),
+        tuple(hidden),
+        tuple(_once(granted)),
+        tuple(listed),
+        tuple(sorted(path for path in sources if any(each.startswith(path + "/") for each in found))),
+    )
+
+
+def package_paths(name: str) -> set[str]:
+    """Files and directories of an installed distribution and of all that it requires, or of a lone module.
+
+    Raises:
+        ResourceError: nothing of that name is installed.
+    """
+    try:
+        metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        return _module_paths(name)
+    paths: set[str] = set()
+    wanted, done = [name], set[str]()
+    while wanted:
+        each = wanted.pop()
+        if (key := re.sub(r"[-_.]+", "-", each).lower()) in done:
+            continue
+        done.add(key)
+        try:
+            distribution = metadata.distribution(each)
+        except metadata.PackageNotFoundError:
+            continue  # an optional requirement, or one of another platform
+        for file in distribution.files or ():
+            place = os.path.normpath(str(distribution.locate_file(file)))
+            top = str(distribution.locate_file(file.parts[0]))
+            # Console scripts and headers lie outside; what lies inside is granted by its top directory.
+            paths.add(os.path.normpath(top) if file.parts[0] != ".." else place)
+        for requirement in distribution.requires or ():
+            match = re.match(r"[A-Za-z0-9._-]+", requirement)
+            if match and "extra ==" not in requirement.replace("extra==", "extra =="):
+                wanted.append(match[0])
+    return {path for path in paths if os.path.exists(path) and not path.endswith("/__pycache__")}
+
+
+def _module_paths(name: str) -> set[str]:
+    try:
+        spec = util.find_spec(name)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None:
+        raise ResourceError(
+            f"the sandbox is to show the package {name!r}, which is not installed; pip install it"
+        )
+    return {
+        *(spec.submodule_search_locations or ()),
+        *([spec.origin] if spec.has_location and spec.origin else ()),
+    }
+
+
+def _site_directories() -> list[str]:
+    patterns = [
+        f"{root}/lib*/python3*/{kind}"
+        for root in (sys.prefix, sys.base_prefix, os.path.realpath(sys.base_prefix), "/usr", "/usr/local")
+        for kind in ("site-packages", "dist-packages")
+    ]
+    patterns += ["/usr/lib/python3/dist-packages", "/usr/local/lib/python3/dist-packages"]
+    found = {path for pattern in patterns for path in glob(pattern)}
+    return sorted(found | set(site.getsitepackages()))
+
+
+def _without(path: str, hidden: Iterable[str], granted: list[str], listed: list[str]) -> None:
+    """Grant the path, or what is in it when a hidden directory is."""
+    real = os.path.realpath(path)
+    for each in hidden:
+        if each in (real, path):
+            return
+        if each.startswith((path + "/", real + "/")) and not os.path.islink(path):
+            listed.append(path)
+            for name in sorted(os.listdir(path)):
+                _without(os.path.join(path, name), hidden, granted, listed)
+            return
+    granted.append(path)
+
+
+def _once(paths: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(path for path in paths if os.path.exists(path)))

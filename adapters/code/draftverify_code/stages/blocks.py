@@ -1,0 +1,284 @@
+"""A block in one invocation of a tool: every program a file of its own, and a culprit looked for only where it breaks.
+
+A tool that crashes, hangs or is ended for a limit has said nothing of the programs that it was given together. They are
+given to it again in parts until each has its word, or is alone with a tool that breaks on it: that is an error (or a
+timeout) of this one program, never a rejection.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import sys
+import sysconfig
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from draftverify import Check, Proposal, ResourceError, Verification
+from draftverify_code.program import Reason, program_of
+from draftverify_code.sandbox.host import Sandbox, default_sandbox
+from draftverify_code.sandbox.jobs import MIB, Command, Exit, Limits
+from draftverify_code.stages.running import capped
+
+__all__ = [
+    "ALONE",
+    "Finding",
+    "Job",
+    "at_line",
+    "check_block",
+    "distributions",
+    "executable",
+    "file_names",
+    "limits",
+    "not_text",
+    "outside",
+    "programs_of",
+    "refused",
+    "sandbox_of",
+    "verification",
+    "words",
+    "workers_of",
+]
+
+ALONE = 20.0
+"""Seconds that a tool may take over one program that it is given alone."""
+EACH = 0.25
+"""Seconds more for every further program."""
+SHOWN = 5
+"""How many of a tool's findings a check's feedback names."""
+WIDTH = 120
+"""Characters of a program's line that feedback shows."""
+
+
+class Job(msgspec.Struct, frozen=True):
+    """One invocation of a tool on some programs.
+
+    Args:
+        command: what to run.
+        read: how it ended → place of a program among those given → the tool's word on it. Those of which nothing is
+            certain are left out.
+    """
+
+    command: Command
+    read: Callable[[Exit], Mapping[int, Check]]
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing that a tool found wrong.
+
+    Args:
+        message: the tool's words, its name for the rule among them.
+        line, column: from 1; 0 where there is none.
+        reason: what kind of fault it is.
+    """
+
+    message: str
+    line: int
+    column: int
+    reason: Reason
+
+
+def check_block(
+    box: Sandbox,
+    programs: Sequence[str],
+    job: Callable[[Sequence[str]], Job],
+    tool: str,
+    unfit: Reason,
+    *,
+    in_order: bool = False,
+    at_once: int = 1,
+) -> list[Check]:
+    """A tool's word on each program; equal programs are given to it once.
+
+    Args:
+        box: where it runs.
+        programs: the block.
+        job: programs → the invocation.
+        tool: its name, for feedback.
+        unfit: the reason for which a string is refused that no file can hold.
+        in_order: it takes the programs one after the other and tells of each when it is done: the first without a
+            word is the culprit. Else culprits are found by halving.
+        at_once: into how many invocations, which run beside each other, the block is parted at the start.
+    """
+    found = {program: check for program in programs if (check := not_text(program, unfit)) is not None}
+    distinct = [program for program in dict.fromkeys(programs) if program not in found]
+    size = -(-len(distinct) // max(at_once, 1))
+    waiting = [distinct[start : start + size] for start in range(0, len(distinct), size or 1)]
+    while waiting:
+        jobs = [job(group) for group in waiting]
+        ends = box.run([each.command for each in jobs])
+        further: list[list[str]] = []
+        for group, each, ended in zip(waiting, jobs, ends, strict=True):
+            if ended.failure:
+                found |= dict.fromkeys(group, Check("error", None, "sandbox", capped(ended.failure)))
+                continue
+            known = each.read(ended)
+            found |= {group[place]: check for place, check in known.items()}
+            rest = [program for place, program in enumerate(group) if place not in known]
+            if rest and len(group) == 1:
+                found[group[0]] = _broken(tool, ended, each.command.limits)
+            elif rest and known and not in_order:
+                further.append(rest)  # it has named a culprit itself
+            elif rest:
+                middle = 1 if in_order else (len(rest) + 1) // 2
+                further += [part for part in (rest[:middle], rest[middle:]) if part]
+        waiting = further
+    return [found[program] for program in programs]
+
+
+def _broken(tool: str, ended: Exit, allowed: Limits) -> Check:
+    """What a tool that broke on a program which it had alone leaves to say of it."""
+    if ended.limit in ("wall", "cpu"):
+        seconds = allowed.wall if ended.limit == "wall" else allowed.cpu
+        return Check("timeout", None, ended.limit, f"{tool} did not end within {seconds:g} s")
+    if ended.limit:
+        how = f"was ended for its use of {ended.limit}"
+    elif ended.status is None:
+        how = f"was ended by signal {ended.signal}"
+    elif ended.truncated:
+        how = f"wrote more than {allowed.output // MIB} MiB"
+    else:
+        how = f"failed with status {ended.status}"
+    last = (ended.stderr.strip() or ended.stdout.strip())[-1000:].decode(errors="replace")
+    return Check("error", None, "tool", f"{tool} {how}\n{last}".strip())
+
+
+def limits(
+    count: int, *, alone: float = ALONE, each: float = EACH, memory: int = 4096, size: int = 0
+) -> Limits:
+    """What a tool may use on `count` programs of `size` bytes together; `memory` in MiB."""
+    wall = alone + each * (count - 1)
+    # Tools that work on several processors at once use that much more of their time.
+    return Limits(
+        wall=wall,
+        cpu=8 * wall,
+        memory=memory * MIB,
+        output=(8 + count // 8) * MIB,
+        disk=(64 + 2 * count) * MIB + 8 * size,
+        files=64 + 8 * count,
+        processes=128,
+    )
+
+
+def file_names(count: int, suffix: str) -> list[str]:
+    """Names for the files of a block: none is one that a program could import, guess, or print in a tool's output."""
+    # What begins with a digit is no identifier; what is drawn anew cannot be guessed; and they sort as they stand.
+    return [f"{place:06d}-{secrets.token_hex(8)}{suffix}" for place in range(count)]
+
+
+def programs_of(proposal: Proposal) -> list[str]:
+    """The texts of a proposal's items."""
+    return [program_of(item) for item in proposal.items]
+
+
+def not_text(program: str, reason: Reason) -> Check | None:
+    """The refusal of a string that no file can hold; None for a text."""
+    try:
+        program.encode()
+    except UnicodeEncodeError as error:
+        line = program.count("\n", 0, error.start) + 1
+        said = f"line {line}: it is no text: the surrogate {program[error.start]!r} stands alone"
+        return Check("reject", None, reason, said)
+    return None
+
+
+def words(programs: Sequence[str], findings: Sequence[Sequence[Finding]]) -> dict[int, Check]:
+    """The check of each program by what a tool found in it: nothing found is a pass."""
+    return {
+        place: refused(program, found) if found else Check("pass")
+        for place, (program, found) in enumerate(zip(programs, findings, strict=True))
+    }
+
+
+def refused(program: str, findings: Sequence[Finding]) -> Check:
+    """The refusal of a program for what a tool found in it; "syntax" where one of the findings is that."""
+    first = min(findings, key=lambda finding: (finding.reason != "syntax", finding.line, finding.column))
+    ordered = sorted(findings, key=lambda finding: (finding.line, finding.column))
+    ordered.remove(first)
+    shown = [
+        at_line(program, each.line, each.column, each.message) for each in (first, *ordered[: SHOWN - 1])
+    ]
+    if len(findings) > SHOWN:
+        shown.append(f"… and {len(findings) - SHOWN} more")
+    return Check("reject", None, first.reason, capped("\n".join(shown)))
+
+
+def at_line(program: str, line: int, column: int, message: str) -> str:
+    """A message with its line number, the line, and a mark under the column (both from 1; 0 where there is none)."""
+    if line < 1:
+        return message
+    said = f"line {line}: {message}"
+    lines = re.split("\r\n|\r|\n", program)
+    if line > len(lines) or not lines[line - 1].strip():
+        return said
+    text = lines[line - 1].rstrip()
+    if column < 1 or column > len(text) + 1:
+        return f"{said}\n    {text[:WIDTH]}"
+    start = max(0, column - WIDTH // 2) if len(text) > WIDTH else 0
+    before = re.sub(
+        r"\S", " ", text[start : column - 1]
+    )  # tabs stay, so that the mark stands under its place
+    return f"{said}\n    {text[start : start + WIDTH]}\n    {before}^"
+
+
+def executable(name: str, how: str) -> Path:
+    """A tool's program: the one beside this interpreter, else the one on the PATH.
+
+    Args:
+        name: of the program.
+        how: what to do when there is none.
+
+    Raises:
+        ResourceError: there is none.
+    """
+    for place in (Path(sys.executable).parent, Path(sysconfig.get_path("scripts"))):
+        if os.access(place / name, os.X_OK):
+            return place / name
+    found = shutil.which(name)
+    if found is None:
+        raise ResourceError(f"the program {name} is not installed; {how}")
+    return Path(found).absolute()
+
+
+def outside(*paths: Path) -> tuple[Path, ...]:
+    """Those of some programs that a sandbox would not show by itself, as they are named and as they are found."""
+    known = ("/bin", "/sbin", "/lib", "/usr", os.path.dirname(sys.executable), sys.base_prefix)
+    both = dict.fromkeys(each for path in paths for each in (path, path.resolve()))
+    return tuple(path for path in both if not any(path.is_relative_to(place) for place in known))
+
+
+def distributions(names: Iterable[str]) -> tuple[str, ...]:
+    """Those of some distributions that are installed."""
+    return tuple(name for name in names if _installed(name))
+
+
+def _installed(name: str) -> bool:
+    try:
+        metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def sandbox_of(stage: Any) -> Sandbox:
+    """The sandbox that a stage was given, or the shared one that shows what the stage's tool needs."""
+    given: Sandbox | None = stage.sandbox
+    return given if given is not None else default_sandbox(tuple(stage.packages), tuple(stage.readable))
+
+
+def workers_of(box: Sandbox) -> int:
+    """How many commands a sandbox runs at once."""
+    return box.workers or os.cpu_count() or 1
+
+
+def verification(stage: str, checks: Iterable[Check], box: Sandbox | None) -> Verification:
+    """What a static stage returns; `box` is the sandbox that it used, if it did."""
+    notes = {"integrity": "static"} if box is None else {"isolation": box.tier, "integrity": "static"}
+    named = tuple(msgspec.structs.replace(check, stage=stage) for check in checks)
+    return Verification(checks=named, notes=notes)

@@ -1,0 +1,235 @@
+"""Programs that read standard input and write standard output, in any language, on given cases."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from draftverify import Check, Context, ContractError, Proposal, Task, Verification
+from draftverify_code.program import Reason
+from draftverify_code.sandbox import Command, Exit, Limits, Sandbox
+from draftverify_code.sandbox.jobs import MIB
+from draftverify_code.stages.running import abnormal, capped, limits_of, sandbox_for, verified
+
+__all__ = ["Cases"]
+
+SHOWN = 500
+"""Characters of an input or an output that a feedback shows."""
+
+BUILD = Limits(wall=30.0, cpu=30.0)
+
+
+class Cases:
+    """Runs each program on the task's `cases` ([{input, output}]) and compares what it writes.
+
+    A program stops at its first case that does not hold; its score is the share of the cases before that. Each case
+    is a process of its own in an empty directory. Outputs are compared here, in the harness, and the expected ones
+    never enter the sandbox; white space at the end of lines and empty lines at the end do not count.
+
+    Args:
+        sandbox: where programs run; a shared one with the strongest isolation of this machine when None.
+        command: what runs a program, `{file}` standing for its file; this Python when None.
+        build: what is run once per program before; its failure is the reason "compile".
+        built: the files that `build` makes and `command` needs; they may be executed.
+        suffix: of the program's file.
+        timeout: seconds for one case.
+        memory: MiB of one program.
+        tolerance: numbers count as equal up to this much, or this share of the expected one; None compares text.
+
+    Examples:
+        >>> in_c = Cases(command=["./main"], build=["cc", "-O1", "-o", "main", "{file}"], suffix=".c")
+    """
+
+    name = "cases"
+    provides = frozenset({"verdicts", "scores"})
+    packages: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        sandbox: Sandbox | None = None,
+        command: Sequence[str] | None = None,
+        build: Sequence[str] | None = None,
+        built: Sequence[str] = ("main",),
+        suffix: str = ".py",
+        timeout: float = 3.0,
+        memory: int = 1024,
+        tolerance: float | None = None,
+    ) -> None:
+        self.sandbox = sandbox
+        self.command = command
+        self.build = build
+        self.built = built
+        self.suffix = suffix
+        self.timeout = timeout
+        self.memory = memory
+        self.tolerance = tolerance
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """Run the cases on the whole block: the first of every program, the next of those that are left, …
+
+        Raises:
+            ContractError: the task has no cases, or an item is no program.
+        """
+        cases = _cases(context.task)
+        box = sandbox_for(self.sandbox)
+        check = lambda programs: self._check(box, cases, programs)
+        return verified(context, proposal, box, self.name, "separate-process", check)
+
+    def _check(self, box: Sandbox, cases: Sequence[tuple[str, str]], programs: Sequence[str]) -> list[Check]:
+        file = f"main{self.suffix}"
+        files: list[dict[str, bytes]] = [{file: program.encode(errors="replace")} for program in programs]
+        found: list[Check | None] = [None] * len(programs)
+        if self.build is not None:
+            self._build(box, file, files, found)
+        done = 0
+        while done < len(cases) and (alive := [index for index, check in enumerate(found) if check is None]):
+            # A few programs do not fill the sandbox's workers: then several cases of each run at once.
+            ahead = max(1, box.workers // len(alive)) if box.workers else 1
+            piece = [(index, case) for index in alive for case in range(done, min(done + ahead, len(cases)))]
+            ends = box.run([self._command(file, files[index], cases[case]) for index, case in piece])
+            for (index, case), ended in zip(piece, ends, strict=True):
+                if found[index] is None and (failed := self._compare(cases[case], ended)) is not None:
+                    score = None if failed.verdict == "error" else case / len(cases)
+                    said = f"case {case + 1} of {len(cases)}: {failed.feedback}"
+                    found[index] = msgspec.structs.replace(failed, score=score, feedback=said)
+            done += ahead
+        return [Check("pass", 1.0) if check is None else check for check in found]
+
+    def _build(
+        self, box: Sandbox, file: str, files: list[dict[str, bytes]], found: list[Check | None]
+    ) -> None:
+        argv = _filled(self.build or (), file)
+        commands = [Command(argv, each, collect=tuple(self.built), limits=BUILD) for each in files]
+        for index, ended in enumerate(box.run(commands)):
+            found[index] = abnormal(ended, BUILD)
+            if found[index] is not None:
+                continue
+            missing = [name for name in self.built if name not in ended.files]
+            if ended.status:
+                found[index] = Check("reject", reason="compile", feedback=_tail(ended))
+            elif missing:
+                said = f"the build ended well and made no file {', '.join(missing)}; see `built`"
+                found[index] = Check("error", reason="tool", feedback=said)
+            else:
+                files[index] |= ended.files
+
+    def _command(self, file: str, files: Mapping[str, bytes], case: tuple[str, str]) -> Command:
+        argv = _filled(self.command or (sys.executable, "-s", "{file}"), file)
+        if self.build is not None and self.built:
+            made = shlex.join(self.built)
+            argv = ("sh", "-c", f'chmod u+x -- {made} && exec "$@"', "sh", *argv)
+        most = max(MIB, 2 * len(case[1].encode()))
+        limits = limits_of(self.timeout, self.memory, most)
+        return Command(argv, files, case[0].encode(), limits=limits)
+
+    def _compare(self, case: tuple[str, str], ended: Exit) -> Check | None:
+        """None when the case holds."""
+        strange = abnormal(ended, limits_of(self.timeout, self.memory))
+        if strange is not None:
+            return strange
+        given, expected = case
+        if ended.status:
+            errors = ended.stderr.decode(errors="replace").strip()
+            said = f"with the input\n{capped(given, SHOWN)}\nit ended with status {ended.status}\n"
+            return Check("reject", reason=_reason(errors), feedback=said + capped(errors, 2 * SHOWN))
+        got = ended.stdout.decode(errors="replace")
+        if not ended.truncated and agree(expected, got, self.tolerance):
+            return None
+        return Check(
+            "reject",
+            reason="output",
+            feedback=f"with the input\n{capped(given, SHOWN)}\nit is to write\n{capped(expected, SHOWN)}\n"
+            f"and wrote\n{capped(got, SHOWN)}",
+        )
+
+    def open(self) -> None:
+        """Open the sandbox that was given."""
+        if self.sandbox is not None:
+            self.sandbox.open()
+
+    def close(self) -> None:
+        """Close it."""
+        if self.sandbox is not None:
+            self.sandbox.close()
+
+
+def _reason(errors: str) -> Reason:
+    """Why a program ended with a status that is not zero: what Python says last, or the status itself."""
+    last = errors.rsplit("\n", 1)[-1]
+    if re.match(r"(SyntaxError|IndentationError|TabError): ", last):
+        return "syntax"
+    if "Traceback (most recent call last)" not in errors:
+        return "status"
+    return "memory" if last.startswith("MemoryError") else "exception"
+
+
+def agree(expected: str, got: str, tolerance: float | None = None) -> bool:
+    """Whether two outputs are the same but for white space at the ends of lines and empty lines at the end.
+
+    Args:
+        expected: the output that is right.
+        got: the other.
+        tolerance: where given, lines are compared word by word, and numbers a and b agree when
+            |a − b| ≤ tolerance · max(1, |a|) for the expected a.
+    """
+    left, right = _lines(expected), _lines(got)
+    if left == right:
+        return True
+    if tolerance is None or len(left) != len(right):
+        return False
+    return all(_near(a, b, tolerance) for a, b in zip(left, right, strict=True))
+
+
+def _lines(text: str) -> list[str]:
+    lines = [line.rstrip() for line in text.split("\n")]
+    while lines and not lines[-1]:
+        lines.pop()
+    return lines
+
+
+_NUMBER = re.compile(r"[+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,4})?")
+
+
+def _near(left: str, right: str, tolerance: float) -> bool:
+    words, others = left.split(), right.split()
+    if len(words) != len(others):
+        return False
+    for a, b in zip(words, others, strict=True):
+        if a == b:
+            continue
+        if not (_NUMBER.fullmatch(a) and _NUMBER.fullmatch(b)):
+            return False
+        x, y = float(a), float(b)
+        if not (math.isfinite(x) and math.isfinite(y)) or abs(x - y) > tolerance * max(1.0, abs(x)):
+            return False
+    return True
+
+
+def _cases(task: Task) -> list[tuple[str, str]]:
+    given: Any = task.input.get("cases")
+    if not isinstance(given, Sequence) or isinstance(given, str) or not given:
+        raise ContractError(f"task {task.id} has no `cases`: a list of {{input, output}} is needed")
+    found = []
+    for number, case in enumerate(given):
+        fed, expected = (
+            (case.get("input", ""), case.get("output")) if isinstance(case, Mapping) else ("", None)
+        )
+        if not isinstance(fed, str) or not isinstance(expected, str):
+            raise ContractError(f"case {number} of task {task.id} must have `input` and `output`, both text")
+        found.append((fed, expected))
+    return found
+
+
+def _filled(template: Sequence[str], file: str) -> tuple[str, ...]:
+    return tuple(word.replace("{file}", file) for word in template)
+
+
+def _tail(ended: Exit) -> str:
+    return capped((ended.stderr + ended.stdout).decode(errors="replace").strip())

@@ -1,0 +1,232 @@
+"""The compile stage: a compiler on every program of the block, in one sandboxed command.
+
+Most compilers take one file at a time even when they are given many, so the command is a loop. Each program lies in a
+directory of its own, whose name no other can guess (`#include "../other/program.c"` finds nothing). What decides is
+each run's exit status, not what is printed: a program chooses what its messages say, down to the file that they name.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from draftverify import Check, ConfigError, Context, Proposal, ResourceError, Verification
+from draftverify_code.sandbox.host import Sandbox
+from draftverify_code.sandbox.jobs import Command, Exit, Limits
+from draftverify_code.stages.blocks import (
+    Job,
+    check_block,
+    executable,
+    file_names,
+    limits,
+    outside,
+    programs_of,
+    sandbox_of,
+    verification,
+    workers_of,
+)
+from draftverify_code.stages.running import capped
+
+__all__ = ["Compile"]
+
+DEFAULT = {
+    "c": (("cc", "-c", "-pipe", "-o", "program.o"), ".c"),
+    "c++": (("c++", "-c", "-pipe", "-o", "program.o"), ".cpp"),
+}
+HOW = "install a compiler (Debian: apt install build-essential), or give its absolute path in `command`"
+QUIET = ("-w",)
+"""No warnings: they do not decide, and an error is found sooner among errors."""
+EACH_IN_TURN = """
+ulimit -S -t "$1"
+shift
+for d in 0*/; do
+  cd "$d" || exit 1
+  "$@" >output 2>&1 </dev/null
+  echo $? >status
+  head -c 8000 output >said
+  cd ..
+done
+"""
+
+
+class Compile:
+    """Rejects programs that a compiler refuses.
+
+    Args:
+        language: "c" or "c++", which the system's compiler (cc, c++) turns into an object file; any other word with
+            `command`.
+        command: the program and its arguments, for other compilers. `{file}` stands for one program's file, and the
+            command is run for each; `{files}` for the files of all, for compilers that take many and judge each by
+            itself: the command is run once, and again on halves of the block when its status is not 0.
+        suffix: of the files, with `command`: ".rs".
+        flags: further arguments of the system's compiler: ["-std=c11", "-Wall", "-Werror"]; none of them for `command`.
+        timeout: seconds of the processor for one program.
+        memory: MiB of address space; what runs on a virtual machine (javac, go, tsc) reserves more than it uses.
+        sandbox: where the compiler runs; a shared one with the strongest isolation of this machine when None. A
+            compiler that is not among the system's programs needs its own files shown: `readable` of the sandbox.
+    """
+
+    name = "compile"
+    packages: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        language: str = "c",
+        command: Sequence[str] = (),
+        suffix: str = "",
+        flags: Sequence[str] = QUIET,
+        timeout: float = 10.0,
+        memory: int = 2048,
+        sandbox: Sandbox | None = None,
+    ) -> None:
+        self.language = language
+        self.command = command
+        self.suffix = suffix
+        self.flags = flags
+        self.timeout = timeout
+        self.memory = memory
+        self.sandbox = sandbox
+        self._tried = False
+
+    @property
+    def readable(self) -> tuple[Path, ...]:
+        """Further paths that a sandbox must show.
+
+        Raises:
+            ConfigError, ResourceError: as `open`.
+        """
+        return outside(Path(self._call()[0][0]))
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """Compile the whole block; with several processors, that many parts of it beside each other.
+
+        Raises:
+            ConfigError, ResourceError: as `open`.
+        """
+        argv, suffix = self._call()
+        programs = programs_of(proposal)
+        box = sandbox_of(self)
+        self._try(box)
+        tool = Path(argv[0]).name
+        if "{files}" in argv:
+            checks = check_block(
+                box, programs, lambda group: self._at_once(argv, suffix, group), tool, "compile"
+            )
+        else:
+            job = lambda group: self._in_turn(argv, suffix, group)
+            checks = check_block(box, programs, job, tool, "compile", in_order=True, at_once=workers_of(box))
+        return verification(self.name, checks, box)
+
+    def open(self) -> None:
+        """Open the sandbox.
+
+        Raises:
+            ConfigError: the language is not known and there is no command, or the command names no file.
+            ResourceError: the compiler is not installed or does not work in the sandbox, or there is no sandbox.
+        """
+        self._call()
+        sandbox_of(self).open()
+        self._try(sandbox_of(self))
+
+    def close(self) -> None:
+        """Close the sandbox that was given."""
+        if self.sandbox is not None:
+            self.sandbox.close()
+
+    def _try(self, box: Sandbox) -> None:
+        """Compile what surely compiles, once: a compiler that finds no part of itself refuses every program."""
+        if self._tried or self.command:
+            return
+        argv, suffix = self._call()
+        [check] = check_block(
+            box, ["int x;\n"], lambda group: self._in_turn(argv, suffix, group), argv[0], "compile"
+        )
+        if check.verdict != "pass":
+            raise ResourceError(f"{argv[0]} does not compile `int x;` in the sandbox: {check.feedback}")
+        self._tried = True
+
+    def _call(self) -> tuple[tuple[str, ...], str]:
+        """The command, its program by its path, and the files' suffix."""
+        if self.command:
+            argv, suffix = tuple(self.command), self.suffix
+            if tuple(self.flags) != QUIET:
+                raise ConfigError(
+                    "flags are for the system's compiler; write them into the command", path="flags"
+                )
+            if not any("{file}" in word or word == "{files}" for word in argv):
+                raise ConfigError(
+                    "the command names no file: write {file}, or {files} as a word of its own", path="command"
+                )
+        elif self.language in DEFAULT:
+            (program, *rest), suffix = DEFAULT[self.language]
+            argv = (program, *self.flags, *rest, "{file}")
+        else:
+            known = " and ".join(DEFAULT)
+            raise ConfigError(f"{self.language!r} needs a `command`; {known} have one", path="language")
+        return (str(executable(argv[0], HOW)), *argv[1:]), suffix
+
+    def _in_turn(self, call: Sequence[str], suffix: str, programs: Sequence[str]) -> Job:
+        """A job that compiles one after the other."""
+        places = file_names(len(programs), "")
+        file = f"program{suffix}"
+        call = [word.replace("{file}", file) for word in call]
+        files = {f"{place}/{file}": program.encode() for place, program in zip(places, programs, strict=True)}
+        collect = tuple(f"{place}/{name}" for place in places for name in ("status", "said"))
+
+        def read(ended: Exit) -> dict[int, Check]:
+            found = {}
+            for place, name in enumerate(places):
+                status = ended.files.get(f"{name}/status", b"").strip()
+                if not status.isdigit():
+                    break  # this is where it broke; what comes after was not looked at
+                said = ended.files.get(f"{name}/said", b"").decode(errors="replace")
+                found[place] = self._word(int(status), said)
+            return found
+
+        # With the soft limit below the hard one a compiler dies of a signal that says why.
+        seconds = math.ceil(self.timeout)
+        allowed = msgspec.structs.replace(self._limits(files), cpu=seconds + 2)
+        argv = ("/bin/sh", "-c", EACH_IN_TURN, "sh", str(seconds), *call)
+        return Job(Command(argv, files, collect=collect, limits=allowed), read)
+
+    def _at_once(self, argv: Sequence[str], suffix: str, programs: Sequence[str]) -> Job:
+        """A job that gives the compiler all files."""
+        names = file_names(len(programs), suffix)
+        files = {name: program.encode() for name, program in zip(names, programs, strict=True)}
+        call = [word for each in argv for word in (names if each == "{files}" else [each])]
+
+        def read(ended: Exit) -> dict[int, Check]:
+            if ended.status == 0:
+                return dict.fromkeys(range(len(programs)), Check("pass"))
+            if ended.status is None or len(programs) > 1:
+                return {}
+            said = (ended.stderr + b"\n" + ended.stdout).decode(errors="replace").strip()
+            return {0: self._word(ended.status, said.replace(names[0], f"program{suffix}"))}
+
+        return Job(Command(tuple(call), files, limits=self._limits(files)), read)
+
+    def _limits(self, files: Mapping[str, bytes]) -> Limits:
+        size = sum(map(len, files.values()))
+        alone = 2 * self.timeout + 5  # of the clock: a busy machine is no fault of the program's
+        return limits(len(files), alone=alone, each=self.timeout, memory=self.memory, size=size)
+
+    def _word(self, status: int, said: str) -> Check:
+        if status == 0:
+            return Check("pass")
+        if status == 128 + 24 or "CPU time limit exceeded" in said:
+            said = f"the compiler did not end within {self.timeout:g} s of processor time"
+            return Check("timeout", None, "cpu", said)
+        if status >= 126 or _BROKEN.search(said):
+            return Check("error", None, "tool", capped(f"the compiler failed with status {status}\n{said}"))
+        return Check("reject", None, "compile", capped(said or f"the compiler ended with status {status}"))
+
+
+_BROKEN = re.compile(
+    r"internal compiler error|out of memory|memory exhausted|[Cc]annot allocate memory|No space left|"
+    r"signal terminated program|(?i:please submit a (full )?bug report)|unexpectedly panicked"
+)
+"""How compilers say that they failed. A program that makes its messages say so is not accepted either."""

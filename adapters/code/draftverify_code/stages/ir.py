@@ -1,0 +1,104 @@
+"""The IR stage: LLVM reads and verifies the functions of a block, in one process.
+
+Every item is a module of its own there, not a part of one that is joined from all. Joined as text, an item could end a
+function early and define its neighbour's, and attribute groups (`#0`), metadata (`!0`), types and declarations would
+collide. Joined by LLVM's linker, definitions that nothing refers to (`linkonce`, `available_externally`) would be left
+out before they were verified, and it takes seven times as long as all the rest (measured). What makes a block cheap is
+the one process: to start it takes as long as to verify a thousand small functions.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib import util
+from pathlib import Path
+
+import msgspec
+
+from draftverify import Check, Context, Proposal, ResourceError, Verification
+from draftverify_code.sandbox.host import Sandbox
+from draftverify_code.sandbox.jobs import Command, Exit
+from draftverify_code.stages.blocks import Job, check_block, limits, programs_of, sandbox_of, verification
+from draftverify_code.stages.running import capped
+
+__all__ = ["Ir"]
+
+
+class Ir:
+    """Rejects LLVM IR that does not parse or verify, or that defines no function.
+
+    An item is what stands in an `.ll` file: functions, and declarations of what they call. Nothing is executed.
+
+    Args:
+        sandbox: where LLVM runs; a shared one with the strongest isolation of this machine when None.
+    """
+
+    name = "ir"
+    packages: tuple[str, ...] = ("llvmlite",)
+    readable: tuple[Path, ...] = ()
+
+    def __init__(self, sandbox: Sandbox | None = None) -> None:
+        self.sandbox = sandbox
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """Verify the whole block in one process.
+
+        Raises:
+            ResourceError: llvmlite is not installed, or there is no sandbox.
+        """
+        _installed()
+        box = sandbox_of(self)
+        checks = check_block(box, programs_of(proposal), _job, "LLVM", "ir", in_order=True)
+        return verification(self.name, checks, box)
+
+    def open(self) -> None:
+        """Open the sandbox.
+
+        Raises:
+            ResourceError: llvmlite is not installed, or there is no sandbox.
+        """
+        _installed()
+        sandbox_of(self).open()
+
+    def close(self) -> None:
+        """Close the sandbox that was given."""
+        if self.sandbox is not None:
+            self.sandbox.close()
+
+
+def _installed() -> None:
+    if util.find_spec("llvmlite") is None:
+        raise ResourceError(
+            "llvmlite is not installed; pip install llvmlite, or install draftverify with the extra `code`"
+        )
+
+
+def _job(programs: Sequence[str]) -> Job:
+    # To LLVM a text ends at its first zero byte, whatever stands behind it; here it does not.
+    requests = [json.dumps({"text": program.replace("\0", "\x01")}) + "\n" for program in programs]
+    stdin = "".join(requests).encode()
+    allowed = limits(len(programs), each=0.05)
+    allowed = msgspec.structs.replace(allowed, output=allowed.output + len(stdin))
+
+    def read(ended: Exit) -> dict[int, Check]:
+        lines = ended.stdout.decode(errors="replace").split("\n")[:-1]
+        return {place: _word(json.loads(line)["wrong"]) for place, line in enumerate(lines)}
+
+    argv = (sys.executable, "-I", "-c", _script())
+    return Job(Command(argv, stdin=stdin, limits=allowed), read)
+
+
+def _word(wrong: str) -> Check:
+    if not wrong:
+        return Check("pass")
+    said = re.sub(r"^<string>:(\d+):\d+: error: ", r"line \1: ", wrong)
+    return Check("reject", None, "missing" if wrong == "it defines no function" else "ir", capped(said))
+
+
+@lru_cache(maxsize=1)
+def _script() -> str:
+    return Path(__file__).with_name("ir_process.py").read_text(encoding="utf-8")

@@ -1,0 +1,618 @@
+"""What runs in the sandbox where tests and program share a process: a supervisor, and the runner that it watches.
+
+The harness hands this file's text to an interpreter (`python -s -c TEXT`) and a nonce and a job on standard input. It
+imports nothing but the standard library (and pytest, for a pytest job).
+
+The supervisor forks the runner before it reads the nonce, so the process in which the program runs never held it, nor
+has it the supervisor's output. The runner tells the supervisor each test's result over a socket, every message after
+a token that is made before any of the program runs; the supervisor passes on what carries it, each line behind the
+nonce. It also compares the given files, byte by byte, once the tests are collected and again at the end. What the
+results mean is decided in the harness (`shared.py`).
+
+A program that goes looking for the token in its own process's memory can still forge results: that is what
+`integrity: shared-process` says.
+"""
+
+import sys
+
+if __name__ == "__main__" and sys.path and sys.path[0] == "":
+    del sys.path[0]  # the given files are not to stand in for modules that are imported here
+
+import json
+import os
+import re
+import select
+import signal
+import socket
+import types
+
+LINE = 1 << 20  # bytes of one message: all tests' names are one
+TOTAL = 1 << 22  # bytes of all messages
+TEXT = 1500  # characters of one result's text
+TEXTS = 100  # results that carry one
+
+
+# -----------------------------------------------------------------------------------------------------------
+# The supervisor
+# -----------------------------------------------------------------------------------------------------------
+
+
+def supervise(pid, link):
+    """Pass on what the runner tells, until it ends."""
+    given = sys.stdin.buffer.read()
+    nonce, _, job = given.partition(b"\n")
+    _hide()
+    before = _contents(json.loads(job)["target"])
+    link.sendall(job + b"\n")
+    out = sys.stdout.buffer
+
+    def say(event):
+        out.write(nonce + b" " + (event if isinstance(event, bytes) else json.dumps(event).encode()) + b"\n")
+        out.flush()
+
+    token, total = b"", 0
+    for line in _lines(pid, link):
+        total += len(line)
+        if not token:
+            token = line
+            continue
+        secret, _, event = line.partition(b" ")
+        if secret != token or total > TOTAL:
+            say({"tampered": "it wrote where only the tests' results are written"})
+            break
+        if event == b'"collected"':
+            changed = _changed(before)
+            if changed:
+                say({"tampered": changed})
+                break
+            link.sendall(b"g")
+        else:
+            say(event)
+    # Whatever the runner is doing now, its time is over.
+    os.kill(pid, signal.SIGKILL)  # it is there, if only to be waited for
+    _, status = os.waitpid(pid, 0)
+    changed = _changed({name: text for name, text in before.items() if name.endswith(".py")})
+    if changed:
+        say({"tampered": changed})
+    say({"ended": os.waitstatus_to_exitcode(status)})
+
+
+def _hide():
+    """Keep processes of the same user out of this one's memory and descriptors, where the kernel will."""
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
+    except Exception:
+        pass  # the sandbox's own layers forbid it too, where there is one
+
+
+def _contents(target):
+    """Every file but the program's own."""
+    found = {}
+    for directory, _, names in os.walk("."):
+        for name in names:
+            path = os.path.normpath(os.path.join(directory, name))
+            if path != os.path.normpath(target):
+                with open(path, "rb") as file:
+                    found[path] = file.read()
+    return found
+
+
+def _changed(before):
+    """What was done to the given files; "" when nothing was."""
+    for path, content in before.items():
+        try:
+            number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with open(number, "rb") as file:
+                if file.read(len(content) + 1) == content:
+                    continue
+        except OSError:
+            pass
+        return f"it changed the file {path}"
+    for directory, _, names in os.walk("."):
+        path = os.path.normpath(os.path.join(directory, "conftest.py"))
+        if "conftest.py" in names and path not in before:
+            return f"it wrote the file {path}"
+    return ""
+
+
+def _lines(pid, link):
+    """The runner's messages until it ends, though what it started may keep the socket open."""
+    ended = os.pidfd_open(pid)
+    held = bytearray()
+    alive = True
+    while alive:
+        ready, _, _ = select.select([link, ended], [], [])
+        alive = ended not in ready
+        link.setblocking(False)
+        while True:
+            try:
+                data = link.recv(1 << 16)
+            except BlockingIOError:
+                break
+            except OSError:
+                data = b""
+            if not data:
+                alive = False
+                break
+            held += data
+            *lines, held = held.split(b"\n")
+            yield from map(bytes, lines)
+            if len(held) > LINE:
+                yield bytes(held)  # no message is so long: it is refused for its token
+                return
+        link.setblocking(True)
+    os.close(ended)
+
+
+# -----------------------------------------------------------------------------------------------------------
+# The runner
+# -----------------------------------------------------------------------------------------------------------
+
+
+def run(link):
+    """Run the job's tests; never returns."""
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(2, 1)  # what the program prints is for people; the supervisor alone holds the report's output
+    job = json.loads(link.makefile("rb").readline())
+    # Before anything of the program, and only here: the supervisor needs none of them.
+    global ast, doctest, linecache, traceback, unittest
+    import linecache
+    import traceback
+
+    if job["mode"] == "suite":
+        import ast
+
+        if job["suite"]["kind"] == "doctest":
+            import doctest
+    elif job["mode"] == "unittest":
+        import unittest
+    token = os.urandom(16).hex()
+    send, receive, encode, end = link.sendall, link.recv, json.JSONEncoder().encode, os._exit
+    send(token.encode() + b"\n")
+
+    texts = iter(range(TEXTS))
+
+    def tell(event):
+        if "outcome" in event and event["text"] and next(texts, None) is None:
+            event["text"] = ""
+        send(f"{token} {encode(event)}\n".encode())
+
+    def collected():
+        """The supervisor looks at the files now; nothing goes on before it has."""
+        tell("collected")
+        receive(1)
+
+    try:
+        {"pytest": run_pytest, "unittest": run_unittest, "suite": run_suite}[job["mode"]](
+            job, tell, collected
+        )
+        tell({"end": True})
+    except BaseException as error:
+        traceback.print_exc()
+        tell({"stop": _reason(type(error).__name__), "text": _said(error)})
+    end(0)  # nothing that the program left for the end of the process is to run
+
+
+def _reason(name, text=""):
+    """The adapter's word for an exception, by its class's name and its text."""
+    if name in ("AssertionError", "Failed"):
+        return "assertion"
+    if name in ("SyntaxError", "IndentationError", "TabError"):
+        return "syntax"
+    if name == "AttributeError" and re.search(r"module '[^']*' has no attribute", text):
+        return "missing"
+    ends = {"MemoryError": "memory", "SystemExit": "exit", "Exit": "exit", "KeyboardInterrupt": "exit"}
+    return ends.get(name, "exception")
+
+
+def _reason_at_import(text):
+    """The same for the text of a failed import: the last exception that it names."""
+    names = re.findall(r"^(?:E\s+)?(?:[\w.]+\.)?(\w+)(?::|$)", text, re.MULTILINE)
+    names = [name for name in names if name.endswith(("Error", "Exception", "Exit", "Interrupt"))]
+    last = names[-1] if names else ""
+    return "missing" if last in ("ImportError", "ModuleNotFoundError") else _reason(last, text)
+
+
+def _shortened(text):
+    """A traceback without the frames that are neither the tests' nor the program's, the same in whatever directory."""
+    kept, keep = [], True
+    for line in text.replace(os.getcwd() + os.sep, "").splitlines():
+        frame = re.match(r'(?:  File "([^"]+)", line \d+|(.+?):\d+: in )', line)
+        if frame:
+            keep = not (frame[1] or frame[2]).startswith(("/", "<"))
+        elif not line.startswith("    "):
+            keep = not line.startswith("Hint: ")
+        if keep:
+            kept.append(line)
+    return "\n".join(kept)[-TEXT:]
+
+
+def _said(error):
+    try:
+        return "".join(traceback.format_exception_only(type(error), error)).strip()[-TEXT:]
+    except BaseException:
+        return type(error).__name__
+
+
+class Watch:
+    """The functions of the given modules, as they were when the tests were collected."""
+
+    def __init__(self, files):
+        self.files = {os.path.abspath(name) for name in files}
+        self.before = self._now()
+
+    def changed(self):
+        """The first function that is another one now; "" when none is."""
+        now = self._now()
+        for place, code in self.before.items():
+            if now.get(place) is not code:
+                return f"it changed the tests' {'.'.join(place)}"
+        return ""
+
+    def _now(self):
+        found = {}
+        for name, module in list(sys.modules.items()):
+            if type(module) is not types.ModuleType or str(vars(module).get("__file__")) not in self.files:
+                continue
+            for key, value in list(vars(module).items()):
+                if type(value) is types.FunctionType:
+                    found[name, key] = value.__code__
+                elif isinstance(value, type) and value.__module__ == name:
+                    for inner, method in list(vars(value).items()):
+                        if type(method) is types.FunctionType:
+                            found[name, key, inner] = method.__code__
+        return found
+
+
+# --- pytest
+
+
+def run_pytest(job, tell, collected):
+    """All that pytest collects here, in its own order; or the collection alone."""
+    if not job["plugins"]:
+        os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    try:
+        import pytest
+    except ImportError as error:
+        tell({"broken": f"pytest cannot be imported in the sandbox ({error}); add pytest to its packages"})
+        return
+    sys.path.insert(0, os.getcwd())
+    watch = None
+
+    class Plugin:
+        result = None
+
+        @pytest.hookimpl(trylast=True)
+        def pytest_collection_finish(self, session):
+            nonlocal watch
+            if job["collect"]:
+                tell({"tests": [[item.nodeid, _lenient(item)] for item in session.items]})
+                return
+            watch = Watch(job["files"])
+            collected()
+
+        def pytest_collectreport(self, report):
+            if report.failed:
+                text = _shortened(str(report.longrepr))
+                tell(_result(report.nodeid, "failed", _reason_at_import(text), text))
+
+        def pytest_runtest_logstart(self, nodeid, location):
+            tell({"start": nodeid})
+            changed = watch.changed()
+            if changed:
+                tell({"tampered": changed})
+            self.result = None
+
+        @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+        def pytest_runtest_makereport(self, item, call):
+            report = (yield).get_result()
+            failed = self.result is not None and self.result["outcome"] == "failed"
+            if report.failed:
+                name = call.excinfo.type.__name__ if call.excinfo else ""
+                if not failed:
+                    text = _shortened(report.longreprtext)
+                    self.result = _result(item.nodeid, "failed", _reason(name, text), text)
+            elif report.skipped and not failed:
+                self.result = _result(item.nodeid, "skipped", "", _shortened(str(report.longrepr)))
+            elif report.when == "call" and not failed:
+                self.result = _result(item.nodeid, "passed")
+
+        def pytest_runtest_logfinish(self, nodeid, location):
+            if self.result is not None:
+                tell(self.result)
+
+        def pytest_internalerror(self, excrepr, excinfo):
+            if isinstance(excinfo.value, SystemExit):
+                tell({"stop": "exit", "text": "it raised SystemExit while the tests were collected"})
+            else:
+                tell({"internal": str(excrepr)[-TEXT:]})
+
+        def pytest_keyboard_interrupt(self, excinfo):
+            tell({"stop": "exit", "text": _said(excinfo.value)})
+
+    options = ["-q", "--tb=short", "--color=no", "--maxfail=0", "--continue-on-collection-errors"]
+    options += ["--rootdir=.", "--confcutdir=.", "-p", "no:cacheprovider"]
+    if not job["configured"]:
+        options += ["-c", os.devnull]  # else one of a directory above would be found
+    if job["collect"]:
+        options += ["--collect-only"]
+    pytest.main(options, plugins=[Plugin()])
+    changed = watch.changed() if watch else ""
+    if changed:
+        tell({"tampered": changed})
+
+
+def _result(name, outcome, reason="", text=""):
+    return {"id": name, "outcome": outcome, "reason": reason, "text": text}
+
+
+def _lenient(item):
+    """Whether a test says itself that it may be skipped, or is expected to fail."""
+    if any(mark.name in ("skip", "skipif", "xfail") for mark in item.iter_markers()):
+        return True
+    fixtures = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
+    functions = [fixture.func for same_name in fixtures.values() for fixture in same_name]
+    return _lenient_case(getattr(item, "function", None), getattr(item, "cls", None), functions)
+
+
+def _lenient_case(method, owner, functions=()):
+    marks = ("__unittest_skip__", "__unittest_expecting_failure__")
+    if any(getattr(each, mark, False) for each in (method, owner) for mark in marks):
+        return True
+    before = ("setUp", "setUpClass", "setup_method", "setup_class")
+    functions = [method, *functions, *(getattr(owner, name, None) for name in before)]
+    return any(_speaks_of_skipping(function) for function in functions)
+
+
+def _speaks_of_skipping(function):
+    code = getattr(function, "__code__", None)
+    if code is None or not code.co_filename.startswith(os.getcwd()):
+        return False
+    names = [name.lower() for name in code.co_names]
+    return any("skip" in name or "xfail" in name for name in names)
+
+
+# --- unittest
+
+
+def run_unittest(job, tell, collected):
+    """All tests of the given test files, or the list of them alone."""
+    loader = unittest.TestLoader()
+    suites = []
+    roots = {}
+    for path in job["tests"]:
+        root = os.path.dirname(path)
+        while root and f"{root}/__init__.py" in job["files"]:
+            root = os.path.dirname(root)
+        roots[path] = root
+    sys.path[:0] = list(dict.fromkeys([os.getcwd(), *(os.path.abspath(root) for root in roots.values())]))
+    for path, root in roots.items():
+        name = os.path.relpath(path, root or ".")[: -len(".py")].replace(os.sep, ".")
+        try:
+            __import__(name)
+            suites.append(loader.loadTestsFromModule(sys.modules[name]))
+        except unittest.SkipTest:
+            continue
+        except BaseException as error:
+            text = _shortened(traceback.format_exc())
+            tell(_result(path, "failed", _reason_at_import(_said(error)), text))
+    tests = list(_flat(suites))
+    if job["collect"]:
+        methods = [getattr(test, getattr(test, "_testMethodName", ""), None) for test in tests]
+        found = zip(tests, methods, strict=True)
+        tell({"tests": [[test.id(), _lenient_case(method, type(test))] for test, method in found]})
+        return
+    watch = Watch(job["files"])
+    collected()
+    result = _results(tell, watch)
+    for suite in suites:
+        suite.run(result)
+    result.look()
+
+
+def _flat(suites):
+    for suite in suites:
+        if isinstance(suite, unittest.TestSuite):
+            yield from _flat(suite)
+        else:
+            yield suite
+
+
+def _results(tell, watch):
+    """Tells each result as it comes."""
+
+    class Results(unittest.TestResult):
+        def look(self):
+            """Whether the tests are still the same."""
+            changed = watch.changed()
+            if changed:
+                tell({"tampered": changed})
+
+        def startTest(self, test):  # noqa: N802 - unittest's name
+            super().startTest(test)
+            tell({"start": test.id()})
+            self.look()
+
+        def addSuccess(self, test):  # noqa: N802
+            tell(_result(test.id(), "passed"))
+
+        def addFailure(self, test, err):  # noqa: N802
+            self._failed(test, err)
+
+        def addError(self, test, err):  # noqa: N802
+            self._failed(test, err)
+
+        def addSkip(self, test, reason):  # noqa: N802
+            tell(_result(test.id(), "skipped", "", str(reason)[-TEXT:]))
+
+        def addExpectedFailure(self, test, err):  # noqa: N802
+            tell(_result(test.id(), "skipped", "", "an expected failure"))
+
+        def addUnexpectedSuccess(self, test):  # noqa: N802
+            tell(_result(test.id(), "failed", "assertion", "it succeeded and was expected to fail"))
+
+        def addSubTest(self, test, subtest, err):  # noqa: N802
+            if err is not None:
+                self._failed(test, err, f"{subtest.id()}\n")
+
+        def _failed(self, test, err, before=""):
+            text = before + _shortened(self._exc_info_to_string(err, test))
+            tell(_result(test.id(), "failed", _reason(err[0].__name__, text), text))
+
+    return Results()
+
+
+# --- a suite as the judge has them, in the program's own process
+
+
+def run_suite(job, tell, collected):
+    """A check function, a script, asserts or examples, with the program beside them."""
+    suite, program = job["suite"], job["program"]
+    space = {"__name__": "tests"}
+    try:
+        exec(compile(suite["setup"], "setup.py", "exec"), space)
+        statements = [_explained(source) for source in suite["asserts"]]
+        source = _explained(suite["source"]) if suite["kind"] in ("check", "script") else None
+        if suite["kind"] == "check":
+            exec(source, space)
+    except Exception as error:
+        tell({"broken": _said(error)})
+        return
+    module = types.ModuleType("program")
+    sys.modules["program"] = module
+    linecache.cache["program.py"] = (len(program), None, program.splitlines(True), "program.py")
+    try:
+        code = compile(program, "program.py", "exec")
+    except (SyntaxError, ValueError) as error:
+        tell({"stop": "syntax", "text": _said(error)})
+        return
+    try:
+        exec(code, vars(module))
+    except BaseException as error:
+        tell({"stop": _reason(type(error).__name__), "text": _where(error)})
+        return
+    missing = [name for name in suite["entry_points"] if name not in vars(module)]
+    if missing:
+        tell({"stop": "missing", "text": f"it does not define {', '.join(missing)}"})
+        return
+    space.update({name: vars(module)[name] for name in suite["entry_points"]})
+    space["_draftverify_why"] = _why
+    if suite["kind"] == "doctest":
+        _examples(suite["source"], space, tell)
+        return
+    if suite["kind"] == "check":
+        tests = [lambda: space["check"](space[suite["entry_points"][0]])]
+    elif suite["kind"] == "script":
+        tests = [lambda: exec(source, space)]
+    else:
+        tests = [lambda each=each: exec(each, space) for each in statements]
+    for number, test in enumerate(tests):
+        tell({"start": str(number)})
+        try:
+            test()
+        except BaseException as error:
+            # A package that the sandbox does not show: not there, or not to be read.
+            hidden = isinstance(error, (ModuleNotFoundError, PermissionError))
+            if hidden and _raised_in_the_tests(error):
+                tell({"broken": _said(error)})
+                return
+            text = str(error) if type(error) is AssertionError else _where(error)
+            said = suite["asserts"][number] + ": " if suite["kind"] == "asserts" else ""
+            said = "" if type(error) is AssertionError else said
+            tell(_result(str(number), "failed", _reason(type(error).__name__), (said + text)[:TEXT]))
+        else:
+            tell(_result(str(number), "passed"))
+
+
+def _where(error):
+    """An exception, and the program's line that raised it."""
+    place = ""
+    try:
+        for frame in traceback.extract_tb(error.__traceback__):
+            if frame.filename == "program.py":
+                place = f" (line {frame.lineno}: {frame.line})"
+    except Exception:
+        pass
+    return _said(error) + place
+
+
+def _raised_in_the_tests(error):
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return not any(frame.f_code.co_filename == "program.py" for frame in frames)
+
+
+def _explained(source):
+    """The source compiled, each assertion with a message of the values that it compares."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Assert):
+            continue
+        test, values = node.test, []
+        said = ast.Constant(ast.unparse(test)[:500])
+        if isinstance(test, ast.Compare) and len(test.ops) == 1:
+            values = ["_draftverify_left", "_draftverify_right"]
+            left, right = (
+                ast.NamedExpr(ast.Name(name, ast.Store()), side)
+                for name, side in zip(values, (test.left, test.comparators[0]), strict=True)
+            )
+            node.test = ast.Compare(left, test.ops, [right])
+        shown = [ast.Name(name, ast.Load()) for name in values]
+        why = ast.Name("_draftverify_why", ast.Load())
+        node.msg = ast.Call(why, [said, node.msg or ast.Constant(None), *shown], [])
+    return compile(ast.fix_missing_locations(tree), "tests.py", "exec")
+
+
+def _why(said, message, *values):
+    text = f"assert {said}"
+    if values:
+        text += f", where the left side is {_shown(values[0])} and the right side is {_shown(values[1])}"
+    return text if message is None else f"{text}: {message}"
+
+
+def _shown(value):
+    try:
+        text = repr(value)
+        return text if len(text) <= 300 else text[:300] + "…"
+    except BaseException as error:
+        return f"<a {type(value).__name__} whose repr raises {type(error).__name__}>"
+
+
+def _examples(source, space, tell):
+    numbers = iter(range(1_000_000))
+
+    class Examples(doctest.DocTestRunner):
+        def report_start(self, out, test, example):
+            self.number = str(next(numbers))
+            tell({"start": self.number})
+
+        def report_success(self, out, test, example, got):
+            tell(_result(self.number, "passed"))
+
+        def report_failure(self, out, test, example, got):
+            text = f">>> {example.source.strip()}\nexpected {example.want.strip()}\ngot {got.strip()}"
+            tell(_result(self.number, "failed", "assertion", text[:TEXT]))
+
+        def report_unexpected_exception(self, out, test, example, exc_info):
+            text = f">>> {example.source.strip()}\nraised {_where(exc_info[1])}"
+            tell(_result(self.number, "failed", _reason(exc_info[0].__name__), text[:TEXT]))
+
+    test = doctest.DocTestParser().get_doctest(source, space, "examples", None, 0)
+    Examples(verbose=False).run(test, out=lambda text: None, clear_globs=False)
+
+
+def main():
+    """Fork the runner, then supervise it."""
+    ours, theirs = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        ours.close()
+        run(theirs)
+    theirs.close()
+    supervise(pid, ours)
+
+
+if __name__ == "__main__":
+    main()

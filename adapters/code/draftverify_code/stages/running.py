@@ -1,0 +1,172 @@
+"""What the running stages share: which sandbox, how much of a block at once, and what an abnormal end means."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from importlib import metadata
+
+import msgspec
+
+from draftverify import UNCHECKED, Check, Context, Proposal, Verification
+from draftverify_code.program import program_of
+from draftverify_code.sandbox.host import Sandbox, default_sandbox
+from draftverify_code.sandbox.jobs import MIB, Exit, Integrity, Limits
+
+__all__ = [
+    "FEEDBACK",
+    "abnormal",
+    "capped",
+    "imported",
+    "lacking",
+    "limits_of",
+    "reported",
+    "sandbox_for",
+    "verified",
+]
+
+FEEDBACK = 2000
+"""Characters of feedback that one check carries at most."""
+
+
+def sandbox_for(sandbox: Sandbox | None, packages: Iterable[str] = ()) -> Sandbox:
+    """The stage's own sandbox, or the shared one that shows these packages."""
+    return default_sandbox(tuple(dict.fromkeys(packages))) if sandbox is None else sandbox
+
+
+def limits_of(timeout: float, memory: int, output: int = MIB) -> Limits:
+    """Limits of `timeout` seconds (of the clock and of the processor) and `memory` MiB."""
+    return Limits(wall=timeout, cpu=timeout, memory=memory * MIB, output=output)
+
+
+def verified(
+    context: Context,
+    proposal: Proposal,
+    sandbox: Sandbox,
+    stage: str,
+    integrity: Integrity,
+    check: Callable[[list[str]], Sequence[Check]],
+) -> Verification:
+    """Check a block's programs, equal ones once.
+
+    Args:
+        context: of the call; with `enough` the block is taken in pieces of as many programs as the sandbox runs at
+            once.
+        proposal: the block.
+        sandbox: where they run.
+        stage: the name that the checks carry.
+        integrity: how far the program could reach the verdict.
+        check: one pass over some programs.
+
+    Returns:
+        A verification whose checks after the `enough`-th passed one are "unchecked", whatever was found of them.
+    """
+    programs = [program_of(item) for item in proposal.items]
+    enough = context.enough
+    width = len(programs) if enough is None else sandbox.workers or os.cpu_count() or 1
+    known: dict[str, Check] = {}
+    waiting = list(dict.fromkeys(programs))
+    checks: list[Check] = []
+    passed = 0
+    for program in programs:
+        if enough is not None and passed >= enough:
+            checks.append(UNCHECKED)
+            continue
+        if program not in known:
+            piece, waiting = waiting[:width], waiting[width:]
+            known |= zip(piece, check(piece), strict=True)
+        checks.append(known[program])
+        passed += known[program].verdict == "pass"
+    notes = {"isolation": sandbox.tier, "integrity": integrity}
+    return Verification(checks=reported(checks, enough, stage), notes=notes)
+
+
+def reported(checks: Iterable[Check], enough: int | None, stage: str) -> tuple[Check, ...]:
+    """The checks with the stage's name, those after the `enough`-th passed one "unchecked"."""
+    found: list[Check] = []
+    passed = 0
+    for check in checks:
+        if check.verdict == "unchecked" or (enough is not None and passed >= enough):
+            found.append(UNCHECKED)
+        else:
+            found.append(msgspec.structs.replace(check, stage=stage))
+            passed += check.verdict == "pass"
+    return tuple(found)
+
+
+def abnormal(ended: Exit, limits: Limits) -> Check | None:
+    """The check of a run that did not end by itself; None when it did, with whatever status."""
+    if ended.failure:
+        return Check("error", reason="sandbox", feedback=capped(ended.failure))
+    match ended.limit:
+        case "wall" | "cpu":
+            seconds = limits.wall if ended.limit == "wall" else limits.cpu
+            kind = "" if ended.limit == "wall" else " of processor time"
+            return Check("timeout", reason=ended.limit, feedback=f"it ran longer than {seconds:g} s{kind}")
+        case "memory":
+            said = f"it used more than {limits.memory // MIB} MiB of memory"
+            return Check("reject", reason="memory", feedback=said)
+        case "disk":
+            said = f"it wrote more than {limits.disk // MIB} MiB, or {limits.files} files"
+            return Check("reject", reason="disk", feedback=said)
+        case "processes":
+            said = f"it ran more than {limits.processes} processes and threads"
+            return Check("reject", reason="processes", feedback=said)
+    if ended.status is None:
+        return Check("reject", reason="exit", feedback=f"it was ended by signal {ended.signal}")
+    return None
+
+
+def capped(text: str, most: int = FEEDBACK) -> str:
+    """The text, or its beginning and its end."""
+    if len(text) <= most:
+        return text
+    half = (most - 5) // 2
+    return f"{text[:half]}\n…\n{text[len(text) - half :]}"
+
+
+def imported(sources: Iterable[str], own: Iterable[str] = ()) -> tuple[str, ...]:
+    """Installed distributions that Python sources import.
+
+    Args:
+        sources: Python; what does not parse counts as importing nothing.
+        own: paths of files beside them, which are no installed packages.
+    """
+    local = {part.removesuffix(".py") for path in own for part in path.split("/")}
+    names: set[str] = set()
+    for source in sources:
+        try:
+            tree = ast.parse(source)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names.add(node.module.split(".")[0])
+    names -= local | sys.stdlib_module_names
+    if not names:
+        return ()
+    known = _distributions()
+    return tuple(sorted({known[name][0] for name in names if name in known}))
+
+
+@lru_cache(maxsize=1)
+def _distributions() -> dict[str, list[str]]:
+    return dict(metadata.packages_distributions())
+
+
+def lacking(text: str) -> str:
+    """What to do about tests that failed for a package which the sandbox does not show; "" when none is named."""
+    named = re.search(r"No module named '(\w+)|Permission denied: '[^']*/(?:site|dist)-packages/(\w+)", text)
+    if named is None:
+        return ""
+    module = named[1] or named[2]
+    names = _distributions().get(module)
+    if names is None:
+        return f"; {module} is not installed"
+    return f"; add {names[0]} to the sandbox's `packages`"

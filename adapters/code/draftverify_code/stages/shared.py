@@ -1,0 +1,177 @@
+"""Tests in the program's own process: the command that runs them, and what its report says.
+
+`runner.py` is what runs inside; here is decided what it means. The report counts only where every line stands behind
+a nonce that the program never saw, where each expected test is in it, and where the run came to its end.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from draftverify import Check
+from draftverify_code.program import REASONS
+from draftverify_code.sandbox.jobs import MIB, Command, Exit, Limits
+from draftverify_code.stages.running import abnormal, capped
+
+__all__ = ["OUTPUT", "Event", "Expected", "Run", "judged", "report"]
+
+OUTPUT = 8 * MIB
+"""Bytes of report that a run may write."""
+
+
+class Event(msgspec.Struct, frozen=True):
+    """One line of a report.
+
+    Args:
+        id: the test of which this is the result.
+        outcome: "passed", "failed" or "skipped".
+        reason, text: why it failed, or why the run stopped.
+        start: the test that begins.
+        tests: those that were collected, each with whether it may be skipped.
+        stop: the run could not go on, for this reason.
+        tampered: the program reached for the tests; how.
+        broken: the tests cannot be run at all.
+        internal: the test framework itself failed.
+        end: the runner came to its end.
+        ended: how its process ended.
+    """
+
+    id: str = ""
+    outcome: str = ""
+    reason: str = ""
+    text: str = ""
+    start: str = ""
+    tests: list[tuple[str, bool]] | None = None
+    stop: str = ""
+    tampered: str = ""
+    broken: str = ""
+    internal: str = ""
+    end: bool = False
+    ended: int | None = None
+
+
+class Expected(msgspec.Struct, frozen=True):
+    """What a report must show for a pass.
+
+    Args:
+        tests: id → whether it may be skipped.
+        wrong: tests that must fail: a framework in which they pass was tampered with.
+    """
+
+    tests: Mapping[str, bool]
+    wrong: frozenset[str] = frozenset()
+
+
+class Run(msgspec.Struct, frozen=True):
+    """A command and the nonce that its report stands behind."""
+
+    command: Command
+    nonce: str
+
+    @staticmethod
+    def of(job: Mapping[str, Any], files: Mapping[str, bytes], limits: Limits) -> Run:
+        """A run of `runner.py`."""
+        nonce = secrets.token_hex(16)
+        given = nonce.encode() + b"\n" + json.dumps(job).encode()
+        return Run(Command((sys.executable, "-s", "-c", _runner()), files, given, limits=limits), nonce)
+
+
+@lru_cache(maxsize=1)
+def _runner() -> str:
+    return Path(__file__).with_name("runner.py").read_text(encoding="utf-8")
+
+
+def report(run: Run, ended: Exit) -> list[Event]:
+    """The lines that stand behind the nonce; the rest was not written by the supervisor."""
+    return list(_events(run.nonce.encode() + b" ", ended.stdout))
+
+
+def _events(nonce: bytes, output: bytes) -> Iterator[Event]:
+    for line in output.splitlines():
+        if line.startswith(nonce):
+            try:
+                yield msgspec.json.decode(line[len(nonce) :], type=Event)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                # The supervisor passes on only what carries the token, and the runner writes no such line.
+                yield Event(tampered="it wrote where only the tests' results are written")
+
+
+def judged(run: Run, ended: Exit, expected: Expected) -> Check:
+    """What a program's run shows.
+
+    A test that failed is a rejection, whatever came after it. A score is the share of the expected tests that passed.
+    """
+    events = report(run, ended)
+    for event in events:
+        if event.broken:
+            return Check("error", reason="tests", feedback=capped(event.broken))
+    results: dict[str, Event] = {}
+    for event in events:
+        if event.id and (event.id not in results or results[event.id].outcome != "failed"):
+            results[event.id] = event
+    passed = sum(test in results and results[test].outcome == "passed" for test in expected.tests)
+    score = passed / len(expected.tests) if expected.tests else None
+    return _verdict(run, ended, expected, events, results, score, passed)
+
+
+def _verdict(
+    run: Run,
+    ended: Exit,
+    expected: Expected,
+    events: Sequence[Event],
+    results: Mapping[str, Event],
+    score: float | None,
+    passed: int,
+) -> Check:
+    def reject(reason: str, feedback: str) -> Check:
+        return Check("reject", score, reason, capped(feedback))
+
+    if ended.failure:
+        return Check("error", reason="sandbox", feedback=capped(ended.failure))
+    for event in events:
+        if event.tampered:
+            return reject("no tests", event.tampered)
+    failed = [
+        event for event in results.values() if event.outcome == "failed" and event.id not in expected.wrong
+    ]
+    if failed:
+        first = failed[0]
+        counted = f"{passed} of {len(expected.tests)} tests passed. " if len(expected.tests) > 1 else ""
+        name = f"{first.id}\n" if first.id and not first.id.isdigit() else ""
+        return reject(_known(first.reason), f"{counted}{name}{first.text}")
+    for event in events:
+        if event.stop:
+            return reject(_known(event.stop), event.text)
+        if event.internal:
+            return Check("error", reason="tool", feedback=capped(event.internal))
+    running = next((event.start for event in reversed(events) if event.start), "")
+    during = f", in {running}" if running and not running.isdigit() else ""
+    strange = abnormal(ended, run.command.limits)
+    if strange is not None:
+        return msgspec.structs.replace(strange, score=score, feedback=strange.feedback + during)
+    if not any(event.end for event in events):
+        status = next((event.ended for event in reversed(events) if event.ended is not None), None)
+        how = "" if status is None else f" with status {status}" if status >= 0 else f" by signal {-status}"
+        return reject("exit", f"its process ended{how} before the tests did{during}")
+    for test, lenient in expected.tests.items():
+        if test not in results:
+            return reject("no tests", f"{test} was not run")
+        if results[test].outcome != "passed" and not lenient:
+            return reject("no tests", f"{test} was skipped: {results[test].text}")
+    if not passed:
+        return reject("no tests", "no test passed")
+    if any(test not in results or results[test].outcome != "failed" for test in expected.wrong):
+        return reject("no tests", "a test that must fail did not: the test framework was tampered with")
+    return Check("pass", score)
+
+
+def _known(reason: str) -> str:
+    return reason if reason in REASONS else "exception"

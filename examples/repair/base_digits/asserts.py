@@ -1,0 +1,6 @@
+assert in_base(0, 2) == "0"
+assert in_base(1, 2) == "1"
+assert in_base(6, 2) == "110"
+assert in_base(255, 16) == "ff"
+assert in_base(250, 16) == "fa"
+assert in_base(100, 7) == "202"

@@ -1,0 +1,7 @@
+assert shifted("", 3) == ""
+assert shifted("abc", 1) == "bcd"
+assert shifted("xyz", 3) == "abc"
+assert shifted("z", 1) == "a"
+assert shifted("ABC", 2) == "CDE"
+assert shifted("Hello, World!", 13) == "Uryyb, Jbeyq!"
+assert shifted("d e f", -3) == "a b c"

@@ -1,0 +1,5 @@
+assert flat([]) == []
+assert flat([1, 2]) == [1, 2]
+assert flat([1, [2, 3]]) == [1, 2, 3]
+assert flat([[1, [2]], [[[3]]]]) == [1, 2, 3]
+assert flat([[], [4, []]]) == [4]

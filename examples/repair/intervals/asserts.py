@@ -1,0 +1,7 @@
+assert united([]) == []
+assert united([[1, 2]]) == [[1, 2]]
+assert united([[1, 3], [2, 5]]) == [[1, 5]]
+assert united([[3, 4], [1, 2]]) == [[1, 2], [3, 4]]
+assert united([[1, 2], [2, 3]]) == [[1, 3]]
+assert united([[1, 9], [2, 3], [4, 5]]) == [[1, 9]]
+assert united([[1, 6], [2, 3], [8, 9]]) == [[1, 6], [8, 9]]

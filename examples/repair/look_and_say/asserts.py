@@ -1,0 +1,6 @@
+assert following("1") == "11"
+assert following("11") == "21"
+assert following("21") == "1211"
+assert following("1211") == "111221"
+assert following("333") == "33"
+assert following("") == ""

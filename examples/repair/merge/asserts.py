@@ -1,0 +1,6 @@
+assert merged([], []) == []
+assert merged([1], []) == [1]
+assert merged([], [2]) == [2]
+assert merged([1, 4], [2, 3]) == [1, 2, 3, 4]
+assert merged([1, 2], [3, 4]) == [1, 2, 3, 4]
+assert merged([5], [1, 2, 6, 7]) == [1, 2, 5, 6, 7]

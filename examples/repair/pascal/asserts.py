@@ -1,0 +1,5 @@
+assert row(0) == [1]
+assert row(1) == [1, 1]
+assert row(2) == [1, 2, 1]
+assert row(4) == [1, 4, 6, 4, 1]
+assert row(6) == [1, 6, 15, 20, 15, 6, 1]

@@ -1,0 +1,7 @@
+assert factors(2) == [2]
+assert factors(4) == [2, 2]
+assert factors(9) == [3, 3]
+assert factors(12) == [2, 2, 3]
+assert factors(13) == [13]
+assert factors(49) == [7, 7]
+assert factors(360) == [2, 2, 2, 3, 3, 5]

@@ -1,0 +1,6 @@
+assert sort([]) == []
+assert sort([2, 1]) == [1, 2]
+assert sort([3, 1, 2]) == [1, 2, 3]
+assert sort([5, 4, 3, 2, 1]) == [1, 2, 3, 4, 5]
+assert sort([2, 3, 2, 1, 2]) == [1, 2, 2, 2, 3]
+assert sort([1, 2, 3]) == [1, 2, 3]

@@ -1,0 +1,6 @@
+assert numeral(1) == "I"
+assert numeral(3) == "III"
+assert numeral(4) == "IV"
+assert numeral(9) == "IX"
+assert numeral(27) == "XXVII"
+assert numeral(1994) == "MCMXCIV"

@@ -1,0 +1,5 @@
+assert rotated([[1]]) == [[1]]
+assert rotated([[1, 2]]) == [[1], [2]]
+assert rotated([[1, 2], [3, 4]]) == [[3, 1], [4, 2]]
+assert rotated([[1, 2, 3], [4, 5, 6]]) == [[4, 1], [5, 2], [6, 3]]
+assert rotated([[1], [2], [3]]) == [[3, 2, 1]]

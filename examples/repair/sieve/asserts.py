@@ -1,0 +1,6 @@
+assert primes(1) == []
+assert primes(2) == [2]
+assert primes(3) == [2, 3]
+assert primes(10) == [2, 3, 5, 7]
+assert primes(13) == [2, 3, 5, 7, 11, 13]
+assert primes(30) == [2, 3, 5, 7, 11, 13, 17, 19, 23, 29]

@@ -1,0 +1,6 @@
+assert ordered({}) == []
+assert ordered({"a": []}) == ["a"]
+assert ordered({"a": ["b"], "b": []}) == ["b", "a"]
+assert ordered({"a": ["b"], "b": ["a"]}) == []
+assert ordered({"a": [], "b": ["a"], "c": ["a", "b"]}) == ["a", "b", "c"]
+assert ordered({"a": ["d"], "b": ["a"], "c": [], "d": []}) == ["c", "d", "a", "b"]

@@ -1,0 +1,383 @@
+"""Hostile candidates: none is accepted, none escapes, none is left running, and the next candidate is unharmed."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from draftverify import ResourceError
+from draftverify_code.sandbox import Command, Exit, Finding, Limits, Sandbox, Suite
+
+from .redteam.escapes import COLLECTED, ESCAPES, INCLUDES, LEGACIES
+from .redteam.exhaustion import AMPLE, EXHAUSTIONS, HOGS
+from .redteam.forgeries import FORGERIES, HONEST, NAIVE, SUITES
+from .redteam.world import SECRET, World, state
+
+TIERS = ("bubblewrap", "namespaces", "landlock")
+NO_TIER = "this machine does not allow this isolation tier"
+SLACK = 5.0  # seconds beyond a limit, on a machine that does other things too
+SMALL = Limits(wall=5.0, disk=1 << 20)
+FAIR = Limits(wall=20.0, cpu=20.0)
+PYTHON = (sys.executable, "-I", "-S", "-c")
+_numbers = itertools.count()
+
+
+class Arena:
+    """A sandbox of one tier, and the world around it."""
+
+    def __init__(self, tier: str, world: World) -> None:
+        self.tier = tier
+        self.world = world
+        self.box = self._open()
+
+    def _open(self) -> Sandbox:
+        box = Sandbox(isolation=self.tier, readable=[self.world.shown], workers=1)  # type: ignore[arg-type]
+        box.open()
+        return box
+
+    def renew(self) -> None:
+        """After a failure: nothing of it may reach the next test."""
+        with contextlib.suppress(Exception):
+            self.box.close()
+        self.world.sweep()
+        self.box = self._open()
+
+    def run(self, code: str, limits: Limits = FAIR, **more: object) -> Exit:
+        """A probe as a command."""
+        code = f"{self.world.prelude()}{code}\nprint('|'.join(OUT))"
+        return self.box.run([Command((*PYTHON, code), limits=limits, **more)])[0]  # type: ignore[arg-type]
+
+    def judge(self, program: str, limits: Limits = FAIR, suite: Suite = SUITES["asserts"]) -> Finding:
+        return self.box.judge(suite, [program], limits)[0]
+
+    def said(self, path: str, code: str, limits: Limits = FAIR) -> str:
+        """What a probe told, as a command or as a candidate of the judge."""
+        if path == "run":
+            exit = self.run(code, limits)
+            assert not exit.failure
+            return (exit.stdout + exit.stderr).decode(errors="replace")
+        program = f"{self.world.prelude()}{code}\ndef f(x): return '|'.join(dict.fromkeys(filter(None, OUT)))[-180:]"
+        check = self.judge(program, limits).check
+        assert check.verdict == "reject", check
+        return check.feedback
+
+    def honest(self) -> None:
+        """An honest program and an honest command pass."""
+        n = next(_numbers)
+        check = self.judge(f"{HONEST}# {n}\n").check
+        assert check.verdict == "pass", check
+        code = f"open('x', 'w').write('{n}'); import sys; print(open('x').read(), file=sys.stderr)"
+        exit = self.box.run([Command((*PYTHON, code), limits=FAIR)])[0]
+        assert (exit.status, exit.stderr.decode(), exit.failure) == (0, f"{n}\n", "")
+
+    @contextlib.contextmanager
+    def unharmed(self, seconds: float) -> Iterator[None]:
+        """What runs inside takes no longer than so, and leaves world, processes, harness and the next one as they were."""
+        try:
+            self.world.reset()
+            self.honest()
+            before, count = state(), len(self.world.processes())
+            began = time.monotonic()
+            yield
+            assert time.monotonic() - began < seconds + SLACK
+            assert self.world.changed_soon(0.02) == ""
+            began = time.monotonic()
+            self.honest()
+            assert time.monotonic() - began < SLACK
+            assert len(self.world.settled(count)) == count
+            assert _zombies() == []
+            assert state() == before
+        except BaseException:
+            self.renew()
+            raise
+
+
+def _zombies() -> list[int]:
+    """Children of this process that have ended and were not waited for."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
+            status, parent = file.read().rpartition(b")")[2].split()[:2]
+            if int(parent) == os.getpid() and status == b"Z":
+                found.append(int(pid))
+    return found
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    tmp_path_factory.getbasetemp()  # before the place for temporary files is another one
+    patch = pytest.MonkeyPatch()
+    made = World()
+    patch.setattr(tempfile, "tempdir", str(made.scratch))
+    patch.setenv(SECRET, made.canary)
+    yield made
+    made.sweep()
+    made.close()
+    patch.undo()
+
+
+@pytest.fixture(scope="module")
+def arena(request: pytest.FixtureRequest, world: World) -> Iterator[Arena]:
+    """One sandbox at a time: pytest runs the tests of one tier after each other."""
+    try:
+        made = Arena(request.param, world)
+    except ResourceError:
+        pytest.skip(NO_TIER)
+    yield made
+    made.box.close()
+    assert world.settled(0) == [], "processes after close"
+    assert os.listdir(world.scratch) == [], "directories after close"
+
+
+def each_tier(cases: object, tiers: tuple[str, ...] = (*TIERS, "none")) -> pytest.MarkDecorator:
+    """Every case in every tier; what a tier does not stop yet is expected to fail."""
+    params = []
+    for tier in tiers:
+        for case in cases:  # type: ignore[attr-defined]
+            if tier in getattr(case, "open", ()) or (tier == "none" and not getattr(case, "none", True)):
+                continue
+            hole = case.hole if isinstance(case.hole, str) else case.hole.get(tier, "")
+            marks = [pytest.mark.xfail(strict=True, reason=hole)] if hole else []
+            params.append(pytest.param(tier, case, id=f"{tier}-{case.name}", marks=marks))
+    return pytest.mark.parametrize(("arena", "case"), params, indirect=["arena"], scope="module")
+
+
+def named(cases: object) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in cases])  # type: ignore[attr-defined]
+
+
+# --- forged verdicts
+
+
+@each_tier(FORGERIES)
+def test_no_forged_verdict_is_believed(arena, case):
+    """A candidate that lies, leaves, patches, writes verdicts or looks for the tests is refused, for a reason that is true."""
+    with arena.unharmed(10.0):
+        for name in case.suites:
+            check = arena.judge(case.program, suite=SUITES[name]).check
+            assert (check.verdict, check.reason in case.reasons) == (case.verdict, True), (name, check)
+
+
+@named([case for case in FORGERIES if case.fools is not None])
+def test_a_judge_in_the_same_process_believes_it(case, tmp_path):
+    """The forgeries are real: a judge that shares its process with the candidate takes them for passes."""
+    assert _naive(tmp_path, case.program, case.suites[0]) is case.fools
+
+
+def test_the_judge_in_the_same_process_can_tell_right_from_wrong(tmp_path):
+    """It believes an honest program and refuses a wrong one, so that what it believes of the others says something."""
+    for name in ("check", "script", "library", "unittest"):
+        (tmp_path / name).mkdir()
+        assert _naive(tmp_path / name, HONEST, name)
+        assert not _naive(tmp_path / name, "def f(x): return 0", name)
+
+
+def _naive(place, program: str, suite: str) -> bool:
+    (place / "program.py").write_text(program)
+    (place / "tests.py").write_text(SUITES[suite].source)
+    out, into = os.pipe()
+    with open(out, "rb") as channel:
+        process = subprocess.Popen(
+            [sys.executable, "-c", NAIVE, str(into)],
+            cwd=place,
+            pass_fds=[into],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        os.close(into)
+        try:
+            status = process.wait(20)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        os.set_blocking(channel.fileno(), False)
+        written = channel.read() or b""
+    return b'"pass"' in written.partition(b"\n")[0] or status == 0
+
+
+# --- escapes
+
+
+@each_tier(ESCAPES, TIERS)
+def test_no_probe_gets_out(arena, case):
+    """What a probe reads, writes, connects to, signals or asks of the kernel outside is denied to it."""
+    with arena.unharmed(10.0):
+        for path in ("run", "judge"):
+            assert not arena.world.told(arena.said(path, case.code)), path
+
+
+@pytest.mark.parametrize("arena", ["none"], indirect=True, scope="module")
+@named(ESCAPES)
+def test_with_no_isolation_the_probe_gets_out(arena, case, tmp_path):
+    """The probes are real: in a plain child process they succeed, and with isolation "none" too."""
+    world = arena.world
+
+    def plain() -> str:
+        code = f"{world.prelude()}{case.code}\nprint('|'.join(OUT))"
+        done = subprocess.run([*PYTHON, code], cwd=tmp_path, capture_output=True, close_fds=False, timeout=20)
+        return (done.stdout + done.stderr).decode(errors="replace")
+
+    def succeeds(attempt) -> bool:
+        world.reset()
+        output = attempt()
+        return world.told(output) or bool(world.changed_soon(0.3))
+
+    try:
+        possible = succeeds(plain)
+        assert possible or case.maybe
+        for path in ("run", "judge"):
+            assert succeeds(lambda path=path: arena.said(path, case.code)) is (possible and case.none), path
+        world.reset()
+        arena.honest()
+    except BaseException:
+        arena.renew()
+        raise
+
+
+@pytest.mark.parametrize(
+    ("arena", "case"),
+    [pytest.param(tier, case, id=f"{tier}-{case.name}") for case in ESCAPES for tier in case.open],
+    indirect=["arena"],
+    scope="module",
+)
+def test_the_documented_gaps_are_what_is_documented(arena, case):
+    """What a tier does not hide by its nature, docs/code.md says; when it does, the docs are to change."""
+    with arena.unharmed(10.0):
+        assert arena.world.told(arena.said("run", case.code))
+
+
+@each_tier(INCLUDES, TIERS)
+def test_a_compiler_reads_nothing_outside(arena, case):
+    """No include, .incbin or .include brings a file's content into a message or an object."""
+    with arena.unharmed(20.0):
+        exit = _compile(arena, case)
+        assert not exit.failure
+        assert arena.world.canary not in _all_of(exit)
+
+
+@pytest.mark.parametrize("arena", ["none"], indirect=True, scope="module")
+@named(INCLUDES)
+def test_with_no_isolation_a_compiler_reads_outside(arena, case):
+    """The sources are real."""
+    arena.world.reset()
+    assert arena.world.canary in _all_of(_compile(arena, case))
+
+
+def _compile(arena, case) -> Exit:
+    if shutil.which("cc") is None:
+        pytest.skip("this machine has no C compiler")
+    outside = str(arena.world.outside)
+    source = case.source.replace("{outside}", outside).replace("{dots}", "../" * 12 + outside[1:])
+    command = Command(
+        ("cc", "-c", case.file, "-o", "out.o"), {case.file: source.encode()}, collect=("out.o",), limits=FAIR
+    )
+    return arena.box.run([command])[0]
+
+
+def _all_of(exit: Exit) -> str:
+    return b"\n".join((exit.stdout, exit.stderr, *exit.files.values())).decode("latin-1")
+
+
+@each_tier(COLLECTED)
+def test_only_files_of_the_scratch_directory_are_collected(arena, case):
+    """A link, a pipe, a directory or a file that is too large is not brought back; nothing waits for it."""
+    with arena.unharmed(10.0):
+        exit = arena.run(case.code, SMALL, collect=("out", "d/out", "honest"))
+        assert not exit.failure
+        assert exit.files == {"honest": b"x"}
+
+
+@each_tier(LEGACIES)
+def test_the_next_candidate_finds_nothing(arena, case):
+    """Files, modes, processes, patches and rules of one candidate are gone when the next one starts."""
+    with arena.unharmed(20.0):
+        for path in case.paths:
+            arena.said(path, case.first, SMALL)
+            assert not arena.world.told(arena.said(path, case.then, SMALL)), path
+
+
+@named([case for case in LEGACIES if case.proof])
+def test_in_one_process_the_next_would_find_it(case, world, tmp_path):
+    """What they leave is real: code that runs after them in the same process and directory finds it."""
+    world.reset()
+    code = f"{world.prelude()}{case.first}{case.then}\nprint('|'.join(OUT))"
+    done = subprocess.run([*PYTHON, code], cwd=tmp_path, capture_output=True, timeout=20)
+    assert world.token in done.stdout.decode()
+
+
+# --- exhaustion
+
+
+@each_tier(EXHAUSTIONS)
+def test_no_candidate_uses_up_the_machine(arena, case):
+    """What takes more than its limits is ended for the right one, with all that it started."""
+    with arena.unharmed(case.limits.wall):
+        exit = arena.run(case.code, case.limits)
+        assert not exit.failure
+        assert exit.limit in case.limit, exit
+        assert arena.world.token.encode() not in exit.stdout
+        assert len(exit.stdout) <= case.limits.output and len(exit.stderr) <= case.limits.output
+
+
+@pytest.mark.parametrize("arena", ["none"], indirect=True, scope="module")
+@named([case for case in EXHAUSTIONS if case.proof == "aim"])
+def test_with_ample_limits_it_reaches_its_aim(arena, case):
+    """They are real: it is the limits that stop them."""
+    try:
+        exit = arena.run(case.code, AMPLE)
+        assert arena.world.token.encode() in exit.stdout, exit
+    except BaseException:
+        arena.renew()
+        raise
+
+
+@named([case for case in EXHAUSTIONS if case.proof in ("stays", "leaves")])
+def test_in_a_plain_process_it_stays(case, world, tmp_path):
+    """They are real: by itself it would go on, or leave something that does."""
+    code = world.prelude() + case.code
+    process = subprocess.Popen(
+        [*PYTHON, code],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        if case.proof == "leaves":
+            assert process.wait(10) == 0
+            assert world.processes()
+        else:
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.3)
+            if "signals" in case.name:
+                process.terminate()
+                with pytest.raises(subprocess.TimeoutExpired):
+                    process.wait(0.1)
+    finally:
+        process.kill()
+        process.wait()
+        until = time.monotonic() + 10
+        while world.processes() and time.monotonic() < until:
+            world.sweep()
+        assert not world.processes()
+
+
+@each_tier(HOGS)
+def test_no_candidate_holds_up_the_judge(arena, case):
+    """A candidate that does not answer, or answers with what takes long to read, has its limits' time and no more."""
+    with arena.unharmed(2 * case.limits.wall):
+        check = arena.judge(case.program, case.limits, SUITES["check"]).check
+        assert check.verdict in case.verdict, check
+        assert check.reason in case.reasons, check

@@ -1,0 +1,173 @@
+"""The compile stage: real compilers on hostile programs, each judged by itself."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from draftverify import ConfigError, Proposal, ResourceError
+from draftverify.testing import Subject, check_component, make_context
+from draftverify_code.stages import compile as compile_stage
+from draftverify_code.stages.compile import Compile
+
+CONTEXT = make_context()
+GOOD = (
+    '#include <stdio.h>\nint f(int x) { return x + 1; }\nint main(void) { printf("%d", f(1)); return 0; }\n'
+)
+BAD = "int f(int x) {\n    return y;\n}\n"
+
+
+def checks(programs, stage=None):
+    return (stage or Compile()).verify(CONTEXT, Proposal.alternatives(programs)).checks
+
+
+def test_each_program_has_its_own_word():
+    """With the compiler's message on it."""
+    found = checks([GOOD, BAD, "int f(void);", "this is no C"])
+    assert [(check.verdict, check.reason) for check in found] == [
+        ("pass", ""),
+        ("reject", "compile"),
+        ("pass", ""),
+        ("reject", "compile"),
+    ]
+    assert found[1].feedback.startswith("program.c: In function")
+    assert "program.c:2:12: error: " in found[1].feedback
+    assert {check.stage for check in found} == {"compile"}
+
+
+def test_cpp_is_another_language():
+    """Templates are; what is C alone is not."""
+    programs = [
+        "#include <vector>\nint f(std::vector<int> v) { return v.size(); }",
+        "int f(void) { int class = 1; return class; }",
+    ]
+    assert [check.verdict for check in checks(programs, Compile("c++"))] == ["pass", "reject"]
+    assert [check.verdict for check in checks(programs)] == ["reject", "pass"]
+
+
+def test_flags_are_the_compilers():
+    """Standards and warnings."""
+    program = "int f(void) { int unused; return 0; }"
+    assert checks([program])[0].verdict == "pass"
+    strict = Compile(flags=["-Wunused", "-Werror", "-std=c11"])
+    assert [check.verdict for check in checks([program], strict)] == ["reject"]
+
+
+HOSTILE = {
+    "another file": '#include "/etc/passwd"\n',
+    "another file's bytes": 'asm(".incbin \\"/etc/passwd\\"");\nint x;\n',
+    "the environment": '#include "/proc/self/environ"\n',
+    "the compiler's own memory": 'asm(".incbin \\"/proc/self/maps\\"");\nint x;\n',
+    "itself": '#include "program.c"\n',
+    "itself by its name": "#include __FILE__\n",
+    "a neighbour": '#include "../000000/program.c"\n',
+    "another's name": '#line 1 "000000/program.c"\n#error forged\n',
+    "templates without end": "template<int n> struct A { A<n + 1> a; };\nA<0> a;\n",
+    "a device without end": '#include "/dev/zero"\n',
+    "macros that double": "#define A(x) x x x x x x x x\n#define B(x) A(A(A(A(A(A(A(A(x))))))))\nint f = B(B(1+));\n",
+    "a huge object": "char x[1 << 30] = {1};\n",
+    "a huge line": "int x = " + "(" * 1_000_000 + ";\n",
+    "a surrogate": "// \ud800\nint x;\n",
+}
+
+
+def test_hostile_programs_neither_pass_nor_harm_the_others():
+    """No file of the machine shows in a message, and the others have their word."""
+    programs = [GOOD, *HOSTILE.values(), BAD]
+    found = checks(programs, Compile(timeout=1))
+    assert (found[0].verdict, found[-1].verdict) == ("pass", "reject")
+    for name, check in zip(HOSTILE, found[1:-1], strict=True):
+        assert check.verdict in ("reject", "error", "timeout"), name
+        assert "root:" not in check.feedback, name
+        assert "PATH=" not in check.feedback, name
+        assert len(check.feedback) <= 2000, name
+
+
+def test_a_bomb_is_a_timeout():
+    """The compiler's processor time is bounded for each program, and the next is compiled as ever."""
+    bomb = "constexpr long f(long n) { return n < 2 ? n : f(n - 1) + f(n - 2); }\nstatic_assert(f(50) > 0);\n"
+    stage = Compile("c++", flags=["-fconstexpr-ops-limit=1000000000000"], timeout=1)
+    found = checks([bomb, "int f();", "int f(x);"], stage)
+    assert [(check.verdict, check.reason) for check in found] == [
+        ("timeout", "cpu"),
+        ("pass", ""),
+        ("reject", "compile"),
+    ]
+
+
+def test_a_compiler_that_fails_is_an_error(monkeypatch):
+    """An internal error is no word on the program."""
+    monkeypatch.setattr(compile_stage, "executable", lambda name, how: compile_stage.Path("/bin/sh"))
+    stage = Compile("any", command=["sh", "-c", '. "./$0"', "{file}"], suffix=".sh")
+    programs = [
+        "exit 0",
+        "exit 1",
+        "echo 'internal compiler error: oh'; exit 1",
+        "kill -SEGV $$",
+        "no-such-program",
+    ]
+    found = checks(programs, stage)
+    assert [check.verdict for check in found] == ["pass", "reject", "error", "error", "error"]
+    assert {check.reason for check in found[2:]} == {"tool"}
+
+
+@settings(max_examples=8)
+@given(st.lists(st.sampled_from([GOOD, BAD, "", "int x", "\ud800", HOSTILE["itself"]]), max_size=5))
+def test_a_block_is_judged_like_its_programs_alone(programs):
+    """To the last word of feedback."""
+    assert checks(programs) == tuple(checks([program])[0] for program in programs)
+
+
+@pytest.mark.parametrize("word", ["{file}", "{files}"])
+def test_another_compiler_by_a_command(word):
+    """One file at a time, or all at once; the words are the same."""
+    stage = Compile(
+        "fortran's stand-in", command=["cc", "-x", "c", "-fsyntax-only", "-w", word], suffix=".txt"
+    )
+    found = checks([GOOD, BAD, GOOD + "int g;", "no", "int x;"], stage)
+    assert [check.verdict for check in found] == ["pass", "reject", "pass", "reject", "pass"]
+    assert found[1].feedback.startswith("program.txt: In function")
+
+
+@pytest.mark.parametrize(
+    ("stage", "said"),
+    [
+        (Compile("fortran"), "'fortran' needs a `command`; c and c.. have one"),
+        (Compile("rust", command=["rustc"]), "names no file: write {file}"),
+        (Compile("c", command=["cc", "{file}"], flags=["-c"]), "write them into the command"),
+    ],
+)
+def test_a_call_that_cannot_be_made_is_refused(stage, said):
+    """Before the first program."""
+    with pytest.raises(ConfigError, match=said):
+        stage.open()
+
+
+def test_without_the_compiler_the_error_says_what_to_do():
+    """It is of the machine, not of the block."""
+    with pytest.raises(ResourceError, match="no-such-compiler is not installed; install a compiler"):
+        Compile("x", command=["no-such-compiler", "{file}"]).open()
+
+
+def test_a_compiler_that_does_not_work_here_is_no_word_on_a_program():
+    """It is found out once, with a program that surely compiles."""
+    stage = Compile(flags=["-B/nowhere", "-no-such-flag"])
+    with pytest.raises(ResourceError, match="does not compile `int x;` in the sandbox"):
+        stage.verify(CONTEXT, Proposal.alternatives([GOOD]))
+
+
+def test_it_keeps_the_contract():
+    """The kit's checks of a verifier."""
+    blocks = [Proposal.alternatives(["int x;", "int x"]), Proposal.alternatives([])]
+    check_component(Subject(Compile(), contexts=[CONTEXT], proposals=blocks))
+
+
+def test_its_needs_are_said():
+    """A compiler of the system is shown anyway; one from elsewhere is named."""
+    assert list(Compile().readable) == []
+    elsewhere = Compile("x", command=[os.path.abspath(__file__), "{file}"])
+    with pytest.raises(ResourceError):  # no program
+        _ = elsewhere.readable

