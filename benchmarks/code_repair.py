@@ -23,16 +23,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
-from draftverify_code import HumanEval, Mutate, Tests
-from draftverify_code.generators.assertions import one_by_one
-from draftverify_code.generators.edits import fingerprint
-from draftverify_code.sandbox import Limits, Sandbox
 
 from benchmarks.provenance import write
 from draftverify import Budget, Pipeline, Task, give_up, retry
 from draftverify.rules import First
+from draftverify_code import HumanEval, Mutate, Tests
+from draftverify_code.generators.assertions import one_by_one
+from draftverify_code.generators.edits import fingerprint
+from draftverify_code.sandbox import Limits, Sandbox
 
 STOPS = re.compile(r"\n(?:class|def|#|if|print|assert|@)")
 """Where a completion ends, as the data's authors cut it."""
@@ -44,7 +43,11 @@ def near_misses(data: Path, box: Sandbox, count: int, seed: int, timeout: float)
     # The recorded prompts lack their examples; the rows stand in the order of the ids as texts.
     tasks = HumanEval().load()
     recorded: dict[str, list[str]] = {}
-    for task, row in zip(sorted(tasks, key=lambda task: task.id), _rows(data / "humaneval_codegen16b" / "solutions.jsonl"), strict=True):
+    for task, row in zip(
+        sorted(tasks, key=lambda task: task.id),
+        _rows(data / "humaneval_codegen16b" / "solutions.jsonl"),
+        strict=True,
+    ):
         if f"def {task.input['entry_point']}(" not in row["prompt"]:
             raise SystemExit(f"the recorded samples do not stand in the order of HumanEval's ids: {task.id}")
         recorded[task.id] = row["samples"]
@@ -57,7 +60,9 @@ def near_misses(data: Path, box: Sandbox, count: int, seed: int, timeout: float)
         prompt = task.input["prompt"]
         if suite.kind != "asserts":
             continue
-        programs = {fingerprint(program): program for each in recorded[task.id] if (program := prompt + _cut(each))}
+        programs = {
+            fingerprint(program): program for each in recorded[task.id] if (program := prompt + _cut(each))
+        }
         programs.pop(None, None)
         samples = [programs[key] for key in sorted(programs, key=bytes)]  # type: ignore[arg-type]
         order.shuffle(samples)
@@ -111,7 +116,7 @@ def ratio(costs: list[float], mended: list[bool], seed: int = 0, repeats: int = 
 def figures(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """The figures of some repairs."""
     mended = [row["mended"] for row in rows]
-    validated = [row["plus"] for row in rows if row["mended"] and row["plus"] is not None]
+    validated = [row["plus"] == "pass" for row in rows if row["plus"] not in ("", "error")]
     checks = sorted(row["checked"] for row in rows if row["mended"])
     return {
         "programs": len(rows),
@@ -156,7 +161,9 @@ def main() -> None:
                 "task": task.id,
                 "mended": record.outcome.status == "accepted",
                 "status": record.outcome.status,
-                "checked": sum(check.verdict != "unchecked" for each in record.rounds for check in each.checks),
+                "checked": sum(
+                    check.verdict != "unchecked" for each in record.rounds for check in each.checks
+                ),
                 "rounds": len(record.rounds),
                 "seconds": seconds,
                 "program": task.input["program"],
@@ -182,16 +189,15 @@ def main() -> None:
 
 
 def validate(rows: list[dict[str, Any]], data: Path, box: Sandbox) -> None:
-    """Note of each mended program whether HumanEval+'s tests pass it too; None where that cannot be said."""
+    """Note of each mended program the verdict of HumanEval+'s tests; "" where there is none."""
     path = data / "humanevalplus" / "HumanEvalPlus-OriginFmt.jsonl.gz"
     tests = {task.id: task for task in HumanEval(path).load()} if path.exists() else {}
     stage = Tests(sandbox=box, timeout=30.0)
     limits = Limits(wall=30.0, cpu=30.0)
     for row in rows:
-        row["plus"] = None
+        row["plus"] = ""
         if row["mended"] and row["task"] in tests:
-            check = box.judge(stage.suite(tests[row["task"]]), [row["value"]], limits)[0].check
-            row["plus"] = None if check.verdict == "error" else check.verdict == "pass"
+            row["plus"] = box.judge(stage.suite(tests[row["task"]]), [row["value"]], limits)[0].check.verdict
 
 
 if __name__ == "__main__":

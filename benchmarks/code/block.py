@@ -24,11 +24,11 @@ from draftverify_code.stages.ir import Ir
 from draftverify_code.stages.lint import Lint
 from draftverify_code.stages.syntax import Syntax
 from draftverify_code.stages.tests import Tests
-from draftverify_code.stages.types import Types
+from draftverify_code.stages.types import Checker, Types
 
 SIZES = (1, 10, 100, 1000)
 SINGLES = 5
-CHECKERS = ("mypy", "zuban", "ty", "pyright", "pyrefly")
+CHECKERS: tuple[Checker, ...] = ("mypy", "zuban", "ty", "pyright", "pyrefly")
 DEAR = 30.0  # seconds; after a block that took longer, larger ones are left out
 
 

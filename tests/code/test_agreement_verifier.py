@@ -24,7 +24,7 @@ from draftverify_code.agreement import (
     extract_asserts,
     read_tests,
 )
-from draftverify_code.sandbox import Finding
+from draftverify_code.sandbox import Finding, Sandbox, Suite
 
 TESTS = ["assert f(1) == 1", "assert f(2) == 4", "assert f(1) == 1", "assert f(3) == 8"]
 
@@ -38,9 +38,10 @@ class Board:
         self.board = board
         self.asked: list[Any] = []
 
-    def open(self) -> None: ...
+    def __enter__(self) -> Board:
+        return self
 
-    def close(self) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
     def judge(self, suite: Any, programs: Any, limits: Any) -> list[Finding]:
         self.asked.append((suite, list(programs), limits))
@@ -89,6 +90,7 @@ def test_every_program_meets_every_test() -> None:
         ("pass", 1.0, "generated_tests"),
     ]
     assert found.notes == {"isolation": "none", "integrity": "separate-process"}
+    assert GeneratedTests.provides == {"verdicts", "scores", "cross"}
     suite, programs, limits = board.asked[0]
     assert (suite.kind, suite.entry_points, suite.setup) == ("asserts", ("f",), "import math")
     assert suite.asserts == (TESTS[0], TESTS[1], TESTS[3])
@@ -340,3 +342,73 @@ def test_the_verifier_conforms() -> None:
         proposals=blocks,
     )
     check_component(subject)
+
+
+PROGRAMS = ["def f(x):\n    return x * x\n", "def f(x):\n    return x\n", "def g(x):\n    return 1\n"]
+RESULTS = [[1, 1, 1], [1, 0, 0], [0, 0, 0]]
+SQUARES = ["assert f(1) == 1", "assert f(2) == 4", "assert f(3) == helper()"]
+
+
+def test_tests_run_in_a_sandbox() -> None:
+    """The setup's names are there; a program without the function passes nothing."""
+    found = verify(GeneratedTests(), *PROGRAMS, tests=SQUARES, setup="def helper():\n    return 9\n")
+    assert found.evidence.cross.tolist() == RESULTS
+    assert [check.verdict for check in found.checks] == ["pass", "pass", "reject"]
+    assert found.checks[2].reason == "missing"
+
+
+def test_a_program_that_hangs_fails_what_hangs() -> None:
+    """And not the tests before and after."""
+    program = "def f(x):\n    while x == 2:\n        pass\n    return x * x\n"
+    found = verify(GeneratedTests(timeout=1.0), program, tests=[*SQUARES[:2], "assert f(3) == 9"])
+    assert found.evidence.cross.tolist() == [[1, 0, 1]]
+    assert (found.checks[0].verdict, found.checks[0].score) == ("pass", pytest.approx(2 / 3))
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "assert f(1) == exit(0)",
+        "assert f('x' * 10 ** 10)",
+        "assert [f(1) for _ in iter(int, 1)]",
+        "assert open('/etc/passwd').read() and f(1) == 1",
+        "assert open({here!r}, 'w') and f(1) == 1",
+        "assert __import__('os').kill(__import__('os').getppid(), 9) or f(1) == 1 and False",
+    ],
+)
+def test_a_hostile_test_spoils_itself_alone(hostile: str, tmp_path: Path) -> None:
+    """What the others find stays what it is, and nothing is read or written outside."""
+    target = tmp_path / "written"
+    tests = [SQUARES[0], hostile.replace("{here!r}", repr(str(target))), SQUARES[1]]
+    found = verify(GeneratedTests(timeout=1.0), PROGRAMS[0], tests=tests)
+    assert found.evidence.cross.tolist() == [[1, 0, 1]]
+    assert not target.exists()
+
+
+TAKEOVER = """
+import sys
+from frames import receive, send
+frame, host = sys._getframe(), None
+while frame is not None:
+    host = frame.f_locals.get("host", host)
+    frame = frame.f_back
+forged = {"verdict": "pass", "score": 1.0, "reason": "", "feedback": "", "passed": [True], "lines": [], "seconds": 0.0}
+send(host, forged)
+while (request := receive(host)) is not None:
+    send(host, {"broken": ""} if request["op"] == "load" else forged)
+"""
+
+
+def test_a_test_that_takes_its_judge_over_has_no_say_elsewhere() -> None:
+    """Whatever it makes of its own evidence, suites that are judged afterwards are not in its hands."""
+    with Sandbox(workers=1) as box:
+        suite = Suite("check", ("f",), source="def check(candidate):\n    assert candidate(2) == 5\n")
+        before = box.judge(suite, PROGRAMS[:1])
+        with suppress(Exception):
+            verify(
+                GeneratedTests(timeout=1.0, sandbox=box),
+                *PROGRAMS,
+                tests=[f"assert f(1) and exec({TAKEOVER!r})"],
+            )
+        after = box.judge(suite, PROGRAMS[:1])
+    assert [one.check.verdict for one in (*before, *after)] == ["reject", "reject"]

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import ast
+import bisect
+import colorsys
+import fnmatch
+import heapq
 import inspect
+import posixpath
 import statistics
 import sys
 import textwrap
@@ -14,15 +19,6 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from draftverify_code.generators.assertions import one_by_one
-from draftverify_code.generators.edits import Edit, Source, applied, fingerprint
-from draftverify_code.generators.localise import from_suite, ochiai
-from draftverify_code.generators.misparse import parsable
-from draftverify_code.generators.mutate import Mutate
-from draftverify_code.generators.mutations import PRIORS, mutations
-from draftverify_code.repair import Repair
-from draftverify_code.sandbox import Finding, Limits, Suite
-from draftverify_code.stages.tests import Tests
 from hypothesis import HealthCheck, given, settings
 
 from draftverify import (
@@ -41,6 +37,15 @@ from draftverify import (
 )
 from draftverify.rules import First
 from draftverify.testing import check_component, make_context
+from draftverify_code.generators.assertions import one_by_one
+from draftverify_code.generators.edits import Edit, Source, applied, fingerprint
+from draftverify_code.generators.localise import from_suite, ochiai
+from draftverify_code.generators.misparse import parsable
+from draftverify_code.generators.mutate import Mutate
+from draftverify_code.generators.mutations import PRIORS, mutations
+from draftverify_code.repair import Repair
+from draftverify_code.sandbox import Finding, Limits, Suite
+from draftverify_code.stages.tests import Tests
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "repair"
 STEPS = 20_000  # lines after which a test of the in-process sandbox counts as hanging
@@ -52,7 +57,10 @@ PLANTED: dict[str, list[tuple[str, str]]] = {
     "binary_search": [("while low < high", "while low <= high")],
     "brackets": [("if open_ones and open_ones.pop()", "if not open_ones or open_ones.pop()")],
     "breadth_first": [("waiting.pop()", "waiting.popleft()")],
-    "caesar": [('isupper():\n            base = ord("a")', 'isupper():\n            base = ord("A")'), ("25", "26")],
+    "caesar": [
+        ('isupper():\n            base = ord("a")', 'isupper():\n            base = ord("A")'),
+        ("25", "26"),
+    ],
     "change_ways": [("table = [0] +", "table = [1] +")],
     "common_subsequence": [("min(table", "max(table")],
     "digital_root": [("number >= 9", "number > 9")],
@@ -101,6 +109,12 @@ class InProcess:
 
     def __init__(self) -> None:
         self.programs: list[str] = []
+
+    def open(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
 
     def judge(
         self,
@@ -181,7 +195,9 @@ def in_process() -> Tests:
     return Tests(sandbox=InProcess())  # type: ignore[arg-type]
 
 
-def mend(task: Task, *, rounds: int = 40, block: int = 64, localised: bool = True, pairs: int = 1000) -> TaskRecord:
+def mend(
+    task: Task, *, rounds: int = 40, block: int = 64, localised: bool = True, pairs: int = 1000
+) -> TaskRecord:
     tests = in_process()
     pipeline = Pipeline(
         Mutate(tests if localised else None, pairs=pairs),
@@ -201,3 +217,390 @@ def checked(record: TaskRecord) -> int:
 def proposed(task: Task, *, n: int = 10_000, mutate: Mutate | None = None) -> list[str]:
     """All mutants that come when no round has been judged, in order."""
     return list((mutate or Mutate(pairs=0)).propose(make_context(task), n).items)
+
+
+def asserted(name: str) -> Task:
+    return next(task for task in Repair(EXAMPLES).load() if task.id == name)
+
+
+def task_of(program: str, *asserts: str) -> Task:
+    return Task(id="t", input={"program": program, "test_list": list(asserts)})
+
+
+# Programs to mutate: functions of the standard library, and small ones made up at random.
+
+
+def _functions(*modules: ModuleType) -> list[str]:
+    found = []
+    for module in modules:
+        for _, function in sorted(inspect.getmembers(module, inspect.isfunction)):
+            if function.__code__.co_filename == module.__file__:
+                text = textwrap.dedent(inspect.getsource(function))
+                if len(text) < 900:
+                    found.append(text)
+    return found
+
+
+LIBRARY = _functions(bisect, colorsys, fnmatch, heapq, posixpath, textwrap, statistics)
+NAMES = st.sampled_from(["a", "b", "größe", "items"])
+ATOMS = st.one_of(
+    NAMES, st.integers(-3, 12).map(str), st.sampled_from(['"ü"', "'x'", "True", "None", "[]", "f'{a}'"])
+)
+
+
+OPERATORS = st.sampled_from(["+", "-", "*", "//", "%", "<", ">=", "==", "is not", "not in", "and", "or"])
+
+
+def _compound(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    pair = st.tuples(inner, inner)
+    return st.one_of(
+        st.tuples(inner, OPERATORS, inner).map(lambda parts: f"({' '.join(parts)})"),
+        st.tuples(inner, st.sampled_from(["<", "+", "//"]), inner).map(" ".join),
+        pair.map(lambda two: f"max({two[0]}, {two[1]})"),
+        pair.map(lambda two: f"items[{two[0]}:{two[1]}]"),
+        pair.map(lambda two: f"[x for x in {two[0]} if {two[1]}]"),
+        inner.map(lambda one: f"items[{one}]"),
+        inner.map(lambda one: f"(not {one})"),
+        inner.map(lambda one: f"items.append(\n        {one}  # é\n    )"),
+    )  # fmt: skip
+
+
+EXPRESSIONS = st.recursive(ATOMS, _compound, max_leaves=6)
+
+
+@st.composite
+def blocks(draw: st.DrawFn, indent: str = "    ", depth: int = 2) -> str:
+    lines: list[str] = []
+    for _ in range(draw(st.integers(1, 3))):
+        value = draw(EXPRESSIONS)
+        kinds = ["assign", "augment", "return", "expression"] + (["if", "for", "while"] if depth else [])
+        kind = draw(st.sampled_from(kinds))
+        note = draw(st.sampled_from(["", "  # ß"]))
+        if kind in ("if", "while"):
+            lines.append(f"{indent}{kind} {value}:{note}\n" + draw(blocks(indent + "    ", depth - 1)))
+        elif kind == "for":
+            lines.append(f"{indent}for b in {value}:{note}\n" + draw(blocks(indent + "    ", depth - 1)))
+        else:
+            head = {"assign": "a = ", "augment": "a += ", "return": "return ", "expression": ""}[kind]
+            lines.append(f"{indent}{head}{value}{note}\n")
+    return "".join(lines)
+
+
+PROGRAMS = st.one_of(
+    st.sampled_from(LIBRARY), blocks().map(lambda body: f"def f(a, b, größe, items):\n{body}")
+)
+SLOWLY = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@SLOWLY
+@given(PROGRAMS)
+def test_every_mutant_parses_and_is_new(program: str) -> None:
+    """It has a syntax tree that neither the program has nor any mutant before it."""
+    keys = [fingerprint(item) for item in proposed(task_of(program))]
+    assert keys
+    assert None not in keys
+    assert len({*keys, fingerprint(program)}) == len(keys) + 1
+
+
+@SLOWLY
+@given(PROGRAMS)
+def test_a_mutant_differs_in_one_stretch(program: str) -> None:
+    """What stands before and after the edit's span, comments and layout with it, is as it was."""
+    data = program.encode()
+    for edit in mutations(Source(program)):
+        mutant = applied(program, edit).encode()
+        assert mutant == data[: edit.start] + edit.text.encode() + data[edit.end :]
+        assert data[edit.start : edit.end] != edit.text.encode()
+        assert edit.operator in PRIORS
+        assert 1 <= edit.first <= edit.last <= program.count("\n") + 1
+
+
+@SLOWLY
+@given(PROGRAMS, st.integers(1, 40))
+def test_blocks_continue_where_the_last_one_ended(program: str, n: int) -> None:
+    """Block after block, with the cache lost between them, gives the mutants of one large block."""
+    task = task_of(program)
+    whole = proposed(task)
+    rounds: list[Round] = []
+    found: list[str] = []
+    for index in range(3):
+        items = Mutate(pairs=0).propose(make_context(task, rounds=rounds), n).items
+        rounds.append(Round(index=index, items=tuple(items), checks=(Check("reject"),) * len(items)))
+        found += items
+    assert found == whole[: 3 * n]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("if a <= b:  # why\n    c = 1\n", "if a < b:  # why\n    c = 1\n"),
+        ("x = (a) >= (b)\n", "x = (a) > (b)\n"),
+        ("x = a not in b\n", "x = a in b\n"),
+        ("x = a == b\n", "x = a is b\n"),
+        ('größe = "ü" + größe * 2\n', 'größe = "ü" + größe // 2\n'),
+        ("x = (a + b) // 2\n", "x = a + b // 2\n"),
+        ("x = a - b\n", "x = b - a\n"),
+        ("x = a and b\n", "x = a or b\n"),
+        ("if not a:\n    b()\n", "if a:\n    b()\n"),
+        ("x = [1]\n", "x = [2]\n"),
+        ("x = True\n", "x = False\n"),
+        ("odd = not odd\n", "odd = odd\n"),
+        ("x = items[i - 1]\n", "x = items[i]\n"),
+        ("x = items[:i + 1]\n", "x = items[:i]\n"),
+        ("x = items[::-1]\n", "x = items\n"),
+        ("x = grid[j][i]\n", "x = grid[i][j]\n"),
+        ("f(b, a)\n", "f(a, b)\n"),
+        ("for i in range(1, n + 1):\n    f(i)\n", "for i in range(n):\n    f(i)\n"),
+        ("x = max(a, b)\n", "x = min(a, b)\n"),
+        ("x.extend(y)\n", "x.append(y)\n"),
+        ("x = sorted(y)\n", "x = y.sort()\n"),
+        ("x = text.lower()\n", "x = text\n"),
+        ("x = abs(y)\n", "x = y\n"),
+        ("x += y\n", "x = y\n"),
+        ("a, b = b, a\n", "a, b = a, b\n"),
+        ("a, b = b, a % b\n", "a = b\nb = a % b\n"),
+        ("def f(a, b):\n    return b\n", "def f(a, b):\n    return a\n"),
+        ("def f(a=1):\n    return a\n", "def f(a=0):\n    return a\n"),
+        ("def f(a):\n    return g(a)\n", "def f(a):\n    g(a)\n"),
+        ("def f(a):\n    x = a\n    return x\n", "def f(a):\n    x = a\n"),
+        ("def f(a):\n    if not a:\n        return 0\n    return a[0]\n", "def f(a):\n    return a[0]\n"),
+        (
+            "def f(a):\n    for b in a:\n        g(b)\n    return a  # end\n",
+            "def f(a):\n    for b in a:\n        g(b)\n        return a  # end\n",
+        ),
+        (
+            "def f(a):\n    for b in a:\n        g(b)\n        h(b)\n",
+            "def f(a):\n    for b in a:\n        g(b)\n    h(b)\n",
+        ),
+        ("for a in b:\n    if a:\n        break\n", "for a in b:\n    if a:\n        continue\n"),
+        ("a = 1\nb = 2\n", "b = 2\na = 1\n"),
+        ("a = 1\n", "a = 1\na += 1\n"),
+        ("if a:\n    b = 1\nelif c:\n    b = 2\n", "if a:\n    b = 1\nif c:\n    b = 2\n"),
+        ("while n:\n    f(n)\n    n -= 1\n", "while n:\n    f(n)\n"),
+        ('x = "yes"\ny = "yes"\n', 'x = "yes"\ny = "no"\n'),
+        ("x = self.size\ny = self.size\n", "x = self.size\ny = self.count\n"),
+        ("best = float('-inf')\n", "best = 0\n"),
+        ("x = a\r\ny = a < b\r\n", "x = a\r\ny = a <= b\r\n"),
+        ("class A:\n    def f(self, a):\n        return a\n", "class A:\n    def f(self, a):\n        return not a\n"),
+    ],
+)  # fmt: skip
+def test_what_is_easily_got_wrong_is_mended(right: str, wrong: str) -> None:
+    """The right program is one edit away from the wrong one."""
+    edits = mutations(Source(wrong))
+    assert fingerprint(right) in {fingerprint(applied(wrong, edit)) for edit in edits}
+
+
+def test_texts_are_left_alone_where_places_are_not_known() -> None:
+    """No edit reaches into an f-string, of which Python before 3.12 says the wrong places."""
+    program = 'x = f"{a + 1} of {b}"\n'
+    start, end = program.index('f"'), len(program) - 1
+    assert all(
+        edit.end <= start or edit.start >= end or edit.start <= start for edit in mutations(Source(program))
+    )
+
+
+def test_a_multi_line_text_is_not_shifted() -> None:
+    """A statement with one is not moved into another block, which would change it."""
+    program = 'for a in b:\n    c(a)\nd = """\nx\n"""\n'
+    assert not [edit for edit in mutations(Source(program)) if edit.operator == "indent"]
+
+
+@given(st.text())
+@settings(max_examples=200, deadline=None)
+def test_any_text_is_borne(text: str) -> None:
+    """A program that is no Python gets proposals that are, or none."""
+    items = proposed(task_of(text), n=20)
+    assert None not in map(fingerprint, items)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("def f(a)\n    return a\n", "def f(a):\n    return a\n"),
+        ("def f(a):\n    return (a + 1\n", "def f(a):\n    return (a + 1)\n"),
+        ("def f(a):\n    return a + 1)\n", "def f(a):\n    return a + 1\n"),
+        ("def f(a):\n    if a = 1:\n        return 2\n", "def f(a):\n    if a == 1:\n        return 2\n"),
+        ("def f(a):\n    b = a\n      return b\n", "def f(a):\n    b = a\n    return b\n"),
+        ("if a:\n    b = 1\nelse if c:\n    b = 2\n", "if a:\n    b = 1\nelif c:\n    b = 2\n"),
+        ('x = "ab\n', 'x = "ab"\n'),
+        ("def f(a):\nreturn a\n", "def f(a):\n    return a\n"),
+    ],
+)
+def test_a_token_is_mended(wrong: str, right: str) -> None:
+    """Programs that do not parse are one token, or one indentation, from what was meant."""
+    assert fingerprint(right) in map(fingerprint, parsable(wrong))
+
+
+def test_a_program_that_does_not_parse_is_mended_further() -> None:
+    """The token first, then the mistake that shows when it runs."""
+    record = mend(
+        task_of("def double(a)\n    return a * 3\n", "assert double(1) == 2", "assert double(4) == 8")
+    )
+    assert record.outcome.status == "accepted"
+    assert "a * 2" in record.outcome.value
+
+
+# Where to look
+
+
+def test_ochiai_by_hand() -> None:
+    """Line 1 is run by all, line 2 by the failing test alone, line 3 by a passing one alone."""
+    found = ochiai(
+        [True, False, True, None], [frozenset({1, 3}), frozenset({1, 2}), frozenset({1}), frozenset({9})]
+    )
+    assert found == {1: pytest.approx(1 / 3**0.5), 2: 1.0}
+
+
+def test_lines_of_failing_tests_come_first() -> None:
+    """Of two alike mistakes the one that the failing test runs is tried first; without tests, the first in the text."""
+    program = "def f(a):\n    if a:\n        return 1 < 2\n    return 1 < 1\n"
+    task = task_of(program, "assert f(True) is True", "assert f(False) is True")
+    assert proposed(task, n=1) == [program.replace("1 < 2", "1 <= 2")]
+    assert proposed(task, n=1, mutate=Mutate(in_process())) == [program.replace("1 < 1", "1 <= 1")]
+
+
+def test_the_planted_line_is_suspected() -> None:
+    """Of the examples' planted mistakes nearly all are on a line that no more than a quarter of the lines outrank."""
+    ranks = []
+    for task in Repair(EXAMPLES).load():
+        if task.group != "asserts":
+            continue
+        program = task.input["program"]
+        suspicion = from_suite(in_process(), task, program)
+        assert 0 < suspicion.score < 1  # type: ignore[operator]
+        for wrong, _ in PLANTED[task.id]:
+            assert program.count(wrong) == 1, (task.id, wrong)
+            place = program[: program.index(wrong)].count("\n") + 1
+            own = suspicion.of(place, place + wrong.count("\n"))
+            above = sum(weight > own for weight in suspicion.lines.values())
+            ranks.append(above / len(suspicion.lines))
+    assert sum(rank <= 0.25 for rank in ranks) >= 0.8 * len(ranks)
+    assert statistics.mean(ranks) < 0.15
+
+
+@pytest.mark.parametrize("name", sorted(set(PLANTED) - {"luhn"} - BEYOND))
+def test_an_example_is_mended(name: str) -> None:
+    """Each but those that are beyond one or two edits, within 40 blocks of 64; what passes is what was asked for."""
+    task = asserted(name)
+    record = mend(task)
+    assert record.outcome.status == "accepted"
+    finding = InProcess().judge(in_process().suite(task), [record.outcome.value])[0]
+    assert finding.check.verdict == "pass"
+
+
+def test_most_examples_take_one_block() -> None:
+    """The median of mutants looked at is below 25."""
+    found = [checked(mend(asserted(name), rounds=8)) for name in sorted(set(PLANTED) - BEYOND)]
+    assert statistics.median(found) < 25
+
+
+def test_better_mutants_are_mutated() -> None:
+    """Two independent mistakes are mended one after the other, long before the pairs are tried."""
+    record = mend(asserted("caesar"), pairs=0, rounds=20)
+    assert record.outcome.status == "accepted"
+
+
+def test_pairs_of_edits_follow() -> None:
+    """Two mistakes of which no test sees one alone."""
+    program = "def f(a):\n    return a * 3 if a > 2 else a * 3\n"
+    task = task_of(program, "assert (f(2), f(3)) == (4, 6)")
+    assert mend(task, rounds=200, pairs=0).outcome.status == "exhausted"
+    record = mend(task, rounds=200, pairs=400)
+    assert record.outcome.status == "accepted"
+
+
+def test_pairs_are_bounded() -> None:
+    """After the single edits come at most so many."""
+    task = task_of("x = a < b\n")
+    one, some = (len(proposed(task, mutate=Mutate(pairs=pairs))) for pairs in (0, 7))
+    assert one < some <= one + 7
+
+
+def test_the_end_is_said() -> None:
+    """A program with few mutants is exhausted; the last block is judged first."""
+    task = task_of("x = a < b\n")
+    mutate = Mutate(pairs=0)
+    first = mutate.propose(make_context(task), 1000)
+    assert not first.exhausted
+    rounds = [Round(index=0, items=tuple(first.items), checks=(Check("reject"),) * len(first))]
+    second = mutate.propose(make_context(task, rounds=rounds), 1000)
+    assert second.exhausted
+    assert not second.items
+
+
+def test_items_of_others_are_not_proposed_again() -> None:
+    """What another generator drafted counts as tried, in whatever layout."""
+    task = task_of("x = a < b\n")
+    first = proposed(task)[0]
+    rounds = [
+        Round(index=0, items=({"text": first.replace(" = ", "   =   ")}, 7), checks=(Check("reject"),) * 2)
+    ]
+    items = Mutate(pairs=0).propose(make_context(task, rounds=rounds), 1000).items
+    assert list(items) == proposed(task)[1:]
+
+
+def test_other_languages_are_left_alone() -> None:
+    """There is nothing to propose for them."""
+    task = Task(id="t", input={"program": "int main() {}", "language": "c"})
+    assert Mutate().propose(make_context(task), 8).exhausted
+
+
+def test_a_task_without_a_program_is_refused() -> None:
+    """And so are a negative bound and a program of a size that nobody wrote."""
+    with pytest.raises(ConfigError, match="no 'files'"):
+        proposed(Task(id="t", input={"prompt": "def f():"}))
+    with pytest.raises(ConfigError, match="pairs is -1"):
+        Mutate(pairs=-1)
+    with pytest.raises(ConfigError, match="bytes"):
+        proposed(task_of("x = 1\n" * 100_000))
+
+
+def test_the_part_conforms() -> None:
+    """Shape, reproducibility, scratch as a cache, four threads."""
+    tasks = [asserted("merge"), task_of("def f(a)\n    return a\n", "assert f(1) == 1")]
+    check_component(Mutate(), contexts=[make_context(task, role="draft") for task in tasks], block=5)
+    check_component(
+        Mutate(in_process()), contexts=[make_context(task, role="draft") for task in tasks], block=5
+    )
+
+
+# Results for each assert
+
+
+def test_a_check_function_becomes_asserts() -> None:
+    """Each calls the entry point; what stands around is set up; an assert of a constant says nothing."""
+    source = """
+K = 2
+
+def check(candidate):
+    assert True, 'start'
+    assert candidate(1) == K
+    assert candidate('é' ) == 'é', candidate('é')
+"""
+    suite = one_by_one(Suite("check", ("f",), source, setup="import math"))
+    assert suite.asserts == ("assert f(1) == K", "assert f('é' ) == 'é', f('é')")
+    assert suite.kind == "asserts"
+    assert suite.setup.split() == ["import", "math", "K", "=", "2"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def check(candidate):\n    for i in range(3):\n        assert candidate(i) == i\n",
+        "def check(candidate):\n    x = 1\n    assert candidate(x) == x\n",
+        "def check(candidate):\n    pass\n",
+        "def check(candidate, other):\n    assert candidate(1)\n",
+        "def check(:\n",
+    ],
+)
+def test_other_check_functions_stay(source: str) -> None:
+    """Where more is done than to assert, or nothing, the suite is as it was."""
+    suite = Suite("check", ("f",), source)
+    assert one_by_one(suite) is suite
+
+
+def test_edits_that_overlap_are_not_combined() -> None:
+    """Two edits are made from the end to the start, so that the places of the first one hold."""
+    edits = [Edit(0, 1, "longer", "name", 1, 1, 1.0), Edit(4, 5, "y", "name", 1, 1, 1.0)]
+    assert applied("a = b\n", *edits) == "longer = y\n"
+    assert ast.parse(applied("a = b\n", *reversed(edits)))

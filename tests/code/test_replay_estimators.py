@@ -22,7 +22,7 @@ from benchmarks.code.estimators import (
     pass_at,
     ratio,
 )
-from benchmarks.code.harness import drawn
+from benchmarks.code.harness import drawn, explained
 from benchmarks.code.hidden import correct_of
 from benchmarks.code.recorded import Recording, match, truncate
 from draftverify import Check, ConfigError, Evidence, Task, Verification
@@ -156,6 +156,14 @@ def test_differences_are_listed_with_both_reasons() -> None:
     assert differences(["a", "b", "c"], ours, theirs) == [
         {"program": "c", "ours": (False, "wall"), "theirs": (True, "passed")}
     ]
+
+
+def test_a_difference_is_explained_by_time_alone() -> None:
+    """A program that one of them stopped for time; any other difference stays to be explained."""
+    passed = (True, "passed")
+    assert explained({"ours": (False, "timeout, wall: 3 s"), "theirs": passed})
+    assert explained({"ours": (True, "pass, : "), "theirs": (False, "timed out")})
+    assert not explained({"ours": (False, "reject, value: timeout"), "theirs": passed})
 
 
 def test_targets_are_missed_by_what_lies_outside() -> None:

@@ -175,7 +175,7 @@ PIECES += [
     st.lists(st.sampled_from(PIECES), max_size=4).map("".join),
 )
 def test_no_repetition_of_tokens_takes_long(unit, count, tail):
-    """Parsers have backtracked exponentially on such texts; here none takes a second, on any thread's stack."""
+    """Parsers have backtracked exponentially on such texts; here none takes seconds."""
     text = (unit * count)[: LONG - len(tail)] + tail
     start = time.perf_counter()
     assert check(text).verdict in ("pass", "reject")

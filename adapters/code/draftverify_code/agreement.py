@@ -2,7 +2,10 @@
 
 The tests are as unsure as the programs, so none of them alone refuses a program: the verifier gives the whole matrix,
 for the rule `agreement`, and the share of passed tests as a score, for the rule `best`. Nothing of a test or a program
-is ever executed here: the tests run in the judge's sandboxed process, the programs in theirs.
+is ever executed here: the tests run in a judge's sandboxed process, the programs in theirs.
+
+A test can do to the judge that it runs in what it likes: with its task's evidence, which is a model's word anyway, but
+not with anything else, since every pass has a sandbox of its own, and no judge outlives it.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import ast
 import warnings
 import zlib
 from collections.abc import Mapping
+from copy import copy
 from pathlib import Path
 from threading import Lock
 from typing import Any, Literal
@@ -22,7 +26,7 @@ from draftverify_code.generators.recorded import RecordedTask, find_task, read_r
 from draftverify_code.jsonl import read_rows
 from draftverify_code.program import program_of
 from draftverify_code.sandbox import Finding, Sandbox, Suite
-from draftverify_code.stages.running import capped, limits_of, sandbox_for
+from draftverify_code.stages.running import capped, limits_of
 from draftverify_llm import TextModel
 
 __all__ = ["COMPLETION", "INSTRUCTION", "GeneratedTests", "extract_asserts", "read_tests"]
@@ -62,7 +66,7 @@ class GeneratedTests:
         temperature, max_tokens: of the answers.
         timeout: seconds for all tests of one program together.
         memory: MiB of one program.
-        sandbox: where they run; a shared one with the strongest isolation of this machine when absent.
+        sandbox: where they run, in one like it for each pass; the strongest isolation of this machine when absent.
 
     References:
         Chen et al., CodeT: Code Generation with Generated Tests, 2207.10397.
@@ -109,11 +113,10 @@ class GeneratedTests:
         return self.model is None or bool(getattr(self.model, "deterministic", False))
 
     def open(self) -> None:
-        """Read the file, and open the sandbox that was given.
+        """Check the settings, and read the file.
 
         Raises:
             ConfigError: a setting is out of its range, or the file is not as it must be.
-            ResourceError: this machine does not allow the isolation asked for.
         """
         if self.samples < 1 or self.limit < 1:
             raise ConfigError(f"samples and limit must be at least 1, not {self.samples} and {self.limit}")
@@ -123,40 +126,37 @@ class GeneratedTests:
             raise ConfigError("tests come from a file or from a model; give `path` or `model`, not both")
         if self.path is not None:
             self._read(self.path)
-        if self.sandbox is not None:
-            self.sandbox.open()
 
     def close(self) -> None:
-        """Close the sandbox that was given, and let the file's tests go."""
+        """Let the file's tests go."""
         with self._lock:
             self._recorded = None
-        if self.sandbox is not None:
-            self.sandbox.close()
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One pass of the whole block; `context.enough` is not heeded, since the rule compares all.
 
         Raises:
             ConfigError: the task has no `entry_point`, or there is no source of tests for it.
+            ResourceError: this machine does not allow the isolation asked for.
         """
-        box = sandbox_for(self.sandbox)
-        notes = {"isolation": box.tier, "integrity": "separate-process"}
         programs = [program_of(item) for item in proposal.items]
         tests, units = self._tests(context)
         cross = np.full((len(programs), len(tests)), np.nan)
-        cost = Cost(units=units) if units else None
-        if not tests:
-            nothing = Check("abstain", reason="no tests", stage=self.name)
-            checks: tuple[Check, ...] = (nothing,) * len(programs)
-        else:
+        checks = (Check("abstain", reason="no tests", stage=self.name),) * len(programs)
+        notes = {"integrity": "separate-process"}
+        if tests and programs:
             entry_point, setup = _entry_point(context.task), str(context.task.input.get("setup") or "")
             distinct = {test: place for place, test in enumerate(dict.fromkeys(tests))}
             suite = Suite("asserts", (entry_point,), asserts=tuple(distinct), setup=setup)
-            findings = box.judge(suite, programs, limits_of(self.timeout, self.memory)) if programs else []
+            # A copy of a sandbox is one with the same settings and no processes yet.
+            with copy(self.sandbox) if self.sandbox is not None else Sandbox() as box:
+                findings = box.judge(suite, programs, limits_of(self.timeout, self.memory))
+                notes["isolation"] = box.tier
             places = [distinct[test] for test in tests]
             for row, finding in zip(cross, findings, strict=True):
                 row[:] = _row(finding, len(distinct))[places]
             checks = tuple(self._check(finding, row) for finding, row in zip(findings, cross, strict=True))
+        cost = Cost(units=units) if units else None
         return Verification(checks=checks, evidence=Evidence(cross=cross), cost=cost, notes=notes)
 
     def _check(self, finding: Finding, row: Any) -> Check:
@@ -295,5 +295,5 @@ def _row(finding: Finding, m: int) -> Any:
     row = np.full(m, 0.0 if finding.check.verdict == "reject" else np.nan)
     for place, passed in enumerate(finding.passed[:m]):
         if passed is not None:
-            row[place] = float(passed)
+            row[place] = float(passed is True)
     return row

@@ -26,8 +26,8 @@ class Repair:
     are the tests and everything else in it is executed before them; the program never runs in their process. Elsewhere
     the whole directory is handed to the sandbox, where `command`, or a stage for test files, runs on a copy of it.
 
-    A task's id is the directory's name, its group "asserts" or "files". Its input: `program`, the file's text; `target`;
-    `prompt`, the same in words, for a model; `test_list` and `setup`, or `files` (path → text) and `command`.
+    A task's id is the directory's name, its group "asserts" or "files". Its input: `program`, the file's text;
+    `target`; `prompt`, the same in words, for a model; `test_list` and `setup`, or `files` (path → text) and `command`.
     Hidden files, `__pycache__` and `node_modules` are left out. The directory is read and never written to.
 
     Args:
@@ -67,7 +67,9 @@ class Repair:
             if not parts or ".." in parts or name.startswith("/") or "\0" in name:
                 raise ConfigError(f"{name!r} is no path inside a problem's directory", where=where)
         if isinstance(self.command, str) or not self.command or not all(self.command):
-            raise ConfigError("command should be a list of words, such as [python, -m, pytest, -q]", where=where)
+            raise ConfigError(
+                "command should be a list of words, such as [python, -m, pytest, -q]", where=where
+            )
         if not self.directory.is_dir():
             raise ConfigError("there is no such directory", where=where)
         problems = [self.directory]
@@ -86,15 +88,17 @@ class Repair:
         if target not in files:
             raise ConfigError(f"{target} is hidden or left out, so it cannot be mended", where=str(problem))
         program = files[target]
-        given: dict[str, Any] = {"prompt": _PROMPT.format(program=program), "program": program, "target": target}
+        given: dict[str, Any] = {
+            "prompt": _PROMPT.format(program=program),
+            "program": program,
+            "target": target,
+        }
         asserts = files.get(str(PurePosixPath(self.asserts)))
         if asserts is None:
             given |= {"files": files, "command": list(self.command)}
         else:
             given |= _tests(asserts, where=str(problem / self.asserts))
-        return Task(
-            id=problem.resolve().name, input=given, group="files" if asserts is None else "asserts"
-        )
+        return Task(id=problem.resolve().name, input=given, group="files" if asserts is None else "asserts")
 
 
 _PROMPT = """\
@@ -147,17 +151,19 @@ def _files(problem: Path) -> Iterator[tuple[str, str]]:
             total += len(content)
             if count > FILES or total > TOTAL:
                 raise ConfigError(
-                    f"more than {FILES} files or {TOTAL >> 20} MiB; a problem's directory holds what its tests need alone",
+                    f"more than {FILES} files or {TOTAL >> 20} MiB; leave in a problem's directory what its tests need",
                     where=str(root),
                 )
             try:
                 yield path.relative_to(root).as_posix(), content.decode()
             except UnicodeDecodeError as error:
-                raise ConfigError("this file is no UTF-8 text; files of a problem must be", where=str(path)) from error
+                raise ConfigError(
+                    "this file is no UTF-8 text; files of a problem must be", where=str(path)
+                ) from error
 
 
 def _content(path: Path, root: Path) -> bytes:
-    real = path.resolve()
+    real = Path(os.path.realpath(path))  # of a circle of links, the one it begins with
     if not real.is_relative_to(root):
         raise ConfigError(f"a link that leaves the problem's directory, to {real}", where=str(path))
     try:

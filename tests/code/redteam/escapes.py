@@ -324,7 +324,7 @@ NETWORK = [
         "sends to a path from a pair",
         """
         import socket
-        for kind in (socket.SOCK_DGRAM, socket.SOCK_SEQPACKET, socket.SOCK_STREAM):
+        for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_SEQPACKET, socket.SOCK_STREAM):
             for one in attempt(socket.socketpair, socket.AF_UNIX, kind) or ():
                 attempt(one.sendto, b"x", W["outside"] + "/datagram")
         """,
@@ -334,8 +334,9 @@ NETWORK = [
         "sends to an abstract name from a pair",
         """
         import socket
-        for one in attempt(socket.socketpair, socket.AF_UNIX, socket.SOCK_DGRAM) or ():
-            attempt(one.sendto, b"x", "\\0" + W["abstract"])
+        for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):
+            for one in attempt(socket.socketpair, socket.AF_UNIX, kind) or ():
+                attempt(one.sendto, b"x", "\\0" + W["abstract"])
         """,
     ),
 ]

@@ -18,7 +18,7 @@ __all__ = ["AMPLE", "EXHAUSTIONS", "HOGS", "SHORT", "TIGHT", "Exhaustion", "Hog"
 MIB = 1 << 20
 TIGHT = Limits(wall=4.0, cpu=4.0, memory=192 * MIB, output=MIB // 16, disk=8 * MIB, files=64, processes=12)
 """Enough for an honest candidate."""
-SHORT = msgspec.structs.replace(TIGHT, wall=0.5)
+SHORT = msgspec.structs.replace(TIGHT, wall=0.3)
 """For those that take all the time there is."""
 AMPLE = Limits(
     wall=20.0, cpu=20.0, memory=2048 * MIB, output=64 * MIB, disk=512 * MIB, files=20_000, processes=400
@@ -58,7 +58,9 @@ def stays(name: str, code: str, *limit: str, limits: Limits = SHORT, **more: obj
 
 ALL = ("bubblewrap", "namespaces", "landlock", "none")
 NO_QUOTA = "what is unlinked, or in a directory that cannot be read, is not counted; without mounts nothing else counts"
-SHARED = dict.fromkeys(ALL, "shared anonymous memory is left out of what is counted")
+LEADER = dict.fromkeys(
+    ALL, "/proc/PID/status and statm say nothing of memory once the first thread has ended"
+)
 
 EXHAUSTIONS = [
     # memory
@@ -91,7 +93,25 @@ EXHAUSTIONS = [
         """,
         "memory",
         limits=Limits(wall=5.0, memory=192 * MIB, processes=12),
-        hole=SHARED,
+    ),
+    hungry(
+        "memory of processes whose first thread has ended",
+        """
+        import threading, time
+        def fill():
+            time.sleep(0.1)
+            keep = bytearray(os.urandom(1)) * (60 << 20)
+            time.sleep(0.4); os._exit(0)
+        for _ in range(6):
+            if os.fork() == 0:
+                threading.Thread(target=fill).start()
+                syscall("exit", 0)
+        for _ in range(6): os.wait()
+        done()
+        """,
+        "memory",
+        limits=Limits(wall=5.0, memory=192 * MIB, processes=24),
+        hole=LEADER,
     ),
     hungry(
         "memory by brk and threads' stacks",
@@ -112,6 +132,7 @@ EXHAUSTIONS = [
         import time
         for _ in range(60):
             if os.fork() == 0: time.sleep(0.4); os._exit(0)
+        time.sleep(0.2)
         done()
         """,
         "",
@@ -128,6 +149,7 @@ EXHAUSTIONS = [
         """,
         "",
         "processes",
+        "memory",
         "wall",
         proof="none",
     ),
@@ -177,6 +199,7 @@ EXHAUSTIONS = [
         """,
         "",
         "disk",
+        proof="none",
     ),
     hungry(
         "deep directories within the limit",
@@ -258,6 +281,7 @@ EXHAUSTIONS = [
         keep = [os.pipe() for _ in range(300)]
         done()
         """,
+        proof="none",
     ),
     # time
     stays("sleeps", "import time; time.sleep(600)"),
@@ -359,6 +383,7 @@ EXHAUSTIONS = [
         "takes its scratch directory away",
         "import shutil; shutil.rmtree(os.getcwd(), ignore_errors=True); os.chmod('.', 0)",
         proof="none",
+        hole={"none": "a scratch directory that was removed is not made anew"},
     ),
 ]
 
@@ -458,7 +483,7 @@ HOGS = [
     hog(
         "forks",
         "import os, time\ndef f(x):\n    for _ in range(60):\n        if os.fork() == 0: time.sleep(0.4); os._exit(0)\n    return 0",
-        reasons=("exception", "processes", "assertion"),
+        reasons=("exception", "processes", "assertion", "memory"),
         **REJECT,
     ),
     hog(

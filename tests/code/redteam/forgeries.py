@@ -615,7 +615,12 @@ THIEVES = [
 
 VALUES = [
     forgery(
-        "a generator without an end", "def f(x):\n    while True: yield x", "assertion", "value", fools=False
+        "a generator without an end",
+        "def f(x):\n    while True: yield x",
+        "assertion",
+        "value",
+        suites=("check",),
+        fools=False,
     ),
     forgery(
         "a value that is deep",
@@ -624,6 +629,7 @@ VALUES = [
         "value",
         "exception",
         "exit",
+        suites=("check",),
         fools=False,
     ),
     forgery(
@@ -640,9 +646,17 @@ VALUES = [
         "value",
         "exit",
         "memory",
+        suites=("check",),
         fools=False,
     ),
-    forgery("an integer that is huge", "def f(x): return 1 << 40_000_000", "assertion", "value", fools=False),
+    forgery(
+        "an integer that is huge",
+        "def f(x): return 1 << 40_000_000",
+        "assertion",
+        "value",
+        suites=("check",),
+        fools=False,
+    ),
     forgery(
         "arguments that it changes",
         "def f(*args, **kwargs):\n    kwargs.update(x=1)\n    return args",

@@ -29,7 +29,9 @@ SECRET = "REDTEAM_SECRET"
 
 BYSTANDER = """
 import ctypes, os, signal, sys, time
-ctypes.CDLL(None).prctl(0x59616d61, ctypes.c_ulong(-1), 0, 0, 0)  # whoever may trace this user's processes may trace this one
+libc = ctypes.CDLL(None)
+libc.prctl(0x59616D61, ctypes.c_ulong(-1), 0, 0, 0)  # where only ancestors may trace a process, anybody may this one
+libc.prctl(1, 9, 0, 0, 0)  # it ends with its parent
 held = open(sys.argv[1])
 os.dup2(held.fileno(), 9)
 memory = ctypes.create_string_buffer(("bystander:" + sys.argv[2]).encode())
@@ -178,7 +180,7 @@ class World:
         self._libc.shmdt(ctypes.c_void_p(self._memory))
         self._libc.shmctl(self._segment, 0, None)
         os.close(self.inherited)
-        shutil.rmtree(self.root)
+        subprocess.run(["rm", "-rf", "--", self.root], check=True)  # which minds neither depth nor modes
 
     # --- what probes are told
 
@@ -269,16 +271,28 @@ class World:
         name = f"{self.root.name}-stray"
         return [place / name for place in places if os.path.lexists(place / name)]
 
-    def processes(self) -> list[int]:
-        """The processes with the root's name in their command line: the sandbox's own, and what commands left."""
+    def processes(self, mark: str = "") -> list[int]:
+        """The processes with the root's name, and the mark, in their command line: the sandbox's own, and probes."""
         assert self.bystander is not None
         found = []
         for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
             with contextlib.suppress(OSError):
                 line = Path(f"/proc/{pid}/cmdline").read_bytes()
-                if self.root.name.encode() in line and pid not in (os.getpid(), self.bystander.pid):
+                if (
+                    self.root.name.encode() in line
+                    and mark.encode() in line
+                    and pid not in (os.getpid(), self.bystander.pid)
+                ):
                     found.append(pid)
         return found
+
+    def steady(self) -> int:
+        """How many there are, once none is about to end."""
+        counts = [len(self.processes())]
+        while len(counts) < 3 or len(set(counts[-3:])) > 1:
+            time.sleep(0.005)
+            counts.append(len(self.processes()))
+        return counts[-1]
 
     def settled(self, count: int, seconds: float = 5.0) -> list[int]:
         """The processes, as soon as there are so many or the time is over; those that end take a moment to."""
@@ -287,11 +301,26 @@ class World:
             time.sleep(0.01)
         return found
 
-    def sweep(self) -> None:
-        """Kill what a failed test left."""
+    def probes(self) -> list[int]:
+        """The processes of probes that were started as programs."""
+        return self.processes('"bystander"')
+
+    def sweep(self, seconds: float = 10.0) -> None:
+        """Kill what probes left."""
+        until = time.monotonic() + seconds
+        while (found := self.probes()) and time.monotonic() < until:
+            for pid in found:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def sweep_all(self) -> None:
+        """Kill and remove what a failed test left, servers and directories included."""
+        self.sweep()
         for pid in self.processes():
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
+        for name in os.listdir(self.scratch):
+            subprocess.run(["rm", "-rf", "--", self.scratch / name], check=False)
 
 
 PRELUDE = """
@@ -314,11 +343,11 @@ def syscall(name, *args):
         x86_64=dict(ptrace=101, process_vm_readv=310, pidfd_getfd=438, name_to_handle_at=303, open_by_handle_at=304,
             io_uring_setup=425, memfd_create=319, userfaultfd=323, bpf=321, perf_event_open=298, add_key=248, unshare=272,
             setns=308, mount=165, chroot=161, clone=56, landlock_add_rule=445, prctl=157, shmat=30, mq_unlink=241,
-            inotify_init1=294, inotify_add_watch=254, personality=135, ioprio_set=251, fcntl=72),
+            inotify_init1=294, inotify_add_watch=254, personality=135, ioprio_set=251, exit=60),
         aarch64=dict(ptrace=117, process_vm_readv=270, pidfd_getfd=438, name_to_handle_at=264, open_by_handle_at=265,
             io_uring_setup=425, memfd_create=279, userfaultfd=282, bpf=280, perf_event_open=241, add_key=217, unshare=97,
             setns=268, mount=40, chroot=51, clone=220, landlock_add_rule=445, prctl=167, shmat=196, mq_unlink=181,
-            inotify_init1=26, inotify_add_watch=27, personality=92, ioprio_set=30, fcntl=25),
+            inotify_init1=26, inotify_add_watch=27, personality=92, ioprio_set=30, exit=93),
     )[os.uname().machine]
     libc = ctypes.CDLL(None, use_errno=True)
     libc.syscall.restype = ctypes.c_long

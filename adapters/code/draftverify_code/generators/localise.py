@@ -114,7 +114,7 @@ def _read(report: bytes, status: bool) -> Suspicion:
         try:
             record = json.loads(row)
             name, passed = str(record["test"]), record["passed"]
-            lines = frozenset(int(line) for line in record["lines"])
+            lines = frozenset(line for line in record["lines"] if type(line) is int and line > 0)
         except (ValueError, TypeError, KeyError, RecursionError):
             continue
         if passed is None:

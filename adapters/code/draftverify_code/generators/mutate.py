@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import heapq
 import math
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from statistics import median_low
@@ -23,10 +22,12 @@ from draftverify_code.stages.tests import Tests
 __all__ = ["Mutate"]
 
 FLOOR = 0.02  # of the suspicion: lines that no failing test ran come last, and come
-GAIN = 1.0
-DAMP = 1.0
-BEAM = 8  # how many programs with the same share of passed tests are mutated further
+GAIN = (
+    2.0  # what an edit of a mutant that passes nearly all tests counts, beside the same edit of the program
+)
+EQUALS = 8  # how many mutants with the same share of passed tests are mutated further
 PARSED = 3  # how many of the versions that parse are mutated further
+LARGEST = 200_000  # characters of a program
 _KEY = "code.mutate"
 
 
@@ -34,10 +35,11 @@ class Mutate:
     """Proposes mutants of `task.input["program"]`, or of the file `target` of its `files`.
 
     A mutant is the program with one edit. They come in the order of the edit's prior weight (`PRIORS`) times the
-    suspicion of its lines (`localise`): lines that failing tests run and passing tests do not. Where mutants passed
-    more tests than the program did, every other item is a mutant of one of them, the best first. When the program's
-    own are all proposed, pairs of its edits follow, those first whose edits alone broke the least. No two items have
-    the same syntax tree, and none has the program's. A program that does not parse is mended by a token first.
+    suspicion of its lines (`localise`): lines that failing tests run and passing tests do not. A mutant that passed
+    more tests than the program is mutated too, its edits weighted by the share of the failing tests that it mended.
+    When these are all proposed, pairs of the program's edits follow, those first whose edits alone broke the least.
+    No two items have the same syntax tree, and none has the program's. A program that does not parse is mended by a
+    token first.
 
     The order depends on the program, its tests and `context.rounds` alone.
 
@@ -79,6 +81,18 @@ class Mutate:
                     break
         return Proposal.alternatives(tuple(items), exhausted=not items)
 
+    def open(self) -> None:
+        """Open the stage and the sandbox that were given."""
+        for part in (self.tests, self.sandbox):
+            if part is not None:
+                part.open()
+
+    def close(self) -> None:
+        """Close them."""
+        for part in (self.tests, self.sandbox):
+            if part is not None:
+                part.close()
+
     def _order(self, context: Context, program: str, known: _Known) -> Iterator[str]:
         """All mutants, in order, those that were proposed before among them."""
         task = context.task
@@ -91,8 +105,9 @@ class Mutate:
 
         own = ranked(program)
         streams = [own.mutants(1.0)]
-        for text, gain in _climbing(context, own.suspicion.score, own.versions):
-            streams.append(ranked(text).mutants(gain))
+        streams += [
+            ranked(text).mutants(gain) for text, gain in _further(context, own.suspicion.score, own.versions)
+        ]
         for _, mutant in heapq.merge(*streams, key=lambda pair: -pair[0]):
             yield mutant
         yield from own.pairs(self.pairs, _scores(context, known), known)
@@ -108,12 +123,17 @@ class Mutate:
 def _program(task: Task) -> str:
     given = task.input
     try:
-        return str(given["program"] if "program" in given else given["files"][given["target"]])
+        program = str(given["program"] if "program" in given else given["files"][given["target"]])
     except KeyError as error:
         raise ConfigError(
             f"task {task.id} has no {error.args[0]!r}; the program to be mended is its input's `program`, or the file "
             "`target` of its `files`"
         ) from error
+    if len(program) > LARGEST:
+        raise ConfigError(
+            f"the program of task {task.id} has {len(program):,} bytes; at most {LARGEST:,} are mutated"
+        )
+    return program
 
 
 class _Known:
@@ -226,23 +246,26 @@ def _scores(context: Context, known: _Known) -> dict[bytes, float]:
     return found
 
 
-def _climbing(context: Context, base: float | None, versions: Sequence[str]) -> list[tuple[str, float]]:
-    """Refused programs that are mutated further, and how promising that is, at most as much as mutating the first.
+def _further(context: Context, base: float | None, versions: Sequence[str]) -> list[tuple[str, float]]:
+    """Programs that are mutated as well as the first, and what their edits count beside the same edits of that one.
 
-    They are those that passed more tests than the first one did. The gain is the share of its failing tests that they pass;
-    of equally good ones each later one has less.
+    They are its versions that parse, if it does not, and the refused ones that passed more tests than it.
+
+    Args:
+        context: of the call; its rounds say how many tests the items passed.
+        base: the share of tests that the first one passes; None when that is not known.
+        versions: of the first one, that parse.
     """
-    further = [(text, 1.0 / (1 + place)) for place, text in enumerate(versions[:PARSED])]
+    found = [(text, 1.0 / (1 + place)) for place, text in enumerate(versions[:PARSED])]
     scored = list(dict(_scored(context)).items())
     if not scored:
-        return further
+        return found
     if base is None:
-        base = median_low([score for _, score in scored])  # most edits change nothing that the tests see, or all
-    by_score: dict[float, list[str]] = {}
+        base = median_low([score for _, score in scored])  # what most edits lead to
+    equals: dict[float, int] = {}
     for text, score in scored:
-        if base < score < 1:
-            by_score.setdefault(score, []).append(text)
-    for score in sorted(by_score, reverse=True):
-        for place, text in enumerate(by_score[score][:BEAM]):
-            further.append((text, GAIN * (score - base) / (1 - base) / (1 + place)**DAMP))
-    return further
+        if base < score < 1 and (place := equals.get(score, 0)) < EQUALS:
+            equals[score] = place + 1
+            # One of many that pass as much is likelier to pass it for no reason.
+            found.append((text, GAIN * (score - base) / (1 - base) / (1 + place)))
+    return found

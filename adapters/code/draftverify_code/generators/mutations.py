@@ -517,6 +517,10 @@ def _slot(source: Source, node: ast.expr) -> Iterator[Change]:
         for name in _CONVERSIONS:
             if not _is_call_of(node, name):
                 yield _replaced(source, node, f"{name}({text})", "wrap")
+    if isinstance(parent, ast.Assign) and isinstance(
+        node, (ast.Name, ast.Call, ast.Attribute, ast.Subscript)
+    ):
+        yield _replaced(source, node, f"not {text}", "negation", atom=False)
     if _is_value(parent, node):
         yield from _wrapped(source, node, text)
 

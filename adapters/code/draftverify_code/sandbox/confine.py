@@ -157,7 +157,9 @@ _DENIED = {
         *(425, 426, 427, 321, 298, 323),  # io_uring_*, bpf, perf_event_open, userfaultfd
         *(248, 249, 250),  # keys
         *(246, 320, 175, 313, 176, 169, 167, 168, 163, 164, 227, 179, 103, 135),  # the machine's own matters
-        *(41, 319, 447, 29, 64, 68, 240),  # socket, memfd_*, shmget, semget, msgget, mq_open
+        *(41, 319, 447, 240, 241),  # socket, memfd_*, mq_*
+        *(29, 30, 31, 64, 65, 66, 220, 68, 69, 70, 71),  # System V: shared memory, semaphores, messages
+        *(253, 254, 294, 300),  # inotify_*, fanotify_init
     ),
     "aarch64": (
         *(117, 270, 271, 272, 438, 440),
@@ -166,7 +168,9 @@ _DENIED = {
         *(425, 426, 427, 280, 241, 282),
         *(217, 218, 219),
         *(104, 294, 105, 273, 106, 142, 224, 225, 89, 170, 112, 60, 116, 92),
-        *(198, 279, 447, 194, 190, 186, 180),
+        *(198, 279, 447, 180, 181),
+        *(194, 195, 196, 190, 191, 192, 193, 186, 187, 188, 189),
+        *(26, 27, 262),
     ),
 }
 _KEEPERS_OWN = {
@@ -178,8 +182,35 @@ _ARCHITECTURE = {
     "aarch64": (0xC00000B7, 220),
 }  # AUDIT_ARCH_*, the number of clone
 _SIGNALLING = {"x86_64": (62, 200, 234, 424, 129, 297), "aarch64": (129, 130, 131, 424, 138, 240)}
+# Where neighbours are visible and files have their owners: what reaches another process of the same user by its number
+# (the first argument, 0 being oneself), and what changes a file's modes, owners, times and attributes, which Landlock
+# does not look at.
+_BY_NUMBER = {
+    "x86_64": (
+        302,
+        203,
+        144,
+        142,
+        314,
+        256,
+        279,
+        121,
+        124,
+    ),  # prlimit64, sched_set*, migrate_pages, move_pages, get*id
+    "aarch64": (261, 122, 119, 118, 274, 238, 239, 155, 156),
+}
+_OUTRIGHT = {
+    "x86_64": (
+        *(141, 251),  # setpriority, ioprio_set
+        *(90, 91, 268, 452, 92, 93, 94, 260),  # chmod and chown
+        *(132, 235, 261, 280),  # utime
+        *(188, 189, 190, 197, 198, 199, 463, 466),  # extended attributes
+    ),
+    "aarch64": (*(140, 30), *(52, 53, 452, 54, 55), *(88,), *(5, 6, 7, 14, 15, 16, 463, 466)),
+}
+_SOCKETPAIR = {"x86_64": 53, "aarch64": 199}
 
-_LOAD, _EQUAL, _AT_LEAST, _SET, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _EQUAL, _AT_LEAST, _SET, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 EPERM, ENOSYS = 1, 38
 
@@ -200,13 +231,14 @@ class Filter:
         prctl(PR_SET_SECCOMP, 2, ctypes.addressof(self._program))
 
 
-def syscall_filters(*, signals: bool = True) -> tuple[Filter, Filter] | None:
+def syscall_filters(*, alone: bool = True, signals: bool = True) -> tuple[Filter, Filter] | None:
     """Two filters for this machine's architecture; None when there is none for it.
 
     The first is entered once by the keeper, and inherited; it leaves the keeper what it needs to begin namespaces. The
     second, short since it is compiled for each candidate, takes that away too.
 
     Args:
+        alone: whether namespaces keep the candidate apart from other processes and files of its user.
         signals: whether signals to other processes are allowed; without, where nothing else keeps a candidate from
             signalling its neighbours, not even to its own children.
     """
@@ -235,17 +267,33 @@ def syscall_filters(*, signals: bool = True) -> tuple[Filter, Filter] | None:
         ),  # clone3, whose flags a filter cannot read: the C library falls back to clone
         step(_RETURN, _ERRNO | ENOSYS),
         *deny(_DENIED[machine]),
+        step(_EQUAL, _SOCKETPAIR[machine], 0, 4),  # a datagram socket of a pair still sends anywhere
+        step(_LOAD, 24),  # its type
+        step(_AND, 0xF),
+        step(_EQUAL, 2, 0, 1),
+        step(_RETURN, _ERRNO | EPERM),
+        step(_LOAD, 0),
         step(_EQUAL, clone, 0, 3),
         step(_LOAD, 16),  # clone's flags
         step(_SET, CLONE_NEW_ANY, 0, 1),
         step(_RETURN, _ERRNO | EPERM),
         step(_RETURN, _ALLOW),
     ]
-    second = [
-        step(_LOAD, 0),
-        *deny(_KEEPERS_OWN[machine] + (() if signals else _SIGNALLING[machine])),
-        step(_RETURN, _ALLOW),
-    ]
+    others = (
+        _KEEPERS_OWN[machine]
+        + (() if signals else _SIGNALLING[machine])
+        + (() if alone else _OUTRIGHT[machine])
+    )
+    second = [step(_LOAD, 0), *deny(others)]
+    for number in () if alone else _BY_NUMBER[machine]:
+        second += [
+            step(_EQUAL, number, 0, 4),
+            step(_LOAD, 16),  # the first argument
+            step(_EQUAL, 0, 1, 0),
+            step(_RETURN, _ERRNO | EPERM),
+            step(_LOAD, 0),
+        ]
+    second.append(step(_RETURN, _ALLOW))
     return Filter(b"".join(first)), Filter(b"".join(second))
 
 

@@ -33,6 +33,7 @@ from draftverify_code.sandbox.paths import Grants, grants
 __all__ = ["Sandbox", "default_sandbox"]
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+COMPARING = 2.0  # seconds that a judge may spend on reading and comparing what a program returned
 PATIENCE = 10.0  # seconds beyond a job's own limits after which its server counts as broken
 T = TypeVar("T")
 NO_LIMITS = Limits()
@@ -260,15 +261,25 @@ class _State:
                 broken = judge.load(suite, encoded)
                 if broken:
                     return Finding(Check("error", reason="tests", feedback=broken))
-                answer = judge.ask(request, 3 * limits.wall + PATIENCE)
+                # The judge keeps the time of the candidate, twice where calls were not foreseen. What takes longer is
+                # its own work on an answer.
+                answer = judge.ask(request, 2 * limits.wall + COMPARING)
+        except TimeoutError:
+            told = "what the program returned could not be read or compared in time"
+            return Finding(Check("timeout", reason="wall", feedback=told))
         except ResourceError as error:
             return Finding(Check("error", reason="sandbox", feedback=str(error)))
-        return Finding(
-            Check(answer["verdict"], answer["score"], answer["reason"], answer["feedback"]),
-            tuple(answer["passed"]),
-            tuple(map(frozenset, answer["lines"])),
-            answer["seconds"],
-        )
+        try:
+            return Finding(
+                Check(answer["verdict"], answer["score"], answer["reason"], answer["feedback"]),
+                tuple(answer["passed"]),
+                tuple(map(frozenset, answer["lines"])),
+                answer["seconds"],
+            )
+        except (KeyError, TypeError) as error:
+            return Finding(
+                Check("error", reason="sandbox", feedback=f"the judge's answer is none: {error!r}")
+            )
 
     @contextmanager
     def _idle(self, idle: queue.SimpleQueue[T], new: Callable[[], T]) -> Iterator[T]:
@@ -292,6 +303,10 @@ class _State:
             with suppress(queue.Empty):
                 while True:
                     idle.get_nowait().kill()
+
+
+class Unanswered(ResourceError, TimeoutError):
+    """A server did not answer in time."""
 
 
 class _Server:
@@ -351,7 +366,7 @@ class _Server:
         try:
             answer = receive(self.link)
         except TimeoutError as error:
-            raise ResourceError(f"the sandbox's server did not answer within {seconds:.0f} s") from error
+            raise Unanswered(f"the sandbox's server did not answer within {seconds:.0f} s") from error
         except (OSError, ValueError) as error:
             raise ResourceError(f"the sandbox's server is gone: {error}") from error
         if answer is None:
@@ -416,7 +431,7 @@ class _Judge(_Server):
                 send(self.link, {"op": "drop"})
             self._loaded = None
             answer = self.ask({"op": "load", "suite": json.loads(encoded)}, 60.0)
-            self._broken = answer["broken"]
+            self._broken = str(answer.get("broken", "")) if isinstance(answer, dict) else "no answer"
             self._loaded = encoded
         return self._broken
 

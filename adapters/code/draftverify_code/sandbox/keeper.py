@@ -90,11 +90,16 @@ class Sealed:
                 place = os.path.dirname(self.scratch) if tier != "landlock" else self.scratch
                 devices = [f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom")]
                 # A root directory of its own shows nothing hidden; fewer rules make each candidate cheaper.
+                # Python lists the directories that it imports from; what is hidden there is not readable for that.
                 readable, listed = (
-                    (config["granted"], config["listed"]) if tier == "landlock" else (config["readable"], [])
+                    (config["granted"], [*config["listed"], *config["path"]])
+                    if tier == "landlock"
+                    else (config["readable"], config["path"])
                 )
                 self.ruleset = confine.new_ruleset(readable, listed, [place], devices)
-            filters = confine.syscall_filters(signals=tier != "landlock" or abi >= 6)
+            filters = confine.syscall_filters(
+                alone=tier != "landlock", signals=tier != "landlock" or abi >= 6
+            )
             if filters is not None:
                 filters[0].install()
                 self.filter = filters[1]
@@ -133,6 +138,7 @@ class Keeper:
         self.limit = ""
         self.reaped: tuple[int, Any] | None = None
         self.size: tuple[int, int] | None = None
+        self.untouched: tuple[int, int] | None = None
         self.original = -1
         self.own_processes = sealed.tier in ("namespaces", "bubblewrap")
         if self.own_processes:
@@ -169,6 +175,7 @@ class Keeper:
         if self._fork(limits) == 0:
             try:
                 ours.close()
+                os.dup2(1, 2)  # nowhere: the keeper's own is one pipe for all
                 self._become_candidate(limits)
                 child.serve(theirs)
             finally:
@@ -379,24 +386,31 @@ class Keeper:
             if pid == own:
                 continue
             try:
-                with open(f"/proc/{pid}/statm", "rb") as file:
-                    fields = file.read().split()
-                # Shared pages (the interpreter's own, copied on write) are counted once for all: leave them out.
-                resident = (int(fields[1]) - int(fields[2])) * 4096
-                found.append((len(os.listdir(f"/proc/{pid}/task")), resident))
-            except (OSError, ValueError, IndexError):
+                with open(f"/proc/{pid}/status", "rb") as file:
+                    lines = dict(line.split(b":", 1) for line in file.read().splitlines() if b":" in line)
+                # Pages of files (the interpreter's, the libraries') are everybody's: they are left out.
+                resident = sum(int(lines[name].split()[0]) for name in (b"RssAnon", b"RssShmem"))
+                found.append((int(lines[b"Threads"]), resident * 1024))
+            except (OSError, ValueError, KeyError):
                 pass
         return found
 
     def _overfull(self) -> bool:
+        """Where nothing else counts: whether the scratch directory holds too much, as far as it can be listed."""
         size, count = 0, 0
-        for directory, names, files in os.walk(self.sealed.scratch, onerror=None):
-            count += len(names) + len(files)
-            for name in files:
-                with contextlib.suppress(OSError):
-                    size += os.lstat(os.path.join(directory, name)).st_size
-            if count > self.limits["files"] or size > self.limits["disk"]:
-                return True
+        waiting = [self.sealed.scratch]
+        while waiting:
+            try:
+                with os.scandir(waiting.pop()) as entries:
+                    for entry in entries:
+                        count += 1
+                        size += entry.stat(follow_symlinks=False).st_size
+                        if entry.is_dir(follow_symlinks=False):
+                            waiting.append(entry.path)
+                        if count > self.limits["files"] or size > self.limits["disk"]:
+                            return True
+            except OSError:
+                continue  # gone meanwhile, or closed to us
         return False
 
     # --- a command's input, output and files
@@ -494,20 +508,29 @@ class Keeper:
         finally:
             os.close(directory)
 
+    def _trace(self) -> tuple[int, int]:
+        """What changes with anything that is done in the scratch directory itself, or to it."""
+        found = os.stat(self.sealed.scratch)
+        return found.st_ctime_ns, found.st_ino
+
     def _clean(self, limits: dict[str, Any]) -> None:
         """An empty scratch directory, of the size that the limits say."""
         size = limits["disk"], limits["files"]
         if self.sealed.tier in ("namespaces", "bubblewrap"):
             # A new file system takes longer than a look: only where something was left, or the size differs.
-            if size != self.size or os.listdir(self.sealed.scratch):
+            if size != self.size or self._trace() != self.untouched:
                 self.sealed.mount_scratch(*size)
-                self.size = size
+                self.size, self.untouched = size, self._trace()
             return
+        os.makedirs(self.sealed.scratch, exist_ok=True)
         os.chmod(self.sealed.scratch, 0o700)
         left = os.listdir(self.sealed.scratch)
         if left:
             for name in left:
                 path = os.path.join(self.sealed.scratch, name)
+                if os.path.islink(path):
+                    os.unlink(path)  # what it leads to is not the candidate's
+                    continue
                 # Modes may forbid it, and a path may be too deep for Python: these programs know both.
                 for argv in (["chmod", "-R", "u+rwX", "--", path], ["rm", "-rf", "--", path]):
                     os.waitpid(os.posix_spawnp(argv[0], argv, os.environ), 0)

@@ -241,7 +241,12 @@ class Watch:
     """The functions of the given modules, as they were when the tests were collected."""
 
     def __init__(self, files):
-        self.files = {os.path.abspath(name) for name in files}
+        places = {os.path.abspath(name) for name in files}
+        self.modules = [
+            (name, module)
+            for name, module in list(sys.modules.items())
+            if type(module) is types.ModuleType and str(vars(module).get("__file__")) in places
+        ]
         self.before = self._now()
 
     def changed(self):
@@ -254,9 +259,7 @@ class Watch:
 
     def _now(self):
         found = {}
-        for name, module in list(sys.modules.items()):
-            if type(module) is not types.ModuleType or str(vars(module).get("__file__")) not in self.files:
-                continue
+        for name, module in self.modules:
             for key, value in list(vars(module).items()):
                 if type(value) is types.FunctionType:
                     found[name, key] = value.__code__

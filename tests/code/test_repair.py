@@ -1,0 +1,342 @@
+"""Problems to repair as they lie in directories, and where their own test commands say the mistake is."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from draftverify import ConfigError, Task
+from draftverify.experiments.config import load_experiment
+from draftverify_code.generators import localise
+from draftverify_code.generators.localise import from_command
+from draftverify_code.repair import FILE, FILES, Repair
+from draftverify_code.sandbox import Sandbox
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture
+def problem(tmp_path: Path) -> Path:
+    """A directory with a wrong program and a test file."""
+    folder = tmp_path / "double"
+    folder.mkdir()
+    (folder / "program.py").write_text("def double(a):\n    return a * 3\n")
+    (folder / "test_program.py").write_text(
+        "from program import double\n\n\ndef test_it():\n    assert double(2) == 4\n"
+    )
+    return folder
+
+
+def only(directory: Path, **more: object) -> Task:
+    (task,) = Repair(directory, **more).load()  # type: ignore[arg-type]
+    return task
+
+
+def test_a_directory_is_one_problem(problem: Path) -> None:
+    """Its files, the one to mend, and the command."""
+    task = only(problem, command=["python", "-m", "unittest"])
+    assert (task.id, task.group) == ("double", "files")
+    assert set(task.input) == {"prompt", "program", "target", "files", "command"}
+    assert set(task.input["files"]) == {"program.py", "test_program.py"}
+    assert task.input["program"] == task.input["files"][task.input["target"]]
+    assert task.input["program"] in task.input["prompt"]
+    assert task.input["command"] == ["python", "-m", "unittest"]
+
+
+def test_a_folder_of_directories_is_many(problem: Path) -> None:
+    """Those that hold the target, by name; others are no problems."""
+    (problem.parent / "also").mkdir()
+    (problem.parent / "also" / "program.py").write_text("")
+    (problem.parent / "notes").mkdir()
+    (problem.parent / "readme.md").write_text("")
+    assert [task.id for task in Repair(problem.parent).load()] == ["also", "double"]
+    assert [task.id for task in Repair(problem.parent, limit=1).load()] == ["also"]
+
+
+def test_a_target_may_lie_deeper(problem: Path) -> None:
+    """Its path is relative to the problem's directory."""
+    (problem / "source").mkdir()
+    (problem / "source" / "late.py").write_text("x = 1\n")
+    task = only(problem, target="source/late.py")
+    assert task.input["target"] == "source/late.py"
+    assert task.input["program"] == "x = 1\n"
+
+
+def test_asserts_are_a_list(problem: Path) -> None:
+    """Each is a test of its own, over as many lines as it has; what else stands there comes before."""
+    text = 'import math\n\nassert double(1) == 2, "é"\nassert double(\n    2,  # é\n) == math.floor(4.5)\n'
+    (problem / "asserts.py").write_text(text, encoding="utf-8")
+    task = only(problem)
+    assert task.group == "asserts"
+    assert task.input["test_list"] == [
+        'assert double(1) == 2, "é"',
+        "assert double(\n    2,  # é\n) == math.floor(4.5)",
+    ]
+    assert task.input["setup"] == "import math"
+    assert "files" not in task.input
+
+
+def test_hidden_and_made_files_are_left_out(problem: Path) -> None:
+    """What tools leave behind is not handed to the sandbox."""
+    for name in (".git", "__pycache__", "node_modules", "data"):
+        (problem / name).mkdir()
+        (problem / name / "x").write_text("x")
+    (problem / ".env").write_text("SECRET=1")
+    (problem / "program.pyc").write_bytes(b"\xff\x00")
+    assert set(only(problem).input["files"]) == {"program.py", "test_program.py", "data/x"}
+
+
+def test_the_directory_is_never_written(problem: Path) -> None:
+    """Loading and localising leave it as it was, byte for byte and with the same times."""
+
+    def state() -> list[tuple[str, int, bytes]]:
+        return [
+            (str(p), p.stat().st_mtime_ns, p.read_bytes()) for p in sorted(problem.rglob("*")) if p.is_file()
+        ]
+
+    before, entries = state(), sorted(problem.rglob("*"))
+    task = only(problem, command=["python", "-m", "unittest"])
+    with Sandbox(isolation="none") as box:
+        from_command(box, task, task.input["program"])
+    assert (state(), sorted(problem.rglob("*"))) == (before, entries)
+
+
+def test_a_file_that_is_no_text_is_refused(problem: Path) -> None:
+    """With its place."""
+    (problem / "picture.png").write_bytes(b"\x89PNG\xff")
+    with pytest.raises(ConfigError, match=r"picture.png.*no UTF-8 text|no UTF-8 text.*picture.png"):
+        Repair(problem).load()
+
+
+def test_sizes_are_bounded(problem: Path) -> None:
+    """Of one file, and their number."""
+    (problem / "big.txt").write_bytes(b"x" * (FILE + 1))
+    with pytest.raises(ConfigError, match="larger than 1 MiB"):
+        Repair(problem).load()
+    (problem / "big.txt").unlink()
+    for number in range(FILES):
+        (problem / f"{number}.txt").touch()
+    with pytest.raises(ConfigError, match=f"more than {FILES} files"):
+        Repair(problem).load()
+
+
+def test_links_stay_inside(problem: Path, tmp_path: Path) -> None:
+    """A link to a file beside it is that file; one that leaves, one to a directory and a broken one are refused."""
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    link = problem / "link"
+    link.symlink_to("test_program.py")
+    assert "double(2)" in only(problem).input["files"]["link"]
+    for target, message in (
+        (secret, "leaves the problem's directory"),
+        ("../secret", "leaves the problem's directory"),
+        (".", "link to a directory"),
+        ("/", "link to a directory"),
+        ("nowhere", "cannot be read"),
+        ("link", "cannot be read"),
+    ):
+        link.unlink()
+        link.symlink_to(target)
+        with pytest.raises(ConfigError, match=message):
+            Repair(problem).load()
+
+
+def test_a_target_that_leaves_is_refused(problem: Path, tmp_path: Path) -> None:
+    """By its name, and by being a link."""
+    (tmp_path / "secret").write_text("secret")
+    for target in ("../secret", str(tmp_path / "secret"), "", "a/../../secret"):
+        with pytest.raises(ConfigError, match="no path inside"):
+            Repair(problem, target=target).load()
+    (problem / "program.py").unlink()
+    (problem / "program.py").symlink_to(tmp_path / "secret")
+    with pytest.raises(ConfigError, match="leaves the problem's directory"):
+        Repair(problem).load()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes are POSIX's")
+def test_a_pipe_is_not_read(problem: Path) -> None:
+    """It would wait for ever."""
+    os.mkfifo(problem / "pipe")
+    with pytest.raises(ConfigError, match="neither a file nor a directory"):
+        Repair(problem).load()
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"limit": -1}, "cannot be negative"),
+        ({"command": []}, "list of words"),
+        ({"command": "pytest -q"}, "list of words"),
+        ({"target": "other.py"}, "no problem is here"),
+    ],
+)
+def test_wrong_arguments_are_refused(problem: Path, more: dict[str, object], message: str) -> None:
+    """Each with what to do instead."""
+    with pytest.raises(ConfigError, match=message):
+        Repair(problem, **more).load()  # type: ignore[arg-type]
+
+
+def test_wrong_asserts_are_refused(problem: Path) -> None:
+    """A file that does not parse, and one without an assert."""
+    for text, message in (
+        ("assert (\n", "do not parse"),
+        ("def f():\n    assert True\n", "no assert statement"),
+    ):
+        (problem / "asserts.py").write_text(text)
+        with pytest.raises(ConfigError, match=message):
+            Repair(problem).load()
+    with pytest.raises(ConfigError, match="no such directory"):
+        Repair(problem / "nowhere").load()
+
+
+# Where the mistake is, by a directory's own tests
+
+SHOP = """\
+def price(count):
+    if count > 10:
+        return count * 2
+    return count * 3
+
+
+def name(item):
+    return item.title()
+"""
+PYTEST = """\
+import pytest
+from program import name, price
+
+@pytest.mark.parametrize("count", [11, 12])
+def test_many(count):
+    assert price(count) == count * 2
+
+def test_few():
+    assert price(2) == 8
+
+def test_name():
+    assert name("a") == "A"
+"""
+UNITTEST = """\
+import unittest
+from program import name, price
+
+class Shop(unittest.TestCase):
+    def test_many(self):
+        self.assertEqual(price(11), 22)
+
+    def test_few(self):
+        self.assertEqual(price(2), 8)
+
+    def test_name(self):
+        self.assertEqual(name("a"), "A")
+"""
+SCRIPT = "from program import price\nassert price(2) == 8\n"
+ENDLESS = """\
+import unittest
+from program import name, price
+
+class Shop(unittest.TestCase):
+    def test_name(self):
+        self.assertEqual(name("a"), "A")
+
+    def test_wait(self):
+        while True:
+            price(2)
+"""
+
+
+@pytest.fixture(scope="module")
+def box():
+    """These programs are our own, so they run on machines without isolation too."""
+    with Sandbox(isolation="none", packages=["pytest"]) as sandbox:
+        yield sandbox
+
+
+def shop(command: str, tests: str, name: str = "test_program.py") -> Task:
+    given = {"files": {"program.py": SHOP, name: tests}, "target": "program.py", "command": command.split()}
+    return Task(id="shop", input=given)
+
+
+@pytest.mark.parametrize(
+    ("command", "tests", "score"),
+    [
+        ("python -m pytest -q", PYTEST, 0.75),
+        ("python -m pytest -q", UNITTEST, 2 / 3),
+        ("python -m unittest", UNITTEST, 2 / 3),
+    ],
+)
+def test_tests_are_told_apart(box: Sandbox, command: str, tests: str, score: float) -> None:
+    """The line that the one failing test runs alone is the most suspect; the other function is not suspect."""
+    found = from_command(box, shop(command, tests), SHOP)
+    assert found.score == pytest.approx(score)
+    assert max(found.lines, key=lambda line: found.lines[line]) == 4
+    assert found.lines[4] == 1.0
+    assert found.lines[2] < 1.0
+    assert not {3, 8} & set(found.lines)
+
+
+def test_any_other_command_is_one_test(box: Sandbox) -> None:
+    """All that ran is equally suspect, what did not run is not."""
+    found = from_command(box, shop("python check.py", SCRIPT, "check.py"), SHOP)
+    assert {2, 4} <= set(found.lines)
+    assert not {3, 8} & set(found.lines)
+    assert len(set(found.lines.values())) == 1
+
+
+def test_a_test_that_does_not_end_is_a_failing_one(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its lines are told before the run is ended for it."""
+    limits = localise.Limits(wall=3.0, cpu=3.0)
+    found = from_command(box, shop("python -m unittest", ENDLESS), SHOP, limits)
+    assert found.lines[4] == 1.0
+    assert 8 not in found.lines
+
+
+def test_a_program_that_cannot_be_imported_is_suspected(box: Sandbox) -> None:
+    """The lines up to where it failed."""
+    found = from_command(box, shop("python -m pytest -q", PYTEST), "x = 1\ny = x[0]\nz = 2\n")
+    assert set(found.lines) == {1, 2}
+
+
+def test_a_command_that_is_not_there_says_nothing(box: Sandbox) -> None:
+    """No report, no suspicion, no error."""
+    assert from_command(box, shop("no-such-program", ""), SHOP) == localise.NOWHERE
+
+
+ROWS = st.one_of(
+    st.binary(max_size=40),
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.sampled_from(["test", "passed", "lines", "x"]), inner, max_size=4)
+        ),
+    ).map(lambda value: json.dumps(value).encode()),
+)
+
+
+@given(st.lists(ROWS, max_size=5), st.booleans())
+def test_a_forged_report_is_borne(rows: list[bytes], status: bool) -> None:
+    """The program can write the report itself; whatever it says, the answer is lines and shares."""
+    found = localise._read(b"\n".join(rows), status)
+    assert all(isinstance(line, int) and line > 0 and 0 < weight <= 1 for line, weight in found.lines.items())
+    assert found.score is None or 0 <= found.score <= 1
+
+
+# The examples
+
+
+def test_the_examples_load() -> None:
+    """At least 24 problems; at least four are judged by test files."""
+    groups = [task.group for task in Repair(EXAMPLES / "repair").load()]
+    assert groups.count("asserts") >= 24
+    assert groups.count("files") >= 4
+
+
+def test_the_experiment_is_well_formed() -> None:
+    """Its parts are there and fit each other."""
+    experiment = load_experiment(EXAMPLES / "code-repair.yaml")
+    assert [pipeline.name for pipeline in experiment.pipelines] == ["localised", "blind"]
