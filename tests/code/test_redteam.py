@@ -336,7 +336,8 @@ def test_no_candidate_uses_up_the_machine(arena, case):
         assert not exit.failure
         assert exit.limit in case.limit, exit
         assert arena.world.token.encode() not in exit.stdout
-        assert len(exit.stdout) <= case.limits.output and len(exit.stderr) <= case.limits.output
+        assert len(exit.stdout) <= case.limits.output
+        assert len(exit.stderr) <= case.limits.output
 
 
 @pytest.mark.parametrize("arena", ["none"], indirect=True, scope="module")

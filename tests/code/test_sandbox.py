@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import signal
@@ -422,10 +423,8 @@ def below(pid):
     """The processes that descend from one, by name of the script that they run."""
     parents, found = {}, {}
     for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
+        with contextlib.suppress(OSError):
             parents[int(name)] = int(Path(f"/proc/{name}/stat").read_bytes().rpartition(b")")[2].split()[1])
-        except OSError:
-            pass
     new = {pid}
     while new:
         new = {each for each, parent in parents.items() if parent in new}
@@ -481,10 +480,8 @@ def test_a_server_that_is_killed_at_work_is_an_error(box):
     time.sleep(0.5)
     for pid, name in below(os.getpid()).items():
         if name == "bench.py":
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
     thread.join(30)
     assert [each.check.verdict for each in results] == ["error"]
     assert box.judge(ADD, ["def add(a, b): return b + a"], FAIR)[0].check.verdict == "pass"

@@ -280,7 +280,6 @@ ENDS = [
         "def f(x): raise StopIteration",
         "exception",
         suites=("loop", "check"),
-        hole="StopIteration ends a map() in the tests, and they pass",
     ),
     forgery("leaves an interrupt", "def f(x): raise KeyboardInterrupt", "exception", fools=False),
     forgery(

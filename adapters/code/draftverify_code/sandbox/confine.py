@@ -267,10 +267,10 @@ def syscall_filters(*, alone: bool = True, signals: bool = True) -> tuple[Filter
         ),  # clone3, whose flags a filter cannot read: the C library falls back to clone
         step(_RETURN, _ERRNO | ENOSYS),
         *deny(_DENIED[machine]),
-        step(_EQUAL, _SOCKETPAIR[machine], 0, 4),  # a datagram socket of a pair still sends anywhere
+        step(_EQUAL, _SOCKETPAIR[machine], 0, 5),  # one of a pair sends anywhere, unless it is a stream
         step(_LOAD, 24),  # its type
         step(_AND, 0xF),
-        step(_EQUAL, 2, 0, 1),
+        step(_EQUAL, 1, 1, 0),
         step(_RETURN, _ERRNO | EPERM),
         step(_LOAD, 0),
         step(_EQUAL, clone, 0, 3),

@@ -10,6 +10,7 @@ import json
 import os
 import queue
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -261,9 +262,8 @@ class _State:
                 broken = judge.load(suite, encoded)
                 if broken:
                     return Finding(Check("error", reason="tests", feedback=broken))
-                # The judge keeps the time of the candidate, twice where calls were not foreseen. What takes longer is
-                # its own work on an answer.
-                answer = judge.ask(request, 2 * limits.wall + COMPARING)
+                # The judge keeps the candidate's time. What takes longer is its own work on an answer.
+                answer = judge.ask(request, limits.wall + COMPARING)
         except TimeoutError:
             told = "what the program returned could not be read or compared in time"
             return Finding(Check("timeout", reason="wall", feedback=told))
@@ -392,7 +392,9 @@ class _Server:
         with suppress(subprocess.TimeoutExpired):
             # The link is closed: it ends and reaps its candidate, then itself.
             self.process.wait(1.0)
-        self.process.kill()
+        # All of the server's own processes are of one group; what it started is not, and ends by the above.
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         if self.process.stderr is not None:
             self.process.stderr.close()
@@ -498,6 +500,7 @@ def _start(
             env=environment,
             pass_fds=descriptors,
             cwd="/",
+            start_new_session=True,
         )
     except OSError as error:
         for path in made:

@@ -112,9 +112,10 @@ class Judge:
             # The tests of a suite mostly make the same calls, whatever the program: those that the last program got are
             # sent along with it, and it works on them while the answers are compared. A suite whose calls depend on
             # the answers shows itself by asking for something else; then the program begins anew, without.
+            until = began + limits["wall"]
             for foresee in (True, False):
                 self._settle()
-                run = _Run(self._suite, self._start, self._end, program, limits, lines, foresee)
+                run = _Run(self._suite, self._start, self._end, program, limits, lines, until, foresee)
                 try:
                     outcomes = run.outcomes()
                 finally:
@@ -489,14 +490,15 @@ class _Run:
         program: str,
         limits: Mapping[str, Any],
         lines: bool,
-        foresee: bool = True,
+        until: float,
+        foresee: bool,
     ) -> None:
         self.suite = suite
         self.start, self.end = start, end
         self.program = program
         self.limits = limits
         self.lines = lines
-        self.until = time.monotonic() + limits["wall"]
+        self.until = until
         self.deadline = self.until
         self.link: _Link | None = None
         self.stop: _Outcome | None = None  # the running test's outcome, when it is known before the test ends

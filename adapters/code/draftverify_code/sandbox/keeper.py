@@ -122,6 +122,7 @@ class Sealed:
                 confine.drop_privileges()
             if self.ruleset >= 0:
                 confine.restrict(self.ruleset)
+                os.close(self.ruleset)  # who has it could add to it, for those to come
             if self.filter is not None:
                 self.filter.install()
 
@@ -136,6 +137,7 @@ class Keeper:
         self.started = 0.0
         self.limits: dict[str, Any] = {}
         self.limit = ""
+        self.killed = False
         self.reaped: tuple[int, Any] | None = None
         self.size: tuple[int, int] | None = None
         self.untouched: tuple[int, int] | None = None
@@ -175,7 +177,10 @@ class Keeper:
         if self._fork(limits) == 0:
             try:
                 ours.close()
-                os.dup2(1, 2)  # nowhere: the keeper's own is one pipe for all
+                nowhere = os.open("/dev/null", os.O_RDWR)  # of its own: modes of an open file are shared
+                for number in (0, 1, 2):
+                    os.dup2(nowhere, number)
+                os.close(nowhere)
                 self._become_candidate(limits)
                 child.serve(theirs)
             finally:
@@ -225,7 +230,7 @@ class Keeper:
     # --- the candidate's process
 
     def _fork(self, limits: dict[str, Any]) -> int:
-        self.limits, self.limit, self.reaped = limits, "", None
+        self.limits, self.limit, self.killed, self.reaped = limits, "", False, None
         if self.own_processes:
             confine.unshare_processes(self.original)
         self.started = time.monotonic()
@@ -292,6 +297,7 @@ class Keeper:
         self._kill()
 
     def _kill(self) -> None:
+        self.killed = True
         for target in (os.kill, os.killpg):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 target(self.pid, signal.SIGKILL)
@@ -319,8 +325,9 @@ class Keeper:
         limit = self.limit
         if not limit and code == -signal.SIGXFSZ:
             limit = "disk"
-        elif not limit and code < 0 and usage.ru_utime + usage.ru_stime >= 0.95 * self.limits["cpu"]:
-            limit = "cpu"
+        elif not limit and code == -signal.SIGKILL and not self.killed:
+            # The kernel's own doing. It counts ticks for the limit, and they may run ahead of what usage says.
+            limit = "cpu" if usage.ru_utime + usage.ru_stime >= 0.5 * self.limits["cpu"] else ""
         return {
             "status": code if code >= 0 else None,
             "signal": max(-code, 0),
@@ -386,11 +393,13 @@ class Keeper:
             if pid == own:
                 continue
             try:
-                with open(f"/proc/{pid}/status", "rb") as file:
+                # A process whose first thread has ended shows its memory in the others alone.
+                threads = os.listdir(f"/proc/{pid}/task")
+                with open(f"/proc/{pid}/task/{max(threads, key=int)}/status", "rb") as file:
                     lines = dict(line.split(b":", 1) for line in file.read().splitlines() if b":" in line)
                 # Pages of files (the interpreter's, the libraries') are everybody's: they are left out.
-                resident = sum(int(lines[name].split()[0]) for name in (b"RssAnon", b"RssShmem"))
-                found.append((int(lines[b"Threads"]), resident * 1024))
+                resident = sum(int(lines.get(name, b"0").split()[0]) for name in (b"RssAnon", b"RssShmem"))
+                found.append((len(threads), resident * 1024))
             except (OSError, ValueError, KeyError):
                 pass
         return found
