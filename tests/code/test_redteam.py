@@ -123,29 +123,41 @@ def _zombies() -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    tmp_path_factory.getbasetemp()  # before the place for temporary files is another one
-    patch = pytest.MonkeyPatch()
+def world() -> Iterator[World]:
+    """One with no sandbox in it."""
     made = World()
-    patch.setattr(tempfile, "tempdir", str(made.scratch))
-    patch.setenv(SECRET, made.canary)
     yield made
     made.sweep_all()
     made.close()
-    patch.undo()
 
 
 @pytest.fixture(scope="module")
-def arena(request: pytest.FixtureRequest, world: World) -> Iterator[Arena]:
-    """One sandbox at a time: pytest runs the tests of one tier after each other."""
-    try:
-        made = Arena(request.param, world)
-    except ResourceError:
-        pytest.skip(NO_TIER)
-    yield made
-    made.box.close()
-    assert world.settled(0) == [], "processes after close"
-    assert os.listdir(world.scratch) == [], "directories after close"
+def arenas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Arena]]:
+    """A sandbox of each tier, each in a world of its own."""
+    tmp_path_factory.getbasetemp()  # before the place for temporary files is another one
+    opened: dict[str, Arena] = {}
+    yield opened
+    for each in opened.values():
+        each.box.close()
+        left = each.world.settled(0), os.listdir(each.world.scratch)
+        each.world.sweep_all()
+        each.world.close()
+        assert left == ([], []), f"what {each.tier} left after close"
+
+
+@pytest.fixture
+def arena(request: pytest.FixtureRequest, arenas: dict[str, Arena], monkeypatch: pytest.MonkeyPatch) -> Arena:
+    tier = request.param
+    world = arenas[tier].world if tier in arenas else World()
+    monkeypatch.setattr(tempfile, "tempdir", str(world.scratch))
+    monkeypatch.setenv(SECRET, world.canary)
+    if tier not in arenas:
+        try:
+            arenas[tier] = Arena(tier, world)
+        except ResourceError:
+            world.close()
+            pytest.skip(NO_TIER)
+    return arenas[tier]
 
 
 def each_tier(cases: object, tiers: tuple[str, ...] = (*TIERS, "none")) -> pytest.MarkDecorator:
@@ -158,7 +170,7 @@ def each_tier(cases: object, tiers: tuple[str, ...] = (*TIERS, "none")) -> pytes
             hole = case.hole if isinstance(case.hole, str) else case.hole.get(tier, "")
             marks = [pytest.mark.xfail(strict=True, reason=hole)] if hole else []
             params.append(pytest.param(tier, case, id=f"{tier}-{case.name}", marks=marks))
-    return pytest.mark.parametrize(("arena", "case"), params, indirect=["arena"], scope="module")
+    return pytest.mark.parametrize(("arena", "case"), params, indirect=["arena"])
 
 
 def named(cases: object) -> pytest.MarkDecorator:
@@ -227,7 +239,7 @@ def test_no_probe_gets_out(arena, case):
             assert not arena.world.told(arena.said(path, case.code)), path
 
 
-@pytest.mark.parametrize("arena", ["none"], indirect=True, scope="module")
+@pytest.mark.parametrize("arena", ["none"], indirect=True)
 @named(ESCAPES)
 def test_with_no_isolation_the_probe_gets_out(arena, case, tmp_path):
     """The probes are real: in a plain child process they succeed, and with isolation "none" too."""
@@ -258,7 +270,6 @@ def test_with_no_isolation_the_probe_gets_out(arena, case, tmp_path):
     ("arena", "case"),
     [pytest.param(tier, case, id=f"{tier}-{case.name}") for case in ESCAPES for tier in case.open],
     indirect=["arena"],
-    scope="module",
 )
 def test_the_documented_gaps_are_what_is_documented(arena, case):
     """What a tier does not hide by its nature, docs/code.md says; when it does, the docs are to change."""
@@ -275,7 +286,7 @@ def test_a_compiler_reads_nothing_outside(arena, case):
         assert arena.world.canary not in _all_of(exit)
 
 
-@pytest.mark.parametrize("arena", ["none"], indirect=True, scope="module")
+@pytest.mark.parametrize("arena", ["none"], indirect=True)
 @named(INCLUDES)
 def test_with_no_isolation_a_compiler_reads_outside(arena, case):
     """The sources are real."""
@@ -340,7 +351,7 @@ def test_no_candidate_uses_up_the_machine(arena, case):
         assert len(exit.stderr) <= case.limits.output
 
 
-@pytest.mark.parametrize("arena", ["none"], indirect=True, scope="module")
+@pytest.mark.parametrize("arena", ["none"], indirect=True)
 @named([case for case in EXHAUSTIONS if case.proof == "aim"])
 def test_with_ample_limits_it_reaches_its_aim(arena, case):
     """They are real: it is the limits that stop them."""
