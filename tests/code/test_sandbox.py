@@ -442,12 +442,7 @@ def below(pid):
 @pytest.mark.parametrize(
     "which",
     [
-        pytest.param(
-            "keeper.py",
-            marks=pytest.mark.xfail(
-                strict=True, reason="an idle judge whose keeper is dead is still handed out"
-            ),
-        ),
+        "keeper.py",
         "bench.py",
     ],
 )

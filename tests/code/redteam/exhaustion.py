@@ -360,7 +360,7 @@ EXHAUSTIONS = [
         """,
         "",
         "processes",
-        proof="leaves",
+        proof="none",
     ),
     # crashes
     hungry(

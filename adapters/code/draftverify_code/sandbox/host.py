@@ -286,9 +286,9 @@ class _State:
         """An idle server, or a new one; one that breaks is ended and not put back."""
         server: Any = None
         with suppress(queue.Empty):
-            while (server := idle.get_nowait()).process.poll() is not None:
+            while not (server := idle.get_nowait()).alive:
                 server.kill()  # it was ended from outside while it was idle
-        if server is None or server.process.poll() is not None:
+        if server is None or not server.alive:
             server = new()
         try:
             yield server
@@ -339,6 +339,11 @@ class _Server:
         server.link = ours
         server.greet()
         return server
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process is there."""
+        return self.process.poll() is None
 
     def greet(self) -> Any:
         """Read what it says when it is ready."""
@@ -425,6 +430,11 @@ class _Judge(_Server):
         to_keeper.close()  # the judge has it now
         self._loaded: bytes | None = None
         self._broken = ""
+
+    @property
+    def alive(self) -> bool:
+        """Whether it and its keeper are there."""
+        return super().alive and self._keeper.alive
 
     def load(self, suite: Suite, encoded: bytes) -> str:
         """Give it the tests, unless it has them; says what is wrong with them."""
