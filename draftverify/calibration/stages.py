@@ -35,6 +35,8 @@ __all__ = [
 
 KIND = "draftverify.stage_plan"
 VERSION = 1
+FOLDS = 10
+"""Parts of the calibration that are held out, one after the other, for what a plan costs."""
 MOST_FILTERS = 12
 """Stages that may be tried in every order: 2 to this power subsets are looked at."""
 
@@ -50,6 +52,7 @@ class StageTable(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         fixed: [S], seconds of a pass whatever its size.
         each: [N, S], seconds that an item adds to a pass ([S] where all items of a stage cost the same).
         trusted: how many of the last stages are the ones that count; they are never dropped or moved.
+        at_once: how many items the last stage looks at beside each other: it stops early after whole groups of these.
     """
 
     names: tuple[str, ...]
@@ -59,6 +62,7 @@ class StageTable(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     fixed: Any
     each: Any
     trusted: int = 1
+    at_once: int = 1
 
 
 class StageRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +99,8 @@ class StagePlan(msgspec.Struct, frozen=True, kw_only=True):
         dropped: those that do not.
         rows: the table, in the order of both.
         seconds, accepted: for each calibration task what the plan would have cost and accepted.
+        unseen: the same two of plans made without the task (and others, a tenth at a time): a plan looks better than it
+            is on what it was chosen by.
         items: how many were calibrated on.
         enough: the early stop of the last stage that the plan was made for.
     """
@@ -104,17 +110,18 @@ class StagePlan(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[StageRow, ...]
     seconds: tuple[float, ...]
     accepted: tuple[float, ...]
+    unseen: tuple[tuple[float, ...], tuple[float, ...]]
     items: int
     enough: int | None = None
 
     @property
     def cost(self) -> float:
-        """Expected seconds per accepted item; infinite when none was."""
+        """Seconds per accepted item of the calibration; infinite when none was."""
         return sum(self.seconds) / sum(self.accepted) if sum(self.accepted) else math.inf
 
     def predict(self, new_tasks: int) -> Estimate:
         """The cost of an accepted item over so many new tasks; see `predict_cost`."""
-        return predict_cost(self.seconds, self.accepted, new_tasks)
+        return predict_cost(*self.unseen, new_tasks)
 
     def __str__(self) -> str:
         head = (
@@ -153,6 +160,10 @@ class StagePlan(msgspec.Struct, frozen=True, kw_only=True):
         tasks = len(self.seconds)
         said = f"{1e3 * self.cost:.2f} ms per accepted item" if any(self.accepted) else "nothing was accepted"
         lines.append(f"{said}, from {self.items} items of {tasks} task{'s' * (tasks > 1)}")
+        if tasks > 1 and any(self.unseen[1]):
+            lines[-1] += (
+                f"; {1e3 * sum(self.unseen[0]) / sum(self.unseen[1]):.2f} ms on tasks that a plan had not seen"
+            )
         return "\n".join(lines)
 
 
@@ -225,6 +236,8 @@ class _Planner:
                 f"of {S} stages {table.trusted} are trusted; at least one must be, and at most {MOST_FILTERS} may be "
                 "left to order"
             )
+        if table.at_once < 1:
+            raise ConfigError(f"the last stage looks at one item or more at once, not {table.at_once}")
         if block is not None and block < 1:
             raise ConfigError(f"a block has one item or more, not {block}")
         self.fixed = np.broadcast_to(np.asarray(table.fixed, dtype=float), (S,))
@@ -241,14 +254,11 @@ class _Planner:
 
     def plan(self) -> StagePlan:
         table, N = self.table, len(self.task)
-        order = list(range(self.filters))
-        best, stages = math.inf, frozenset(order)
         found = self._subsets()
-        for subset, (spent, its_order) in sorted(found.items(), key=lambda entry: len(entry[0])):
-            cost = self._per_accepted(subset, spent)
-            if cost < best * (1.0 - 1e-12):
-                best, stages, order = cost, subset, its_order
-        seconds, accepted = self._spending(order)
+        best, stages, order = self._best(found)
+        count = int(self.task[-1]) + 1
+        seconds, accepted = (self._by_task(each, count) for each in self._spending(order))
+        unseen_seconds, unseen_accepted = self._unseen(order, count)
         chosen = [*order, *range(self.filters, len(table.names))]
         rows, alive = [], np.ones(N, dtype=bool)
         for k in chosen:
@@ -257,16 +267,56 @@ class _Planner:
         left = self._alive(order)
         dropped = [k for k in range(self.filters) if k not in stages]
         rows += [self._row(k, left, "dropped", found, stages, best) for k in dropped]
-        count = int(self.task[-1]) + 1
         return StagePlan(
             order=tuple(table.names[k] for k in chosen),
             dropped=tuple(table.names[k] for k in dropped),
             rows=tuple(rows),
-            seconds=tuple(np.bincount(self.task[self.starts], seconds, count).tolist()),
-            accepted=tuple(np.bincount(self.task[self.starts], accepted, count).tolist()),
+            seconds=tuple(seconds.tolist()),
+            accepted=tuple(accepted.tolist()),
+            unseen=(tuple(unseen_seconds.tolist()), tuple(unseen_accepted.tolist())),
             items=N,
             enough=self.enough,
         )
+
+    def _best(
+        self, found: dict[frozenset[int], tuple[float, list[int]]]
+    ) -> tuple[float, frozenset[int], list[int]]:
+        """Of all subsets the one with the least cost of an accepted item: that cost, it, and its order."""
+        order = list(range(self.filters))
+        best, stages = math.inf, frozenset(order)
+        for subset, (spent, its_order) in sorted(found.items(), key=lambda entry: len(entry[0])):
+            cost = self._per_accepted(subset, spent)
+            if cost < best * (1.0 - 1e-12):
+                best, stages, order = cost, subset, its_order
+        return best, stages, order
+
+    def _by_task(self, of_block: Any, count: int) -> Any:
+        return np.bincount(self.task[self.starts], of_block, count)
+
+    def _unseen(self, order: Sequence[int], count: int) -> tuple[Any, Any]:
+        """Seconds and accepted items of each task under the plan that the other folds' tasks lead to."""
+        fold = np.arange(count) % FOLDS
+        found = np.zeros(count), np.zeros(count)
+        for number in range(min(count, FOLDS)):
+            own = fold == number
+            if not own.all():
+                others = self._without(own)
+                order = others._best(others._subsets())[2]
+            for target, by_block in zip(found, self._spending(order), strict=True):
+                target[own] = self._by_task(by_block, count)[own]
+        return found
+
+    def _without(self, tasks: Any) -> _Planner:
+        """A planner of the other tasks."""
+        kept = ~tasks[self.task]
+        table = msgspec.structs.replace(
+            self.table,
+            tasks=self.task[kept],
+            blocks=self.block[kept],
+            passes=self.passes[kept],
+            each=self.each[kept],
+        )
+        return _Planner(table, None, self.enough, self.draft)
 
     def _subsets(self) -> dict[frozenset[int], tuple[float, list[int]]]:
         """For every subset of the filters its least cost, in seconds, and the order that has it."""
@@ -302,10 +352,19 @@ class _Planner:
             alive = alive & self.passes[:, k]
         hits = alive & self.passes[:, last]
         if self.enough is not None:
-            before = np.cumsum(hits) - hits
-            alive = alive & (before - before[self.starts][self.block] < self.enough)
-            hits = hits & alive
+            before = self._before(hits)
+            places = np.flatnonzero(alive)
+            first = self._before(alive)[places] % self.table.at_once == 0
+            starts = np.maximum.accumulate(np.where(first, np.arange(len(places)), 0))
+            alive = np.zeros_like(alive)
+            alive[places] = before[places[starts]] < self.enough
+            hits = hits & (before < self.enough)
         return seconds + self._pass(last, alive), np.add.reduceat(hits.astype(float), self.starts)
+
+    def _before(self, items: Any) -> Any:
+        """How many of these stand before each item in its block: [items]."""
+        count = np.cumsum(items) - items
+        return count - count[self.starts][self.block]
 
     def _per_accepted(self, subset: Iterable[int], spent: float) -> float:
         seconds, accepted = self._trusted(self._alive(subset))

@@ -25,7 +25,14 @@ from draftverify.errors import ConfigError
 
 
 def table(
-    passes: Any, fixed: Any, each: Any, *, tasks: Any = None, blocks: Any = None, trusted: int = 1
+    passes: Any,
+    fixed: Any,
+    each: Any,
+    *,
+    tasks: Any = None,
+    blocks: Any = None,
+    trusted: int = 1,
+    at_once: int = 1,
 ) -> StageTable:
     """A table; one task and one block unless told."""
     passes = np.asarray(passes, dtype=bool)
@@ -38,6 +45,7 @@ def table(
         fixed=np.asarray(fixed, dtype=float),
         each=np.asarray(each, dtype=float),
         trusted=trusted,
+        at_once=at_once,
     )
 
 
@@ -61,13 +69,15 @@ def by_hand(t: StageTable, order: tuple[int, ...], enough: int | None, draft: fl
         ]
         for k in (*order, *range(len(t.names) - t.trusted, len(t.names))):
             seconds += float(t.fixed[k]) if alive else 0.0
-            left = []
-            for i in alive:
+            left: list[int] = []
+            together = t.at_once if k == last else 1
+            for start in range(0, len(alive), together):
                 if k == last and enough is not None and len(left) >= enough:
                     break
-                seconds += float(each[i, k])
-                left += [i] if t.passes[i, k] else []
-            alive = left
+                group = alive[start : start + together]
+                seconds += sum(float(each[i, k]) for i in group)
+                left += [i for i in group if t.passes[i, k]]
+            alive = left[:enough] if k == last and enough is not None else left
         accepted += len(alive)
     return seconds / accepted if accepted else math.inf
 
@@ -97,6 +107,7 @@ def test_no_ordered_subset_is_cheaper(data: st.DataObject) -> None:
         tasks=blocks // 2,
         blocks=blocks,
         trusted=trusted,
+        at_once=data.draw(st.integers(1, 3)),
     )
     enough, draft = data.draw(st.sampled_from([None, 1, 2])), data.draw(st.sampled_from([0.0, 3.0]))
     plan = plan_stages(t, enough=enough, draft=draft)
@@ -336,6 +347,33 @@ def test_one_lucky_task_says_nothing_of_the_spread() -> None:
         assert (found.low, found.high) == (0.0, math.inf)
     with pytest.raises(ConfigError, match="0 new tasks"):
         predict_cost([1.0], [1], 0)
+
+
+def test_a_plan_is_not_judged_by_what_it_was_chosen_on() -> None:
+    """Of many filters alike some look good by chance; the cost that is predicted is what such plans cost on new tasks.
+
+    200 calibrations on 12 tasks, seed 5. The mean log error's standard deviation is 0.012; judged by their own
+    calibration these plans would be some 0.17 too cheap. The chance that 200 draws at 95 % hold fewer than 172 times
+    (86 %) is below 1e-6.
+    """
+    dice = np.random.default_rng(5)
+    tasks, costs = np.repeat(np.arange(12), 8), [*[0.12] * 6, 1.0]
+
+    def drawn() -> Any:
+        good = dice.random((12, 8)) < dice.beta(0.6, 0.9, 12)[:, None]
+        filters = dice.random((12, 8, 6)) < np.where(good, 0.75, 0.5)[..., None]
+        return np.concatenate([filters.reshape(-1, 6), good.reshape(-1, 1)], axis=1)
+
+    errors, held = [], 0
+    for _ in range(200):
+        plan = plan_stages(table(drawn(), np.zeros(7), costs, tasks=tasks))
+        new = table(drawn(), np.zeros(7), costs, tasks=tasks)
+        cost = by_hand(new, tuple(new.names.index(name) for name in plan.order[:-1]), None, 0.0)
+        found = plan.predict(12)
+        errors.append(math.log(cost / found.value) if math.isfinite(cost) else 0.0)
+        held += found.low <= cost <= found.high
+    assert abs(float(np.mean(errors))) < 0.06
+    assert held >= 172
 
 
 def test_a_plan_is_written_down_and_read_back(tmp_path: Path) -> None:

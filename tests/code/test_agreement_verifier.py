@@ -287,6 +287,18 @@ def test_assertions_are_taken_out_of_a_text() -> None:
     assert extract_asserts(text, "f", limit=10, continued=False) == every[1:]
 
 
+def test_an_assertion_may_begin_with_a_bracket() -> None:
+    """With or without a space before it; a word that only begins alike is none."""
+    text = "assert(f(1) == 2)\nassert[f(2)] == [3]\nassert\tf(3) == 4\n"
+    text += "assertEqual(f(4), 5)\nassert f(5) == 6, 'assert.'\n"
+    assert extract_asserts(text, "f", continued=False) == [
+        "assert (f(1) == 2)",
+        "assert [f(2)] == [3]",
+        "assert f(3) == 4",
+        "assert f(5) == 6, 'assert.'",
+    ]
+
+
 @pytest.mark.parametrize("stop", ["class", "def", "#", "if", "print", "@", "```"])
 def test_an_assertion_ends_at_a_stop(stop: str) -> None:
     """What follows would not have parsed."""

@@ -205,7 +205,21 @@ def test_a_command_that_is_not_there_is_an_error(box):
     assert (check.verdict, check.reason) == ("error", "sandbox")
 
 
-@pytest.mark.parametrize("cases", [None, [], "text", [3], [{"input": "1"}], [{"input": 1, "output": "2"}]])
+@pytest.mark.parametrize("cases", [None, []])
+def test_a_task_without_cases_is_abstained_from(cases):
+    """Another stage may have tests for it; what is missing is named."""
+    (check,) = checks_of(Cases(Recorder()), [DOUBLE], cases)
+    assert (check.verdict, check.stage, "`cases`" in check.feedback) == ("abstain", "cases", True)
+
+
+def test_a_case_that_is_no_text_is_a_case_nonetheless(box):
+    """JSON may hold half of a character."""
+    echo = "print(input())\n"
+    (check,) = checks_of(Cases(box), [echo], [{"input": "a\ud83d\n", "output": "a?\n"}])
+    assert check.verdict == "pass", check
+
+
+@pytest.mark.parametrize("cases", ["text", [3], [{"input": "1"}], [{"input": 1, "output": "2"}]])
 def test_a_task_without_usable_cases_is_refused(cases):
     """What is missing is named."""
     with pytest.raises(ContractError, match="case"):

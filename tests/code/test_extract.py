@@ -222,6 +222,8 @@ def test_real_continuation_is_cut_at_the_next_statement() -> None:
         "    def add(xs):\n        return sum(xs)\n\nas asked.",
         "def add(xs):\n    return sum(xs)\n\nassert add([1]) == 2\nprint(add([1]))\n",
         "def add(xs):\r\n    return sum(xs)\r\n",
+        "So:\n> ```python\n> def add(xs):\n>     return sum(xs)\n> ```\n> Done.",
+        "> ~~~\n> def add(xs):\n>\n>     return sum(xs)\n> ~~~\n> Done.",
         "<think>\n```python\ndef add(xs): return 0\n```\n</think>\n```python\ndef add(xs):\n    return sum(xs)\n```",
         "Time: O(n)\n\ndef add(xs):\n    return sum(xs)\n\nSpace: O(1)\n",
         "```python\ndef add(xs):\n    return sum(xs)\n```\n<think>Is that all? def add(xs): no</think>",
@@ -287,6 +289,76 @@ def test_a_constant_below_the_function_stays() -> None:
     assert defined(program) == ["add", "Assign"]
 
 
+SQUARES = """import heapq, sys
+squares = []
+memo = {}
+def fill():
+    for n in range(9):
+        if not is_square(n):
+            squares.append(n * n)
+def grow(xs):
+    xs.append(3)
+def is_square(n):
+    memo[n] = n in squares
+    return memo[n]
+def main():
+    print(is_square(int(input())))
+def show():
+    print(is_square(3), squares)
+"""
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "fill()",
+        "grow(squares)",
+        "squares.append(is_square(4))",
+        "squares[:] = [1]",
+        "heapq.heapify(squares)",
+        "for i in range(3):\n    fill()",
+        "while grow(squares):\n    pass",
+        "if not squares:\n    fill()",
+        "sys.setrecursionlimit(10**6)",
+        "is_square.memo = {}",
+        "is_square = memo.get",
+    ],
+)
+def test_a_statement_at_the_end_that_the_functions_need_stays(end: str) -> None:
+    """A call that fills what they read, through whatever function, a setting of the interpreter, an attribute."""
+    assert take(f"```python\n{SQUARES}{end}\n```", "", "is_square").strip() == SQUARES + end
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "main()",
+        "show()",
+        "print(1)",
+        "assert is_square(4)",
+        "sys.exit(main())",
+        "doctest.testmod()",
+        "n = int(input())",
+        "data = sys.stdin.read()",
+        "r = is_square(4)\nprint(r)",
+        "xs = [1, 2]\nfor x in xs:\n    y = is_square(x)\n    print(y)",
+        "for x in [1]:\n    assert squares.index(x) == is_square(x)",
+        "try:\n    print(is_square('a'))\nexcept TypeError as e:\n    print(e)",
+        "if __name__ == '__main__':\n    fill()\n    main()",
+    ],
+)
+def test_an_example_at_the_end_is_left_out(end: str) -> None:
+    """Prints, asserts, what reads input, what calls the entry point through whatever function, a main guard."""
+    assert take(f"```python\n{SQUARES}{end}\n```", "", "is_square").strip() == SQUARES.strip()
+
+
+def test_what_a_function_only_assigns_a_part_of_stays() -> None:
+    """`memo[n] = 1` and `global calls` use a name of outside, as a lambda uses a constant below it."""
+    program = "def add(n):\n    global calls\n    memo[n] = 1\n    calls = n\nmemo = {}\ncalls = 0"
+    assert take(program).strip() == program
+    assert take("add = lambda x: x + K\nK = 3\nprint(add(1))").strip() == "add = lambda x: x + K\nK = 3"
+
+
 def test_a_lambda_can_be_the_entry_point() -> None:
     """A name that is assigned is defined."""
     assert take("Simply\n\nadd = lambda xs: sum(xs)\n").strip() == "add = lambda xs: sum(xs)"
@@ -301,6 +373,25 @@ def test_without_an_entry_point_the_program_is_kept_whole() -> None:
     assert extract(answer, prompt="Double a number.") == "n = int(input())\nprint(2 * n)"
 
 
+FIXED = "```python\ndef f(x):\n    return x + 1\n```\n"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "The bug:\n```python\ndef f(x):\n    return x - 1\n```\nCorrected:\n" + FIXED,
+        "Yours:\n```python\ndef f(x):\n    # adds 1\n    return x - 1\n```\nCorrected:\n" + FIXED,
+        FIXED
+        + "Use it:\n```python\nfrom math import inf\nfor x in [1, 2, inf]:\n    print(f(x), f(-x))\n```\n",
+        FIXED + "Only this line changed:\n```python\nx + 1\n```\n",
+        "It lacked:\n```python\nx = 1\n```\nso:\n" + FIXED,
+    ],
+)
+def test_without_an_entry_point_the_correction_counts(answer: str) -> None:
+    """Not the quoted original, not a usage example, not a snippet."""
+    assert extract(answer) == "def f(x):\n    return x + 1"
+
+
 def test_other_languages_are_taken_by_their_tag() -> None:
     """Nothing is parsed: the block of the language, else one without a tag, else the text."""
     answer = "```bash\nmake and run and so on and on\n```\n```cpp\nint main() { return 0; }\n```"
@@ -313,6 +404,43 @@ def test_other_languages_are_taken_by_their_tag() -> None:
     assert body == "int f() {\n  return 1;\n}"
 
 
+@pytest.mark.parametrize("language", ["c++", "cpp", "CPP"])
+def test_any_name_of_the_language_is_its_tag(language: str) -> None:
+    """An untagged block of output, longer, does not stand in its way."""
+    for tag in ("c++", "cpp", "cc"):
+        answer = f"```\n1 2 3 4 5 6 7 8 9 10 11 12\n```\n```{tag}\nint f() {{}}\n```\n```\n1\n```"
+        assert extract(answer, language=language) == "int f() {}"
+    for name, tag in (("ts", "typescript"), ("golang", "go"), ("csharp", "cs"), ("py", "python")):
+        assert extract(f"```\n{'out' * 9}\n```\n```{tag}\nf = 1\n```", language=name) == "f = 1"
+
+
+@pytest.mark.parametrize(
+    ("language", "program", "usage"),
+    [
+        ("c++", "int solve(int n) { return n; }", "int main() { return solve(3); }"),
+        ("c", "static int *solve(int (*f)(int))\n{ }", "int solve(int);\nint main() { if (solve(3)) { } }"),
+        ("go", "func (s *S) solve(n int) (int, error) { }", "func main() {\n if solve(3) > 2 { } }"),
+        ("rust", "fn solve<T: Ord>(n: &[T]) -> T { }", "fn main() {\n match solve(3) { _ => {} } }"),
+        ("java", "List<Long> solve(int[] n) throws E { }", "class T { void t() { new S().solve(3); } }"),
+        ("js", "exports.solve = async (n) => n", "const solve = require('./solve');\nlog(solve(3), x => x)"),
+        ("ts", "class A {\n  solve(n: number): number { } }", "solve(3).then(x => { log(x) })"),
+        ("c#", "int solve(int n) => n + 1;", "Console.WriteLine(solve(3));"),
+        ("ruby", "def solve(n)\n  n\nend", "puts solve(3)"),
+    ],
+)
+def test_the_block_that_defines_the_name_goes_before_its_usage(
+    language: str, program: str, usage: str
+) -> None:
+    """In whatever order the two stand; where none defines it, the first that mentions it."""
+    blocks = [f"```{language}\n{each}\n```" for each in (program, usage)]
+    assert extract("\n".join(blocks), entry_point="solve", language=language) == program
+    assert extract("\n".join(blocks[::-1]), entry_point="solve", language=language) == program
+    assert (
+        extract("```\na(solve)\n```\n```\nlonger(solve)\n```", entry_point="solve", language="c")
+        == "a(solve)"
+    )
+
+
 def test_the_preamble_ends_above_the_entry_point() -> None:
     """Decorators belong to the function; without the entry point there is none."""
     assert preamble("import math\n@cache\ndef f(x):\n    ...\n", "f") == "import math\n"
@@ -323,6 +451,16 @@ def test_blocks_with_their_tags() -> None:
     """Tags, an early second opening, and backticks inside a line that are no fence."""
     text = "a ``` b and c\n```py\nx\n```python\ny\n```\n~~~\nz\n"
     assert list(fenced(text)) == [("py", "x"), ("python", "y"), ("", "z\n")]
+
+
+@pytest.mark.parametrize(
+    "text", ["<think>", "<thinking>", "<think>a</thinking>", "a ```" + 2900 * " " + "`\n", 2900 * "~" + "`\n"]
+)
+def test_tags_without_end_cost_little(text: str) -> None:
+    """Time grows with the length of an answer, not with its square."""
+    began = time.perf_counter()
+    assert isinstance(take(text * (98_000 // len(text))), str)
+    assert time.perf_counter() - began < 2
 
 
 @pytest.mark.parametrize(

@@ -292,6 +292,13 @@ def test_names_that_nobody_else_defines_are_the_programs():
     assert (found["verdict"], found["reason"], found["feedback"]) == (
         "reject", "missing", "the program does not define other",
     )  # fmt: skip
+    # A setup may call the program, too.
+    called = {
+        "kind": "script",
+        "source": "assert f(1) == first == second",
+        "setup": "first = f(1)\nsecond = other(1)",
+    }
+    assert verdict(program, **called) == ("pass", "")
     # Also what setup has imported by a star is setup's.
     suite = {"kind": "script", "source": "assert f(sqrt(4)) == 2", "setup": "from math import *"}
     assert verdict(IDENTITY + "def sqrt(x): return 3", **suite) == ("pass", "")
@@ -351,9 +358,9 @@ def test_a_test_that_hangs_leaves_time_for_the_others():
     assert found["passed"] == [True, False, True]
     assert "f(-1) did not end" in found["feedback"]
     asserts = ("assert f(-1)",) * 4 + ("assert f(1)",)
-    found = find(program, limits={**limits, "per_test": 0.1}, kind="asserts", asserts=asserts)
+    found = find(program, limits=limits, kind="asserts", asserts=asserts)
     assert found["passed"] == [False, False, False, None, None]
-    assert found["seconds"] < 1.5
+    assert found["seconds"] < 2.0
 
 
 def test_an_answer_that_is_too_large_fails_its_test_alone():
@@ -508,6 +515,36 @@ def g():
     assert find(program, kind="asserts", asserts=("f(1)",))["lines"] == []
 
 
+# --- the program's classes
+
+
+def test_a_programs_exceptions_are_caught_by_their_names_and_their_bases():
+    """Where the tests name them; others stay what they are."""
+    program = (
+        "class Wrong(ValueError): pass\nclass Worse(Wrong): pass\n"
+        "def f(x): raise {1: Wrong, 2: Worse, 3: KeyError}[x]('no')\n"
+    )
+    caught = "for x in (1, 2):\n    try: f(x)\n    except Wrong as e: assert str(e) == 'no'\n    else: assert False\n"
+    assert verdict(program, kind="script", source=caught) == ("pass", "")
+    assert verdict(program, kind="script", source=caught.replace("(1, 2)", "(3,)")) == ("reject", "exception")
+    assert verdict(program, kind="script", source="raise Wrong('no')\nf(1)")[0] != "pass"
+
+
+def test_tests_that_make_objects_of_the_program_need_its_process():
+    """Whatever became of them: that an object cannot cross is not the program's fault."""
+    program = (
+        "class Pair:\n    def __init__(self, a, b): self.a, self.b = a, b\ndef f(pairs): return len(pairs)\n"
+    )
+    for source in ("assert f([Pair(1, 2)]) == 1", "p = Pair(1, 2)\nassert p.a == 1\nf([])"):
+        found = find(program, kind="script", source=source)
+        assert (found["verdict"], found["reason"]) == ("error", "tests")
+        assert "class Pair" in found["feedback"]
+        assert "shared-process" in found["feedback"]
+    # A class that gives plain values is a function like any other.
+    counts = "class f:\n    def __new__(cls, x): return x + 1\n"
+    assert verdict(counts, kind="script", source="assert f(1) == 2") == ("pass", "")
+
+
 # --- tests that are themselves wrong
 
 
@@ -545,6 +582,20 @@ def test_a_broken_suite_is_an_error_and_says_so_at_once(forks, suite, words):
         ({"kind": "script", "source": "assert 1 == 1"}, "never call f"),
         ({"kind": "doctest", "source": ">>> 1\n1\n"}, "never call f"),
         ({"kind": "asserts", "asserts": ("assert [][0]",)}, "`assert [][0]` raises IndexError"),
+        ({"kind": "asserts", "asserts": ("assert 1", "x = 1")}, "never call f"),
+        ({"kind": "script", "source": "f(1)\nimport nothing_of_it"}, "`import nothing_of_it`"),
+        ({"kind": "script", "source": "f(1)\nopen('/nowhere/at/all')"}, "FileNotFoundError"),
+        (
+            {"kind": "script", "source": "from collections import *\nf(defaultdict(lambda: 7))"},
+            "shared-process",
+        ),
+        (
+            {"kind": "script", "source": "from collections import *\nf(namedtuple('P', 'x')(1))"},
+            "shared-process",
+        ),
+        ({"kind": "script", "source": "import enum\nf(enum.Enum('C', 'R').R)"}, "shared-process"),
+        ({"kind": "script", "source": "import enum\nf(enum.IntEnum('C', 'R').R)"}, "shared-process"),
+        ({"kind": "script", "source": "import io\nf(io.StringIO('a'))"}, "shared-process"),
         ({"kind": "script", "source": "f(1)\nraise SystemExit"}, "ends the process"),
         ({"kind": "script", "source": "f('x' * 20_000_000)"}, "too large"),
     ],
@@ -573,6 +624,57 @@ def test_processor_time_is_a_timeout_of_its_own():
     """As the end of the process tells it."""
     found = find("def f(x):\n    while True: pass", limits={"cpu": 1}, **checking("candidate(1)"))
     assert (found["verdict"], found["reason"]) == ("timeout", "cpu")
+
+
+def test_a_test_that_does_not_end_is_ended_alone():
+    """It is not the program's, unless a call of the program is what it is waiting for; the others are run."""
+    asserts = ("assert f(1) == 1", "assert len([1 for _ in iter(int, 1)]) == f(1)", "assert f(2) == 2")
+    found = find(IDENTITY, limits={"wall": 1.0}, kind="asserts", asserts=asserts)
+    assert (found["verdict"], found["reason"]) == ("error", "tests")
+    assert found["passed"] == [True, False, True]
+    wrong = find("def f(x): return 0", limits={"wall": 1.0}, kind="asserts", asserts=asserts)
+    assert (wrong["verdict"], wrong["reason"], wrong["passed"]) == (
+        "reject",
+        "assertion",
+        [False, False, False],
+    )
+    stubborn = "while True:\n    try:\n        while True: pass\n    except BaseException: f(1)"
+    assert verdict(IDENTITY, limits={"wall": 0.5}, kind="script", source=stubborn)[0] in ("error", "timeout")
+
+
+def test_time_over_before_the_last_test_is_no_pass():
+    """The tests that were not run might have failed."""
+    slow = "import time\ntime.sleep(0.15)\nassert f(1) == 1"
+    found = find(IDENTITY, limits={"wall": 0.3}, kind="asserts", asserts=(slow,) * 9)
+    assert (found["verdict"], found["reason"]) == ("timeout", "wall")
+    assert found["passed"].count(None) > 1
+
+
+def test_a_program_has_its_time_whatever_the_one_before_answered():
+    """The first try was with the calls of another program; the second begins anew."""
+    made = judge(kind="script", source="x = f(0)\nassert f(x) in (10, 20)")
+    program = "import time\ndef f(x):\n    time.sleep(0.35)\n    return x * 10 if x else ANSWER\n"
+    for answer in (1, 2, 1):
+        found = made.run(program.replace("ANSWER", str(answer)), {**LIMITS, "wall": 1.0}, False)
+        assert found["verdict"] == "pass"
+
+
+def test_iterators_without_an_end_are_drawn_as_far_as_anybody_looks():
+    """Large items, slow items, items of ever larger size; who looks further needs the program's process."""
+    programs = {
+        "numbers that grow": "def f(n):\n    a, b = 0, 1\n    while True:\n        yield a\n        a, b = b, a + b\n",
+        "that grow fast": "def f(n):\n    a = 2\n    while True:\n        yield a\n        a *= a\n",
+        "slow ones": "def f(n):\n    k = 2\n    while True:\n"
+        "        if all(k % i for i in range(2, k)): yield k\n        k += 1\n",
+    }
+    for program in programs.values():
+        assert (
+            verdict(program, kind="script", source="first = [x for x, _ in zip(f(1), range(10))]")[0]
+            == "pass"
+        )
+    found = find(programs["that grow fast"], kind="script", source="for x in f(1): pass")
+    assert (found["verdict"], found["reason"]) == ("error", "tests")
+    assert "shared-process" in found["feedback"]
 
 
 def test_a_loop_that_swallows_everything_ends():

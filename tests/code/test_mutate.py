@@ -41,7 +41,7 @@ from draftverify_code.generators.assertions import one_by_one
 from draftverify_code.generators.edits import Edit, Source, applied, fingerprint
 from draftverify_code.generators.localise import from_suite, ochiai
 from draftverify_code.generators.misparse import parsable
-from draftverify_code.generators.mutate import Mutate
+from draftverify_code.generators.mutate import FURTHER, Mutate
 from draftverify_code.generators.mutations import PRIORS, mutations
 from draftverify_code.repair import Repair
 from draftverify_code.sandbox import Finding, Limits, Suite
@@ -516,6 +516,37 @@ def test_pairs_are_bounded() -> None:
     assert one < some <= one + 7
 
 
+def test_a_few_of_the_better_mutants_are_mutated() -> None:
+    """However many there are with however many scores: each costs a run of its tests, and only in its turn."""
+    lines = "".join(f"    if a + {i} < b:\n        a += b * {i}\n" for i in range(10))
+    task = task_of(f"def f(a, b):\n{lines}    return a\n", "assert f(1, 2) == 3", "assert f(2, 2) == 2")
+    tests = in_process()
+    first = proposed(task, n=100)
+    checks = tuple(Check("reject", (1 + place % 49) / 50) for place in range(len(first)))
+    rounds = [Round(index=0, items=tuple(first), checks=checks)]
+    scratch: dict[Any, Any] = {}
+    items = Mutate(tests).propose(make_context(task, rounds=rounds, scratch=scratch), 64).items
+    assert len(items) == 64
+    assert 1 < len(tests.sandbox.programs) <= 1 + FURTHER  # type: ignore[union-attr]
+    fresh = Mutate(in_process()).propose(make_context(task, rounds=rounds), 64).items
+    assert fresh == items
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        lambda i: f"x{i} = x{i - 1} + 1\n",
+        lambda i: f"x{i} = f('text {i}', x{i - 1})\n",
+        lambda i: f"x = y.z{i} + 1\n",
+    ],
+    ids=["names", "texts", "attributes"],
+)
+def test_edits_grow_with_the_lines(line: Any) -> None:
+    """In a long program of many names only those near to a place are tried in it, so that it can be mutated at all."""
+    short, long = (len(mutations(Source("x0 = 1\n" + "".join(map(line, range(1, n)))))) for n in (100, 400))
+    assert long < 5 * short
+
+
 def test_the_end_is_said() -> None:
     """A program with few mutants is exhausted; the last block is judged first."""
     task = task_of("x = a < b\n")
@@ -583,9 +614,38 @@ def check(candidate):
     assert suite.setup.split() == ["import", "math", "K", "=", "2"]
 
 
+def test_a_script_becomes_asserts() -> None:
+    """What stands beside them is set up, decorators included."""
+    suite = one_by_one(
+        Suite(
+            "script",
+            ("f",),
+            "@wraps(g)\ndef h(a):\n    return a\n\nassert f(1) == h(1)\nx = 2\nassert f(x) == 2\n",
+        )
+    )
+    assert suite.asserts == ("assert f(1) == h(1)", "assert f(x) == 2")
+    assert suite.setup.strip() == "@wraps(g)\ndef h(a):\n    return a\nx = 2"
+
+
 @pytest.mark.parametrize(
     "source",
     [
+        "x = 1\nassert f(x) == 1\nx = 2\nassert f(x) == 2\n",
+        "assert f(0) == 0\nfor i in range(3):\n    assert f(i) == i\n",
+        "x = f(1)\nassert x == 1\n",
+    ],
+)
+def test_other_scripts_stay(source: str) -> None:
+    """Where the order of its statements matters, or the program is called beside the asserts."""
+    suite = Suite("script", ("f",), source)
+    assert one_by_one(suite) is suite
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def check(candidate):\n    assert candidate(1)\n\ncheck(f)\n",
+        "def check(candidate):\n    assert candidate(x)\n\nx = f(1)\n",
         "def check(candidate):\n    for i in range(3):\n        assert candidate(i) == i\n",
         "def check(candidate):\n    x = 1\n    assert candidate(x) == x\n",
         "def check(candidate):\n    pass\n",

@@ -322,6 +322,33 @@ GOOD = {"task_id": "t", "samples": ["a"]}
         ),
         ([], {}, "the file holds no samples"),
         ([GOOD], {"smaples": "x"}, r"fields\.smaples: 'smaples' is no field"),
+        (
+            [{"task_id": "t", "code": ["a", "b"], "okay": [True, True]}],
+            {"text": "code.*", "correct": "ok.*"},
+            r"samples\.jsonl: fields\.correct: nothing stands at 'ok\.\*' in any sample.*'okay'",
+        ),
+        (
+            [{"task_id": "t", "samples": [{"text": "a", "score": 1}]}],
+            {"score": "scores"},
+            r"fields\.score: nothing",
+        ),
+        (
+            [{"task_id": "t", "c": ["a"], "s": [[1]]}],
+            {"text": "c.*", "score": "s.*.-1"},
+            r"fields\.score: nothing",
+        ),
+        ([{"task_id": "t", "text": "a"}], {"prompt": "promt"}, r"fields\.prompt: nothing stands at 'promt'"),
+        ([{"task_id": "t", "text": "a"}], {"samples": "smaples"}, r"fields\.samples: nothing stands at"),
+        (
+            [{"task_id": "t", "c": ["a"], "ok": [1]}, {"task_id": "u", "c": ["a", "b", "c"], "ok": [1, 0]}],
+            {"text": "c.*", "correct": "ok.*"},
+            r":2: there are 3 texts at 'c' and 2 entries at 'ok'",
+        ),
+        (
+            [{"task_id": "t", "c": ["a"], "r": {"s": [[1], [2]]}}],
+            {"text": "c.*", "score": "r.s.*.0"},
+            r":1: there are 1 texts at 'c' and 2 entries at 'r\.s'",
+        ),
     ],
 )
 def test_a_wrong_file_is_refused_with_its_place(
@@ -330,6 +357,23 @@ def test_a_wrong_file_is_refused_with_its_place(
     """File, line, and what should stand there; at `open`, before any task runs."""
     with pytest.raises(ConfigError, match=message):
         Recorded(write(tmp_path, *rows), fields).open()
+
+
+def test_what_some_samples_lack_is_not_recorded_for_them(tmp_path: Path) -> None:
+    """A mapped path need not be in every sample, or be more than null; a file without samples has none of it."""
+    path = write(tmp_path, {"task_id": "t", "text": "a"}, {"task_id": "t", "text": "b", "ok": None})
+    assert [sample.correct for sample in read_recording(path, {"correct": "ok"})["t"].samples] == [None, None]
+    path = write(tmp_path, {"task_id": "t", "c": ["a"], "ok": [1]}, {"task_id": "u", "c": ["b"]})
+    found = read_recording(path, {"text": "c.*", "correct": "ok.*"})
+    assert [found[task].samples[0].correct for task in "tu"] == [True, None]
+    path = write(tmp_path, {"task_id": "t", "samples": []})
+    assert read_recording(path, {"correct": "ok"})["t"].samples == ()
+
+
+def test_a_file_is_a_path_or_a_text(tmp_path: Path) -> None:
+    """From Python either is given."""
+    recorded = Recorded(str(write(tmp_path, {"task_id": "t", "samples": ["a"]})))  # type: ignore[arg-type]
+    assert list(draw(recorded, [1])[0].items) == ["a"]
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

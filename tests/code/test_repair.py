@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftverify import ConfigError, Task
+from draftverify import ConfigError, Proposal, Task
 from draftverify.experiments.config import load_experiment
+from draftverify.testing import make_context
 from draftverify_code.generators import localise
 from draftverify_code.generators.localise import from_command
 from draftverify_code.repair import FILE, FILES, Repair
 from draftverify_code.sandbox import Sandbox
+from draftverify_code.stages.tests import Tests
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -79,6 +81,76 @@ def test_asserts_are_a_list(problem: Path) -> None:
     ]
     assert task.input["setup"] == "import math"
     assert "files" not in task.input
+
+
+def test_what_stands_before_asserts_keeps_its_decorators(problem: Path) -> None:
+    """A class of test data is the class that its author wrote."""
+    text = "from dataclasses import dataclass\n\n@dataclass(\n    order=True\n)\nclass P:\n    x: int\n\n"
+    text += "assert double(P(1).x) == 2\n"
+    (problem / "asserts.py").write_text(text)
+    scope: dict[str, object] = {"__name__": "tests", "double": lambda a: a * 2}
+    task = only(problem)
+    exec(task.input["setup"], scope)
+    exec(task.input["test_list"][0], scope)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = 1\nassert double(x) == 2\nx = 2\nassert double(x) == 4\n",
+        "x = 1; assert double(x) == 2; x = 2; assert double(x) == 4\n",
+        "assert double(0) == 0\nx = 2\nassert double(x) == 4\nx = 3\nassert double(x) == 6\n",
+        "x = [1]\nassert double(x[0]) == 2\nx.append(2)\nassert double(x[1]) == 4\n",
+        "x = [1]\nassert double(x[0]) == 2\nx[0] = 2\nassert double(x[0]) == 4\n",
+        "x = 1\nassert double(x) == 2\nx += 1\nassert double(x) == 4\n",
+        "assert double(len('a')) == 2\ndef len(a):\n    return 5\nassert double(len('a')) == 10\n",
+        "assert (y := double(1)) == 2\nassert double(y) == 4\n",
+        "assert double(0) == 0\nfor i in range(3):\n    assert double(i) == 2 * i\n",
+        "for i in range(3):\n    if i:\n        assert double(i) == 2 * i\n",
+        "x = double(1)\nassert x == 2\n",
+        "def same(a):\n    assert double(a) == 2 * a\nsame(1)\nassert double(2) == 4\n",
+    ],
+)
+def test_asserts_in_an_order_are_one_script(problem: Path, text: str) -> None:
+    """Where statements between them, or asserts inside others, matter, the file is a test as it stands."""
+    (problem / "asserts.py").write_text(text)
+    task = only(problem)
+    assert task.group == "asserts"
+    assert task.input["test"] == text
+    assert not {"test_list", "setup"} & set(task.input)
+
+
+def test_a_script_is_run_as_it_stands(problem: Path, box: Sandbox) -> None:
+    """A right program passes it, a wrong one does not."""
+    text = "x = 1\nassert double(x) == 2\nx = 2\nfor y in (x, 5):\n    assert double(y) == 2 * y\n"
+    (problem / "asserts.py").write_text(text)
+    programs = ("def double(a):\n    return a * 2\n", "def double(a):\n    return 2\n")
+    context = make_context(only(problem), role="verify")
+    found = Tests(box).verify(context, Proposal.alternatives(programs))
+    assert [check.verdict for check in found.checks] == ["pass", "reject"]
+
+
+def test_what_is_new_between_asserts_is_set_up_first(problem: Path) -> None:
+    """It changes nothing for the asserts before it, so that each stays a test of its own."""
+    text = "assert double(1) == 2\nimport math\ny = 3\nassert double(y) == math.floor(6.5)\n"
+    (problem / "asserts.py").write_text(text)
+    task = only(problem)
+    assert task.input["setup"] == "import math\ny = 3"
+    assert len(task.input["test_list"]) == 2
+
+
+def test_a_script_with_a_check_function_is_refused(problem: Path) -> None:
+    """A stage would take it for the function that all tests are in."""
+    (problem / "asserts.py").write_text(
+        "def check(a):\n    assert double(a) == 2\n\ncheck(1)\nassert double(2) == 4\n"
+    )
+    with pytest.raises(ConfigError, match=r"asserts\.py: a function of the name check"):
+        Repair(problem).load()
+
+
+def test_a_directory_is_a_path_or_a_text(problem: Path) -> None:
+    """From Python either is given."""
+    assert Repair(str(problem)).load()[0].id == "double"  # type: ignore[arg-type]
 
 
 def test_hidden_and_made_files_are_left_out(problem: Path) -> None:

@@ -295,6 +295,16 @@ def test_it_conforms() -> None:
         )
 
 
+def test_an_empty_word_leaves_the_others_as_they_are() -> None:
+    """Its empty paragraph goes; the empty lines of a program, which its line numbers count, stay."""
+    program = "import os\n\n\n\ndef f():\n    return 1"
+    assert filled("{a}\n\n{b}\n\n{c}", a=program, b="", c="so") == f"{program}\n\nso"
+    assert filled("{a}\n\n{b}\n\n", a="", b=program) == f"\n\n{program}\n\n"
+    task = Task(id="t", input={"prompt": "Repair it."})
+    turns = asked(Sample(Scripted("")), task, Feedback(program, "syntax", "line 5"))
+    assert turns[1]["content"] == f"```python\n{program}\n```"
+
+
 @given(st.text(max_size=40), st.text(max_size=40))
 def test_words_are_filled_in_exactly(prompt: str, feedback: str) -> None:
     """Law: a word that is not empty comes through as it is, whatever it holds."""

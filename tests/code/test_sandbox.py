@@ -8,6 +8,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -482,6 +483,70 @@ def test_a_server_that_is_killed_at_work_is_an_error(box):
     assert box.judge(ADD, ["def add(a, b): return b + a"], FAIR)[0].check.verdict == "pass"
 
 
+def test_what_is_forgotten_is_closed(tmp_path):
+    """A sandbox that nobody closes, and the shared one, leave no process and no directory when the program ends."""
+    program = (
+        "import sys\nfrom draftverify_code.sandbox import *\n"
+        "for box in (default_sandbox(), Sandbox('landlock'), Sandbox('none')):\n"
+        "    try: print(box.judge(Suite('asserts', ('f',), asserts=('assert f(1)',)), ['def f(x): return x'])[0].check.verdict)\n"
+        "    except Exception as error: print(error)\n"
+    )
+    left = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert left.stdout.split("\n")[0] == "pass", left.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_that_does_not_start_leaves_nothing(box, tmp_path, monkeypatch):
+    """Neither its process nor its directories, nor those of the keeper that was started for it."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    with Sandbox(box.isolation, workers=1) as own:
+        own.open()
+        before = set(tmp_path.iterdir())
+        with monkeypatch.context() as patched:
+            real = host._start
+            patched.setattr(
+                host,
+                "_start",
+                lambda script, *rest, **more: real(script.replace("bench", "no"), *rest, **more),
+            )
+            (finding,) = own.judge(ADD, ["def add(a, b): return a + b"])
+        assert (finding.check.verdict, finding.check.reason) == ("error", "sandbox")
+        assert set(tmp_path.iterdir()) == before
+        assert own.judge(ADD, ["def add(a, b): return a + b"])[0].check.verdict == "pass"
+
+
+def test_tests_that_do_not_load_are_an_error_found_once(box, monkeypatch):
+    """And not a timeout of every program."""
+    monkeypatch.setattr(host, "LOADING", 0.5)
+    suite = Suite("asserts", ("add",), asserts=("assert add(1, 2) == 3",), setup="while True: pass")
+    began = time.monotonic()
+    for finding in box.judge(suite, [f"def add(a, b): return {n}" for n in range(8)]):
+        assert (finding.check.verdict, finding.check.reason) == ("error", "tests")
+    assert time.monotonic() - began < 8.0
+
+
+def test_tests_that_are_no_text_are_broken_and_no_more(box):
+    """JSON may hold half of a character."""
+    suite = Suite("asserts", ("add",), asserts=("assert add('\ud83d', '') == '\ud83d'",))
+    (finding,) = box.judge(suite, ["def add(a, b): return a + b"])
+    assert (finding.check.verdict, finding.check.reason) == ("error", "tests")
+
+
+def test_a_test_that_forks_answers_once(box):
+    """The verdicts after it are those of the programs that they are for."""
+    suite = Suite("script", ("f",), source="import os\nr = f(1)\nos.fork()\nassert r == 1")
+    good, wrong = "def f(x): return 1", "def f(x): return 2"
+    verdicts = [box.judge(suite, [each])[0].check.verdict for each in (good, wrong, good, wrong)]
+    assert verdicts[1] != "pass"
+    assert verdicts[3] != "pass"
+
+
 def test_closing_ends_everything(tmp_path, monkeypatch):
     """Processes and directories, in every tier, also of a candidate that did not clean up; and it can be opened again."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -504,16 +569,25 @@ def test_closing_ends_everything(tmp_path, monkeypatch):
         box.close()
 
 
-def test_a_harness_that_dies_takes_everything_with_it(tmp_path):
-    """SIGKILL leaves no time to close; the servers see the end of their sockets."""
+@pytest.mark.parametrize(
+    "work",
+    [
+        "box.run([Command((sys.executable, '-I', '-S', '-c', 'import time; time.sleep(60)', sys.argv[2]), "
+        "limits=Limits(wall=60.0))])",
+        "box.judge(suite, ['def f(x):\\n    while True: pass'], Limits(wall=60.0))",
+        "box.judge(Suite('script', ('f',), source='f(1)\\nwhile True: pass'), ['def f(x): return x'], Limits(wall=60.0))",
+    ],
+    ids=["a command", "a candidate", "a test"],
+)
+def test_a_harness_that_dies_takes_everything_with_it(tmp_path, work):
+    """SIGKILL leaves no time to close; the servers see the end of their sockets, whatever they are waiting for."""
     code = (
         "import os, sys, time\nfrom draftverify_code.sandbox import *\n"
         "box = Sandbox(isolation=sys.argv[1], readable=[sys.argv[2]], workers=1)\n"
         "try: box.open()\nexcept Exception: print('no', flush=True); sys.exit()\n"
         "suite = Suite('asserts', ('f',), asserts=('assert f(1) == 2',))\n"
         "box.judge(suite, ['def f(x): return x + 1'])\n"
-        "print('ready', flush=True)\n"
-        "box.run([Command((sys.executable, '-I', '-S', '-c', 'import time; time.sleep(60)', sys.argv[2]), limits=Limits(wall=2.0))])\n"
+        "print('ready', flush=True)\n" + work
     )
     for tier in (*TIERS, "none"):
         mark = tmp_path / f"mark-{tier}"

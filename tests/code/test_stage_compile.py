@@ -114,6 +114,97 @@ def test_a_compiler_that_fails_is_an_error(monkeypatch):
     assert {check.reason for check in found[2:]} == {"tool"}
 
 
+@pytest.mark.parametrize("word", ["{file}", "{files}"])
+@pytest.mark.parametrize(
+    ("command", "suffix", "said"),
+    [
+        (["cc", "-c", "-o", "x.o"], ".unknown", "ends with status 0 on a .unknown file"),
+        (["cc", "-c", "--no-such-flag"], ".c", "says the same of an empty file"),
+        (["sh", "-c", "echo cannot start, process $$; exit 1"], ".x", "cannot start"),
+        (["sh", "-c", "exit 1"], ".x", "says the same of an empty file"),
+        (["sh", "-c", "echo Error occurred during initialization of VM; exit 1"], ".x", "initialization"),
+        (["sh", "-c", "exit 134"], ".x", "of a file that no compiler accepts"),
+    ],
+)
+def test_a_command_that_judges_nothing_rejects_nothing(command, suffix, said, word):
+    """It accepts what is no program, or says the same of all: each program is an error, and `open` says why."""
+    stage = Compile("any", command=[*command, word], suffix=suffix)
+    found = checks(["int x;", "int x = ;", "int x;"], stage)
+    assert [(check.verdict, check.reason) for check in found] == [("error", "tool")] * 3
+    assert said in found[0].feedback
+    with pytest.raises(ResourceError, match=said):
+        stage.open()
+
+
+def test_a_command_that_refuses_empty_files_or_says_little_judges_yet():
+    """It tells files apart by its status or by its words."""
+    silent = ["sh", "-c", "! grep -q '[^a-z]' \"$0\"", "{file}"]
+    assert [check.verdict for check in checks(["good", "1"], Compile("any", silent, ".x"))] == [
+        "pass",
+        "reject",
+    ]
+    wordy = ["sh", "-c", 'grep \'[^a-z]\' "$0" && exit 1; test -s "$0" || { echo empty; exit 1; }', "{file}"]
+    assert [check.verdict for check in checks(["good", "1"], Compile("any", wordy, ".x"))] == [
+        "pass",
+        "reject",
+    ]
+
+
+WORDS = "out of memory; internal compiler error: no; CPU time limit exceeded; java.lang.InternalError"
+QUOTING = {
+    "a line of source": f'void f(void) {{\n  puts("{WORDS}") return;\n}}\n',
+    "a line that is not indented": f'int x = \n"{WORDS}"\n+;\n',
+    "#error": f"#error {WORDS}\n",
+    "an assertion": f'_Static_assert(0, "{WORDS}");\n',
+    "a call": f'void g(void) __attribute__((error("{WORDS}")));\nvoid f(void) {{ g(); }}\n',
+    "a file to include": f'#include "{WORDS}"\n',
+    "a file's name": f'#line 1 "cc: {WORDS}"\nint f(void) {{ return y; }}\n',
+    "a name with more lines": f'#line 1 "a\\n{WORDS}\\n"\nint f(void) {{ return y; }}\n',
+    "the assembler": f'asm("{WORDS}");\nint x;\n',
+    "the assembler's error": f'asm(".error \\"{WORDS}\\"");\nint x;\n',
+}
+
+
+@pytest.mark.parametrize("program", QUOTING.values(), ids=QUOTING)
+def test_words_of_the_program_are_not_the_compilers(program):
+    """Whatever its messages quote, a faulty program is rejected, not taken for a failure of the compiler."""
+    [found] = checks([program])
+    assert (found.verdict, found.reason) == ("reject", "compile")
+
+
+def test_words_on_further_lines_of_a_message_are_the_programs():
+    """C++ prints an assertion's text as it is."""
+    [found] = checks([f'static_assert(false, "a\\n{WORDS}");'], Compile("c++"))
+    assert (found.verdict, found.reason) == ("reject", "compile")
+
+
+@pytest.mark.parametrize(
+    ("said", "verdict"),
+    [
+        ("cc: fatal error: Killed signal terminated program cc1", "error"),
+        ("cc: fatal error: CPU time limit exceeded signal terminated program cc1", "timeout"),
+        ("cc1: out of memory allocating 65536 bytes after a total of 9 bytes", "error"),
+        (
+            "program.c:3:5: internal compiler error: in f, at x.cc:9\nPlease submit a full bug report.",
+            "error",
+        ),
+        ("program.c:3:5: fatal error: error writing to x.s: No space left on device", "error"),
+        ("{standard input}: Fatal error: can't close program.o: No space left on device", "error"),
+        ("note: the compiler unexpectedly panicked. this is a bug.", "error"),
+        ("Program.java:3: error: ';' expected\nputs(\"out of memory\")\n   ^\n1 error", "reject"),
+        ("program.ts(1,9): error TS1005: ';' expected.", "reject"),
+        ('./program.go:3:5: syntax error: unexpected literal "out of memory" at end', "reject"),
+        ('error: expected `,`\n --> program.rs:2:9\n  |\n2 | f("out of memory" x)\n  |   ^', "reject"),
+    ],
+)
+def test_how_compilers_speak_of_themselves(said, verdict):
+    """And how of a program: recorded messages, as a command gives them back."""
+    script = 'case $(cat "$0") in "") exit 0;; good) echo "$1"; exit 1;; esac; exit 1'
+    call = ["sh", "-c", script.replace('"$1"', "'" + said.replace("'", "'\\''") + "'"), "{file}"]
+    [found] = checks(["good"], Compile("any", call, ".x"))
+    assert found.verdict == verdict
+
+
 @settings(max_examples=8)
 @given(st.lists(st.sampled_from([GOOD, BAD, "", "int x", "\ud800", HOSTILE["itself"]]), max_size=5))
 def test_a_block_is_judged_like_its_programs_alone(programs):
@@ -137,6 +228,8 @@ def test_another_compiler_by_a_command(word):
     [
         (Compile("fortran"), "'fortran' needs a `command`; c and c.. have one"),
         (Compile("rust", command=["rustc"]), "names no file: write {file}"),
+        (Compile("rust", command=["rustc", "{file}"]), "suffix: the files of a command need a suffix"),
+        (Compile("rust", command=["rustc", "{files}"]), "suffix: the files of a command need a suffix"),
         (Compile("c", command=["cc", "{file}"], flags=["-c"]), "write them into the command"),
     ],
 )
@@ -149,7 +242,7 @@ def test_a_call_that_cannot_be_made_is_refused(stage, said):
 def test_without_the_compiler_the_error_says_what_to_do():
     """It is of the machine, not of the block."""
     with pytest.raises(ResourceError, match="no-such-compiler is not installed; install a compiler"):
-        Compile("x", command=["no-such-compiler", "{file}"]).open()
+        Compile("x", command=["no-such-compiler", "{file}"], suffix=".x").open()
 
 
 def test_a_compiler_that_does_not_work_here_is_no_word_on_a_program():
@@ -168,6 +261,6 @@ def test_it_keeps_the_contract():
 def test_its_needs_are_said():
     """A compiler of the system is shown anyway; one from elsewhere is named."""
     assert list(Compile().readable) == []
-    elsewhere = Compile("x", command=[os.path.abspath(__file__), "{file}"])
+    elsewhere = Compile("x", command=[os.path.abspath(__file__), "{file}"], suffix=".x")
     with pytest.raises(ResourceError):  # no program
         _ = elsewhere.readable

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from draftverify import Proposal, ResourceError
+from draftverify import ConfigError, Proposal, ResourceError
 from draftverify.testing import Subject, check_component, make_context
 from draftverify_code.sandbox import Sandbox
 from draftverify_code.stages import lint
@@ -65,10 +65,73 @@ def test_the_rules_are_those_selected():
     assert [check.verdict for check in checks(programs, Lint(["F401"]))] == ["reject", "pass"]
 
 
+FUTURE = "from __future__ import annotations\n"
+SOUND = {
+    "a quoted annotation": 'def height(root: "TreeNode") -> "int":\n    return 0\n',
+    "quotes within": 'from typing import List\ndef f(é: List["TreeNode"]):\n    return é\n',
+    "after a byte order mark": '\ufeffdef f(x: "TreeNode"):\n    return x\n',
+    "words in quotes": 'def f(x: "list of ints"):\n    return x\n',
+    "a cast": 'from typing import cast\nx = cast("Node", 1)\n',
+    "annotations of the future": FUTURE
+    + "def f(x: Lisst, *y: Lisst) -> Lisst:\n    z: Lisst = x\n    return z\n",
+    "a local variable's annotation": "def f():\n    x: Lisst = 1\n    return x\n",
+    "identity of a literal": "def f(x):\n    return x is 0\n",
+    "a tuple asserted": "assert (1, 'message')\nif (1, 2):\n    pass\n",
+    "an export": "__all__ = ['nowhere']\n",
+    "assigned before, in a loop": "x = 1\nfor n in 1, 2:\n    def f():\n        for i in 0, 1:\n"
+    "            if i:\n                print(x)\n            x = 2\n    f()\n",
+}
+UNSOUND = {
+    "an annotation": "class A:\n    def f(self, x: Lisst):\n        return x\n",
+    "a class's annotation": "def f():\n    class A:\n        x: Lisst\n",
+    "beside annotations of the future": FUTURE + "def f(x: Lisst = é) -> Lisst:\n    return 'é', Lisst\n",
+    "a base": FUTURE + "class A(Lisst):\n    pass\n",
+    "in quotes and out of them": 'def f(x: "Lisst"):\n    return Lisst\n',
+    "an f-string's": "x = f'{nowhere}'\n",
+    "after a letter of many bytes": "x = 'é', nowhere\r\n",
+}
+
+
+@pytest.mark.filterwarnings("ignore::SyntaxWarning")
+@pytest.mark.parametrize("program", SOUND.values(), ids=SOUND)
+def test_what_runs_is_not_refused(program):
+    """The default rules are of what fails when it is run."""
+    exec(compile(program.encode(), "program", "exec", dont_inherit=True), {})
+    [found] = checks([program])
+    assert (found.verdict, found.feedback) == ("pass", "")
+
+
+@pytest.mark.parametrize("name", UNSOUND)
+def test_names_that_are_looked_up_are_refused(name):
+    """Whatever else the program quotes or annotates."""
+    if name.endswith("annotation") and sys.version_info >= (3, 14):
+        pytest.skip("annotations are not evaluated")
+    [found] = checks([UNSOUND[name]])
+    assert (found.verdict, found.reason) == ("reject", "lint")
+
+
+def test_only_names_that_are_looked_up_are_named():
+    """A quoted one is no finding, beside others that are."""
+    [found] = checks(['def f(x: "Lisst"):\n    return Lisst\n'])
+    assert found.feedback.startswith("line 2: F821 Undefined name `Lisst`")
+    assert "line 1" not in found.feedback
+
+
+def test_an_unknown_rule_is_refused_once():
+    """Before the first program, and by its name."""
+    with pytest.raises(ConfigError, match="select: Unknown rule selector `F99`"):
+        Lint(["F8", "F99"]).open()
+    with pytest.raises(ConfigError, match="select: "):
+        checks(["x = 1\n"], Lint([]))
+
+
 @settings(max_examples=15)
 @given(
     st.lists(
-        st.sampled_from(["x = 1", "x = nowhere", "x = (", "'\ud800'", "", "x = 1\0", *DIRECTIVES]), max_size=6
+        st.sampled_from(
+            ["x = 1", "x = nowhere", "def f(x: 'T'): T", "x = (", "'\ud800'", "", "x = 1\0", *DIRECTIVES]
+        ),
+        max_size=6,
     )
 )
 def test_a_block_is_judged_like_its_programs_alone(programs):

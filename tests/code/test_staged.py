@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from draftverify import (
     ConfigError,
     Context,
     Cost,
+    Evidence,
     Pipeline,
     Proposal,
     Task,
@@ -24,7 +26,7 @@ from draftverify import (
     give_up,
 )
 from draftverify.records import timeless
-from draftverify.rules import First
+from draftverify.rules import DualAgreement, First
 from draftverify.testing import (
     ScriptedGenerator,
     ScriptedVerifier,
@@ -304,6 +306,35 @@ def test_declarations_are_those_of_the_stages() -> None:
     assert Stages([Resource("a"), scored]).provides == {"verdicts", "scores"}
     assert Stages([scored, Resource("a")]).provides == {"verdicts"}
     assert Stages([Resource("a"), scored], trusted=2).provides == {"verdicts"}
+    crossed = Resource("c", provides=frozenset({"verdicts", "cross"}))
+    assert Stages([Resource("a"), crossed]).provides == {"verdicts", "cross"}
+    assert Stages([crossed, Resource("a")]).provides == {"verdicts"}
+    assert Stages([crossed, crossed], trusted=2).provides == {"verdicts"}
+
+
+class Crossed:
+    """A last stage that notes of each text which letters are in it."""
+
+    provides = frozenset({"verdicts", "cross"})
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        cross = np.array([[letter in item for letter in "ab"] for item in proposal.items])
+        return Verification(
+            checks=(Check("pass"),) * len(proposal.items), evidence=Evidence(cross=cross), deterministic=True
+        )
+
+
+def test_cross_evidence_comes_through() -> None:
+    """An item that ended before has a row of its own in the last stage's evidence, of what was not run."""
+    stages = Stages([Scripted({"b": "reject", "ab": "reject"}), Crossed()])
+    found = stages.verify(TASK, block("b", "a", "ab", "c"))
+    assert found.evidence is not None
+    nothing = [np.nan, np.nan]
+    np.testing.assert_array_equal(found.evidence.cross, [nothing, [1, 0], nothing, [0, 0]])
+    assert DualAgreement().decide(TASK, block("b", "a", "ab", "c"), found, None).kept == (1,)  # type: ignore[arg-type]
+    found = stages.verify(TASK, block("b", "ab"))
+    assert found.evidence is not None
+    assert found.evidence.cross.shape == (2, 0)
 
 
 def test_what_cannot_be_composed_is_refused() -> None:

@@ -170,10 +170,20 @@ def test_tests_that_cannot_be_collected_are_an_error(box, runner):
 
 
 @pytest.mark.parametrize(
-    "given", [{"target": ""}, {"target": "conftest.py"}, {"files": {"calc.py": GOOD}}, {"files": 3}]
+    ("given", "said"),
+    [({"target": ""}, "target"), ({"files": {"calc.py": GOOD}}, "test"), ({"files": {}}, "test")],
 )
-def test_a_task_without_files_or_target_is_refused(box, given):
-    """What is missing is named."""
+def test_a_task_without_test_files_is_abstained_from(box, given, said):
+    """Another stage may have tests for it; what is missing is named."""
+    whole = {"files": {"test_calc.py": UNITTEST}, "target": "calc.py"} | given
+    found = checks_of(Suites(box, "unittest"), Task(id="none", input=whole), [GOOD, ""])
+    assert [(check.verdict, check.stage) for check in found] == [("abstain", "suites")] * 2
+    assert said in found[0].feedback
+
+
+@pytest.mark.parametrize("given", [{"target": "conftest.py"}, {"files": 3}])
+def test_a_task_with_wrong_files_or_target_is_refused(box, given):
+    """What is wrong is named."""
     whole = {"files": {"test_calc.py": UNITTEST}, "target": "calc.py"} | given
     with pytest.raises(ContractError, match=r"target|files"):
         checks_of(Suites(box, "unittest"), Task(id="bad", input=whole), [GOOD])

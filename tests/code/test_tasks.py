@@ -177,6 +177,39 @@ def test_the_function_under_test(asserts: list[str], code: str | None, name: str
 
 
 @pytest.mark.parametrize(
+    "setup",
+    [
+        {"test_setup_code": "def close(a, b):\n    return abs(a - b) < 1e-3"},
+        {"test_imports": ["from math import isclose as close"]},
+        {"test_imports": ["import math"], "test_setup_code": "close = math.isclose"},
+    ],
+)
+def test_the_setups_own_functions_are_not_under_test(setup: dict[str, Any], tmp_path: Path) -> None:
+    """The asserts call them first, and the solution does not define the other by a `def`."""
+    row = {
+        **SIMILAR,
+        **setup,
+        "test_list": ["assert close(area(2), 12.566)"],
+        "code": "area = lambda r: 3 * r",
+    }
+    (task,) = Mbpp(write(tmp_path, row)).load()
+    assert task.input["entry_point"] == "area"
+
+
+def test_a_file_is_a_path_or_a_text(tmp_path: Path) -> None:
+    """From Python either is given."""
+    for source, row in ((HumanEval, PROBLEM), (Mbpp, SIMILAR)):
+        (task,) = source(str(write(tmp_path, row))).load()  # type: ignore[arg-type]
+        assert task.id == str(row["task_id"])
+
+
+def test_a_test_of_humaneval_may_be_a_script(tmp_path: Path) -> None:
+    """One without check() is run as it stands."""
+    (task,) = HumanEval(write(tmp_path, {**PROBLEM, "test": "assert one() == 1"})).load()
+    assert task.input["test"] == "assert one() == 1"
+
+
+@pytest.mark.parametrize(
     ("source", "rows", "message"),
     [
         (HumanEval, [PROBLEM, "{"], r":2: not JSON"),
@@ -199,7 +232,23 @@ def test_the_function_under_test(asserts: list[str], code: str | None, name: str
             [{**SIMILAR, "test_list": ["assert True", "assert len([])"]}],
             r":1: no function is called in every",
         ),
-        (Mbpp, [{**SIMILAR, "test_list": ["assert f(", "x"]}], r":1: no function is called in every"),
+        (Mbpp, [{**SIMILAR, "test_list": ["assert f(1)", "x"]}], r":1: no function is called in every"),
+        (
+            Mbpp,
+            [SIMILAR, {**SIMILAR, "task_id": 3, "entry_point": "f", "test_list": ["assert f(1) =="]}],
+            r":2: `test_list` should be Python.*'assert f\(1\) =='",
+        ),
+        (Mbpp, [{**SIMILAR, "test": "for i in f():"}], r":1: `test` should be Python"),
+        (
+            Mbpp,
+            [{**SIMILAR, "test_setup_code": "x ="}],
+            r":1: `test_imports` and `test_setup_code` do not parse",
+        ),
+        (
+            HumanEval,
+            [PROBLEM, {**PROBLEM, "task_id": "x", "test": "def check(:"}],
+            r":2: `test` should be Python",
+        ),
         (Mbpp, [{**SIMILAR, "text": " "}], r":1: `text` should be a text"),
         (Mbpp, [{**SIMILAR, "test_setup_code": 1}], r":1: `test_setup_code` should be a text"),
         (Mbpp, [json.dumps([SIMILAR, 1])], r": entry 1: a JSON object is needed"),

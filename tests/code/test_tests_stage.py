@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from draftverify import UNCHECKED, Check, ContractError, Proposal, Task
 from draftverify.testing import Subject, check_component, make_context
 from draftverify_code.sandbox import Finding, Limits, Sandbox
+from draftverify_code.stages.shared import Expected, Run, judged
 from draftverify_code.stages.tests import Tests
 
 RIGHT = "def add(a, b):\n    return a + b\n"
@@ -163,6 +165,13 @@ def test_a_prompt_without_usable_examples_is_abstained_from(prompt):
     assert (check.verdict, check.stage) == ("abstain", "tests")
 
 
+@pytest.mark.parametrize("given", [{}, {"test": "", "test_list": []}, {"files": {"test_a.py": "…"}}])
+def test_a_task_without_tests_is_abstained_from(given):
+    """Another stage may have tests for it; what is missing is named, and the sandbox is not even asked."""
+    (check,) = checks_of(Tests(), given, [RIGHT])
+    assert (check.verdict, check.stage, "has no tests" in check.feedback) == ("abstain", "tests", True)
+
+
 # --- what the judge finds
 
 
@@ -312,12 +321,44 @@ def test_beside_the_program_an_object_that_equals_everything_passes(box):
     assert check.verdict == "pass"
 
 
+def test_beside_the_program_its_other_names_are_the_tests_too(box):
+    """Where they do not define them, nor Python; a setup may use them."""
+    program = "class Node:\n    def __init__(self, x): self.x = x\n"
+    program += "def len(x): return 7\ndef add(a, b): return a.x + b\n"
+    given = {
+        "setup": "one = Node(1)",
+        "test_list": ["assert add(one, 2) == 3", "assert add(Node(2), len('a')) == 3"],
+    }
+    (check,) = checks_of(Tests(box, integrity="shared-process"), {**given, "entry_point": "add"}, [program])
+    assert check.verdict == "pass", check
+    (check,) = checks_of(Tests(box), {**given, "entry_point": "add"}, [program])
+    assert (check.verdict, check.reason) == ("error", "tests")
+    assert "shared-process" in check.feedback
+
+
 def test_beside_the_program_time_runs_out(box):
     """A timeout, with the share that passed before."""
     slow = "def add(a, b):\n    while a == 2: pass\n    return a + b\n"
     (check,) = checks_of(Tests(box, timeout=1.0, integrity="shared-process"), ASSERTS, [slow])
     assert (check.verdict, check.reason) == ("timeout", "wall")
     assert check.score == pytest.approx(2 / 3)
+
+
+def test_beside_the_program_processor_time_runs_out(box):
+    """The kernel ends the program's process and not the whole run: a timeout too. One that ends itself is refused."""
+    busy = "def add(a, b):\n    while a == 2: pass\n    return a + b\n"
+    limits = Limits(wall=20.0, cpu=1.0)
+    stage = Tests(box, timeout=1.0, integrity="shared-process")
+    suite = stage.suite(Task(id="t", input=ASSERTS))
+    job = {"mode": "suite", "target": "", "suite": msgspec.to_builtins(suite)}
+    expected = Expected({str(number): False for number in range(3)})
+    for program, word in (
+        (busy, ("timeout", "cpu")),
+        ("import os\nos.kill(os.getpid(), 9)", ("reject", "exit")),
+    ):
+        run = Run.of({**job, "program": program}, {}, limits)
+        check = judged(run, box.run([run.command])[0], expected)
+        assert (check.verdict, check.reason) == word
 
 
 def test_beside_the_program_broken_tests_are_an_error(box):

@@ -9,6 +9,7 @@ from draftverify.rules import (
     Best,
     BlockVerification,
     Cascade,
+    DualAgreement,
     Ensemble,
     First,
     GreedyMatch,
@@ -25,7 +26,16 @@ from draftverify.rules import (
 )
 from draftverify.testing import Subject, make_context, parametrize_with_checks
 
-SELECTION = [All(), Best(), First(), LongestPrefix(), Majority(), WeightedVote()]
+SELECTION = [
+    All(),
+    Best(),
+    DualAgreement(),
+    DualAgreement(support="root"),
+    First(),
+    LongestPrefix(),
+    Majority(),
+    WeightedVote(),
+]
 SAMPLING = [
     BlockVerification(),
     Cascade(kind="opt", alpha=0.2),

@@ -11,6 +11,7 @@ not with anything else, since every pass has a sandbox of its own, and no judge 
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 import zlib
 from collections.abc import Mapping
@@ -237,7 +238,7 @@ def extract_asserts(text: str, entry_point: str, *, limit: int = 5, continued: b
         Assert statements, in order, equal ones as often as they stand there.
     """
     found: list[str] = []
-    for piece in (f"assert {text}" if continued else text).split("assert ")[1:]:
+    for piece in re.split(r"assert(?=[ \t([{])", f"assert {text}" if continued else text)[1:]:
         if len(found) == limit:
             break
         if entry_point in piece and (statement := _statement(piece)) is not None:

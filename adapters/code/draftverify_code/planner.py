@@ -77,7 +77,7 @@ def measure(
     found: dict[int, _Block] = {}
     for count, place in enumerate(np.random.default_rng(seed).permutation(len(blocks)).tolist()):
         found[place] = _probe(stages, trusted, *blocks[place], warm=count > 0, again=count < TIMED_AGAIN)
-    return _table(names_of(stages), trusted, [found[place] for place in range(len(blocks))])
+    return _table(stages, trusted, [found[place] for place in range(len(blocks))])
 
 
 def arranged(stages: Sequence[Verifier], plan: StagePlan) -> Stages:
@@ -214,14 +214,16 @@ class Planned:
                 self.stages, self.trusted, context, proposal, warm=seen > 0, again=seen < TIMED_AGAIN
             )
             self._learn(block)
-            found = block.way.verification(names, dropped=[], plan=0)
+            found = block.way.verification(names, self.provides, dropped=[], plan=0)
         else:
             order = active.plan.order
             by_name = dict(zip(names, self.stages, strict=True))
             way = walk(order, [by_name[name] for name in order], self.trusted, context, proposal)
             if not context.round:
                 self._watch(active, way)
-            found = way.verification(order, dropped=list(active.plan.dropped), plan=active.number)
+            found = way.verification(
+                order, self.provides, dropped=list(active.plan.dropped), plan=active.number
+            )
         return msgspec.structs.replace(found, deterministic=False)
 
     def _learn(self, block: _Block) -> None:
@@ -235,7 +237,7 @@ class Planned:
             if not due or not (accepted or known >= PATIENCE * self.calibrate):
                 return
             names = names_of(self.stages)
-            table = _table(names, self.trusted, self._blocks)
+            table = _table(self.stages, self.trusted, self._blocks)
             plan = plan_stages(table, enough=block.enough, draft=self.draft)
             order = [names.index(name) for name in plan.order]
             shares: list[list[float]] = [[] for _ in order]
@@ -396,8 +398,9 @@ def _halves(items: Sequence[Any]) -> list[list[int]]:
     return parts if len(groups) > 1 else []
 
 
-def _table(names: tuple[str, ...], trusted: int, blocks: Sequence[_Block]) -> StageTable:
+def _table(stages: Sequence[Verifier], trusted: int, blocks: Sequence[_Block]) -> StageTable:
     """The stage table of some blocks, those of a task side by side."""
+    names, at_once = names_of(stages), int(getattr(stages[-1], "at_once", 1))
     tasks: dict[str, int] = {}
     numbered = sorted(
         ((tasks.setdefault(block.task, len(tasks)), place, block) for place, block in enumerate(blocks)),
@@ -427,6 +430,7 @@ def _table(names: tuple[str, ...], trusted: int, blocks: Sequence[_Block]) -> St
         fixed=fixed,
         each=np.concatenate([own[block.known] for own, (_, _, block) in zip(each, numbered, strict=True)]),
         trusted=trusted,
+        at_once=at_once,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -10,6 +11,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from draftverify import ConfigError, Task
+from draftverify_code.generators.assertions import global_names, separated
+from draftverify_code.generators.edits import Source
 
 __all__ = ["Repair"]
 
@@ -23,12 +26,15 @@ class Repair:
     """One task per directory that holds the file `target`: the directory itself, or each one in it that does.
 
     A problem is judged in one of two ways. Where it holds a file of the name `asserts`, the assert statements in it
-    are the tests and everything else in it is executed before them; the program never runs in their process. Elsewhere
-    the whole directory is handed to the sandbox, where `command`, or a stage for test files, runs on a copy of it.
+    are the tests, each for itself, and everything else in it is executed before them; where that would change what they
+    say (a name gets another value between two asserts, an assert stands in a loop) the file is one test, a script. The
+    program never runs in their process. Elsewhere the whole directory is handed to the sandbox, where `command`, or a
+    stage for test files, runs on a copy of it.
 
     A task's id is the directory's name, its group "asserts" or "files". Its input: `program`, the file's text;
-    `target`; `prompt`, the same in words, for a model; `test_list` and `setup`, or `files` (path → text) and `command`.
-    Hidden files, `__pycache__` and `node_modules` are left out. The directory is read and never written to.
+    `target`; `prompt`, the same in words, for a model; `test_list` and `setup`, `test` (a script), or `files` (path →
+    text) and `command`. Hidden files, `__pycache__` and `node_modules` are left out. The directory is read and never
+    written to.
 
     Args:
         directory: a problem's directory, or a folder of them.
@@ -46,7 +52,7 @@ class Repair:
         asserts: str = "asserts.py",
         limit: int | None = None,
     ) -> None:
-        self.directory = directory
+        self.directory = Path(directory)
         self.target = target
         self.command = command
         self.asserts = asserts
@@ -117,17 +123,37 @@ def _is_there(path: Path) -> bool:
         return False
 
 
-def _tests(source: str, where: str) -> dict[str, Any]:
-    """A file of asserts as `test_list` and `setup`."""
+def _tests(text: str, where: str) -> dict[str, Any]:
+    """A file of asserts as `test_list` and `setup`, or as the script `test`."""
     try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        source = Source(text)
+        read, bound = global_names(text)
+    except SyntaxError as error:
         raise ConfigError(f"the asserts do not parse: {error}", where=where) from error
-    asserts = [ast.get_source_segment(source, each) for each in tree.body if isinstance(each, ast.Assert)]
-    others = [ast.get_source_segment(source, each) for each in tree.body if not isinstance(each, ast.Assert)]
-    if not asserts:
+    if not _asserts(source.tree):
         raise ConfigError("there is no assert statement outside of functions", where=where)
-    return {"test_list": asserts, **({"setup": "\n".join(map(str, others))} if others else {})}
+    found = separated(source, read - bound - set(dir(builtins)))
+    if found is not None:
+        asserts, others = found
+        setup = {"setup": "\n".join(others)} if others else {}
+        return {"test_list": [source.text(each) for each in asserts], **setup}
+    if any(isinstance(each, ast.FunctionDef) and each.name == "check" for each in source.tree.body):
+        raise ConfigError(
+            "a function of the name check is taken for check(candidate), all the tests; give it another name",
+            where=where,
+        )
+    return {"test": text}
+
+
+def _asserts(tree: ast.Module) -> bool:
+    """Whether an assert stands outside of functions and classes."""
+    waiting: list[ast.AST] = [tree]
+    for node in waiting:
+        if isinstance(node, ast.Assert):
+            return True
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            waiting.extend(ast.iter_child_nodes(node))
+    return False
 
 
 def _files(problem: Path) -> Iterator[tuple[str, str]]:

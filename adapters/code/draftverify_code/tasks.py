@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from draftverify import ConfigError, ResourceError, Task
+from draftverify_code.generators.assertions import global_names
 from draftverify_code.generators.extract import parsed
 from draftverify_code.jsonl import read_rows
 
 __all__ = ["HumanEval", "Mbpp"]
+
+PARSED = 100_000  # characters of a `test` that is parsed when it is loaded; MBPP+ has some of many more
 
 
 class HumanEval:
@@ -30,7 +33,7 @@ class HumanEval:
     """
 
     def __init__(self, path: Path | None = None, limit: int | None = None) -> None:
-        self.path = path
+        self.path = None if path is None else Path(path)
         self.limit = limit
 
     def load(self) -> list[Task]:
@@ -65,7 +68,7 @@ class Mbpp:
     """
 
     def __init__(self, path: Path, limit: int | None = None, shown: int = 1) -> None:
-        self.path = path
+        self.path = Path(path)
         self.limit = limit
         self.shown = shown
 
@@ -82,20 +85,30 @@ class Mbpp:
     def _input(self, row: Mapping[str, Any], where: str) -> dict[str, Any]:
         words = _text(row, "prompt" if "prompt" in row else "text", where).strip()
         asserts = _texts(row, "test_list", where)
-        script = _text(row, "test", where) if row.get("test") is not None else ""
+        script = _script(row, where) if row.get("test") is not None else ""
         if not asserts and not script:
             raise ConfigError("neither `test_list` nor `test` holds a test", where=where)
-        name = _entry_point(row, where) if "entry_point" in row else _called(asserts, row.get("code"), where)
-        setup = [*_texts(row, "test_imports", where), row.get("test_setup_code") or ""]
-        if not all(isinstance(line, str) for line in setup):
+        for each in asserts:
+            _python(each, "test_list", where)
+        before = [*_texts(row, "test_imports", where), row.get("test_setup_code") or ""]
+        if not all(isinstance(line, str) for line in before):
             raise ConfigError("`test_setup_code` should be a text", where=where)
+        setup = "\n".join(filter(None, before))
+        try:
+            _, own = global_names(setup)
+        except SyntaxError as error:
+            raise ConfigError(
+                f"`test_imports` and `test_setup_code` do not parse: {error}", where=where
+            ) from error
+        named = "entry_point" in row
+        name = _entry_point(row, where) if named else _called(asserts, own, row.get("code"), where)
         shown = asserts[: self.shown]
         end = ["It must satisfy:", *shown] if shown else [f"The function is called `{name}`."]
         return {
             "prompt": "\n".join([words, "", *end]),
             "entry_point": name,
             **({"test": script} if script else {"test_list": asserts}),
-            **({"setup": "\n".join(filter(None, setup))} if any(setup) else {}),
+            **({"setup": setup} if setup else {}),
         }
 
 
@@ -127,7 +140,7 @@ def _completion(row: Mapping[str, Any], where: str) -> dict[str, Any]:
         "prompt": prompt,
         "form": "completion",
         "entry_point": _entry_point(row, where),
-        "test": _text(row, "test", where),
+        "test": _script(row, where),
         **({"setup": prompt} if parsed(prompt) is not None else {}),
     }
 
@@ -160,6 +173,17 @@ def _texts(row: Mapping[str, Any], field: str, where: str) -> list[str]:
     return [each for each in value if each.strip()]
 
 
+def _script(row: Mapping[str, Any], where: str) -> str:
+    text = _text(row, "test", where)
+    return text if len(text) > PARSED else _python(text, "test", where)
+
+
+def _python(text: str, field: str, where: str) -> str:
+    if parsed(text) is None:
+        raise ConfigError(f"`{field}` should be Python, and does not parse: {text!r:.80}", where=where)
+    return text
+
+
 def _entry_point(row: Mapping[str, Any], where: str) -> str:
     name = _text(row, "entry_point", where)
     if not name.isidentifier():
@@ -167,21 +191,23 @@ def _entry_point(row: Mapping[str, Any], where: str) -> str:
     return name
 
 
-def _called(asserts: Sequence[str], code: Any, where: str) -> str:
-    """The function that the asserts test: called in all of them, and defined by the solution where that can be told."""
-    calls = [_calls(each) for each in asserts]
-    names = [name for name in calls[0] if all(name in others for others in calls)] if calls else []
+def _called(asserts: Sequence[str], own: Collection[str], code: Any, where: str) -> str:
+    """The function that the asserts test: called in all of them, not the setup's own, and defined by the solution where
+    that can be told.
+    """
+    calls = [[name for name in _calls(each) if name not in own] for each in asserts]
+    found = [name for name in calls[0] if all(name in others for others in calls)] if calls else []
     tree = parsed(code) if isinstance(code, str) else None
     defined = (
         {each.name for each in tree.body if isinstance(each, ast.FunctionDef)} if tree is not None else set()
     )
-    names = [name for name in names if name in defined] or names
-    if not names:
+    found = [name for name in found if name in defined] or found
+    if not found:
         raise ConfigError(
             "no function is called in every assert of `test_list`; give its name as `entry_point`",
             where=where,
         )
-    return names[0]
+    return found[0]
 
 
 def _calls(statement: str) -> list[str]:

@@ -1,21 +1,23 @@
-"""A check function whose body is a list of asserts, as that list: a result for each assert instead of one for all."""
+"""A script or a check function that only asserts, as a list of asserts: a result for each instead of one for all."""
 
 from __future__ import annotations
 
 import ast
+import symtable
+from collections.abc import Collection
 
 import msgspec
 
 from draftverify_code.generators.edits import Edit, Source, applied
 from draftverify_code.sandbox import Suite
 
-__all__ = ["one_by_one"]
+__all__ = ["global_names", "one_by_one", "separated"]
 
 
 def one_by_one(suite: Suite) -> Suite:
     """A "check" or "script" suite as an "asserts" suite where all that it does is to assert; else as it is.
 
-    What stands beside the asserts of a script, or around the check function, is set up first.
+    What stands beside the asserts of a script, or around the check function, is set up first, where it can be.
 
     Args:
         suite: of any kind.
@@ -26,26 +28,111 @@ def one_by_one(suite: Suite) -> Suite:
         source = Source(suite.source)
     except SyntaxError:
         return suite
-    top = source.tree.body
     if suite.kind == "script":
-        asserts = [each for each in top if isinstance(each, ast.Assert)]
-        others = [each for each in top if not isinstance(each, ast.Assert)]
-        late = asserts and any(each.lineno > asserts[0].lineno for each in others)
-        called = "" if asserts and not late else None
+        asserts, others = separated(source, suite.entry_points) or ([], [])
+        called = "" if asserts else None
     else:
+        top = source.tree.body
         checks = [each for each in top if isinstance(each, ast.FunctionDef) and each.name == "check"]
         asserts, called = _flat(checks[0]) if len(checks) == 1 else ([], None)
-        others = [each for each in top if each not in checks]
+        rest = [each for each in top if each not in checks]
+        if any(_tests(each, {"check", *suite.entry_points}) for each in rest):
+            return suite
+        others = [_text(source, each) for each in rest]
     if called is None:
         return suite
     # "assert True", which some tests end with, says nothing of any program.
     telling = [each for each in asserts if not (isinstance(each.test, ast.Constant) and each.test.value)]
     asserts = telling or asserts
-    setup = "\n".join([suite.setup, *(source.text(each) for each in others)])
+    setup = "\n".join([suite.setup, *others])
     texts = [_renamed(source.text(each), called, suite.entry_points[0]) for each in asserts]
     if None in texts:
         return suite
     return msgspec.structs.replace(suite, kind="asserts", source="", asserts=tuple(texts), setup=setup)
+
+
+def separated(source: Source, functions: Collection[str]) -> tuple[list[ast.Assert], list[str]] | None:
+    """The asserts of a script, and the texts of its other statements; None where order matters among them.
+
+    It does not where the others can all be executed first: none of them asserts or names one of the functions, and
+    those that follow an assert only bind names that do not occur before.
+
+    Args:
+        source: the script.
+        functions: those of the program, which there are none of while the other statements are executed.
+    """
+    asserts: list[ast.Assert] = []
+    others: list[str] = []
+    before: set[str] = set()
+    for each in source.tree.body:
+        text = _text(source, each)
+        try:
+            read, bound = global_names(text)
+        except SyntaxError:
+            return None  # it does not stand alone
+        if isinstance(each, ast.Assert):
+            if bound:
+                return None
+            asserts.append(each)
+        else:
+            if _tests(each, functions) or (asserts and (bound & before or not _only_binds(each))):
+                return None
+            others.append(text)
+        before |= read | bound
+    return asserts, others
+
+
+def global_names(text: str) -> tuple[set[str], set[str]]:
+    """The names that Python reads from its globals, and those that it binds there.
+
+    Raises:
+        SyntaxError: it does not compile.
+    """
+    read: set[str] = set()
+    bound: set[str] = set()
+    try:
+        tables = [symtable.symtable(text, "<text>", "exec")]
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise SyntaxError(str(error)) from error
+    for table in tables:
+        top = table.get_type() == "module"
+        for symbol in table.get_symbols():
+            if top or symbol.is_global():
+                if symbol.is_referenced():
+                    read.add(symbol.get_name())
+                if symbol.is_assigned() or symbol.is_imported():
+                    bound.add(symbol.get_name())
+        tables.extend(table.get_children())
+    return read, bound
+
+
+def _tests(statement: ast.stmt, functions: Collection[str]) -> bool:
+    """Whether a statement asserts something or names one of the functions."""
+    return any(
+        isinstance(node, ast.Assert) or (isinstance(node, ast.Name) and node.id in functions)
+        for node in ast.walk(statement)
+    )
+
+
+def _only_binds(statement: ast.stmt) -> bool:
+    """Whether all that a statement does is to give names their values, whenever it is executed."""
+    if isinstance(statement, (ast.Import, ast.ImportFrom)):
+        return all(alias.name != "*" for alias in statement.names)
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return True
+    return isinstance(statement, (ast.Assign, ast.Expr, ast.Pass)) and not any(
+        isinstance(node, (ast.Call, ast.Await))
+        or (isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store))
+        for node in ast.walk(statement)
+    )
+
+
+def _text(source: Source, statement: ast.stmt) -> str:
+    """What stands at a statement's place, its decorators included."""
+    start, end = source.span(statement)
+    for decorator in getattr(statement, "decorator_list", [])[:1]:
+        start = source.data.rindex(b"@", 0, source.span(decorator)[0])
+    return source.data[start:end].decode()
 
 
 def _flat(check: ast.FunctionDef) -> tuple[list[ast.Assert], str | None]:

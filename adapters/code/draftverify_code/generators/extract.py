@@ -12,7 +12,7 @@ import re
 import textwrap
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 __all__ = ["extract", "fenced", "parsed", "preamble", "truncate"]
@@ -20,15 +20,28 @@ __all__ = ["extract", "fenced", "parsed", "preamble", "truncate"]
 LONGEST = 100_000  # characters; a longer text is not parsed
 TRIES = 24  # how often a run of lines is cut and parsed again, and how many runs are looked for in one text
 _PYTHON = ("python", "py", "python3")
-_TAGS = {"c++": ("c++", "cpp", "cc", "cxx"), "javascript": ("javascript", "js"), "rust": ("rust", "rs")}
-_THOUGHT = re.compile(r"<(think(?:ing)?)>.*?</\1>", re.S)
-_FENCE = re.compile(r"^(?P<before>[^`~]*)(?P<fence>`{3,}|~{3,})[ \t]*(?P<tag>[^\s`]*)(?P<more>[^`]*)$")
-_ONE_LINE = re.compile(r"```(?:(?:python3?|py)[ \t])?[ \t]*(?P<code>[^`\n]+?)[ \t]*```")
+_ALIASES = (
+    ("c++", "cpp", "cc", "cxx"), ("c#", "cs", "csharp"), ("go", "golang"), ("javascript", "js"), ("rust", "rs"),
+    ("typescript", "ts"),
+)  # fmt: skip
+_THOUGHT = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.S)
+_QUOTED = re.compile(r"[ \t]*>(?!>) ?")
+_FENCE = re.compile(
+    r"^(?P<before>[^`~]*)(?P<fence>`{3,}|~{3,}(?!~))(?=[^`]*$)[ \t]*(?P<tag>[^\s`]*)(?P<more>[^`]*)$"
+)
+_ONE_LINE = re.compile(r"```(?:(?:python3?|py)[ \t])?(?P<code>[^`\n]+)```")
 _CODE = re.compile(
     r"^(?:from\s+\.*\w|import\s+\w|(?:async\s+)?def\s|class\s|@\w|if\s+__name__|[A-Za-z_]\w*(?:\s*:[^=]+)?\s*=)"
 )
 _CLAUSE = re.compile(r"^(?:else|elif|except|finally)\b|^[)\]}]")  # goes on with the statement above
 _BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
+_SHOWING = ("print", "pprint", "testmod", "exit", "quit")  # calls that serve no function
+_TESTING = ("doctest", "unittest", "pytest")
+_DECLARING = "fn|func|function|fun|def|sub|proc|let|const|var|class|struct"
+_NO_DECLARATION = re.compile(
+    r"\b(?:if|else|elif|for|while|until|unless|switch|match|case|when|in|return|await|new|throw|yield)\b"
+)
+_PARENTHESES = r"\([^()]*(?:\([^()]*(?:\([^()]*\)[^()]*)*\)[^()]*)*\)"
 
 
 def truncate(text: str, stop: Sequence[str]) -> str:
@@ -52,12 +65,13 @@ def extract(
 ) -> str:
     """The program in an answer.
 
-    Of several fenced blocks the last one that defines the entry point (with more than a docstring) is taken, else
-    the longest that parses. Without a usable block the lines of the text that are Python statements are put
-    together. A function's body alone is joined to the prompt, given back its indentation where the model lost
-    it. What the program uses and does not define is taken from the answer's other blocks and from what stands in the
-    prompt above the entry point (imports, helpers). With an entry point, what follows the last definition
-    (examples, prints, asserts, a main guard) is left out.
+    Of several fenced blocks the last one that defines the entry point (with more than a docstring) is taken; without
+    an entry point the last program that parses and is no snippet beside the longest. Without a usable block the
+    lines of the text that are Python statements are put together. A function's body alone is joined to the prompt,
+    given back its indentation where the model lost it. What the program uses and does not define is taken from the
+    answer's other blocks and from what stands in the prompt above the entry point (imports, helpers). With an
+    entry point, the examples that end the program (prints, asserts, a main guard, calls of the entry point) are left
+    out; a call there that fills what the functions read stays.
 
     Args:
         answer: the model's text; `<think>` sections are not read.
@@ -71,7 +85,7 @@ def extract(
     """
     text = _spoken(answer)
     blocks = list(fenced(text))
-    if language != "python":
+    if language.lower() not in _PYTHON:
         return _by_tag(text, blocks, prompt if continues else "", entry_point, language)
     if len(text) > LONGEST:
         return max((block for _, block in blocks), key=len, default=text)
@@ -92,9 +106,16 @@ def extract(
 def fenced(text: str) -> Iterator[tuple[str, str]]:
     """The fenced blocks of a text in order: (tag, content). One that is never closed reaches to the end.
 
-    A block's lines lose the indentation of its opening fence. A fence may open behind prose on the same line, and
-    close behind code.
+    A block's lines lose the indentation of its opening fence, and the marks of a quotation (`> `) where all have
+    them. A fence may open behind prose on the same line, and close behind code.
     """
+    for tag, content in _blocks(text):
+        lines = content.split("\n")
+        quoted = content.strip() and all(_QUOTED.match(line) or not line.strip() for line in lines)
+        yield tag, "\n".join(_QUOTED.sub("", line, count=1) for line in lines) if quoted else content
+
+
+def _blocks(text: str) -> Iterator[tuple[str, str]]:
     lines = text.split("\n")
     opened: tuple[str, str, int] | None = None  # the fence, its tag, its indentation
     content: list[str] = []
@@ -103,7 +124,7 @@ def fenced(text: str) -> Iterator[tuple[str, str]]:
         if opened is None:
             if mark is None:
                 for match in _ONE_LINE.finditer(line):
-                    yield "", match["code"]
+                    yield "", match["code"].strip(" \t")
                 continue
             begins = mark["tag"] + mark["more"]
             code = bool(_CODE.match(begins)) and begins.split()[0] not in _PYTHON
@@ -115,7 +136,7 @@ def fenced(text: str) -> Iterator[tuple[str, str]]:
                 content.append(begins)
             continue
         fence, tag, indentation = opened
-        bare = line.strip()
+        bare = line.strip().lstrip("> ")  # it may stand in a quotation
         if bare and set(bare) == {fence[0]} and len(bare) >= len(fence):
             yield tag, "\n".join(content)
             opened = None
@@ -170,6 +191,11 @@ class _Program:
             for each in self.tree.body
         )
 
+    def has_function(self) -> bool:
+        """Whether its top level defines a function or a class."""
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        return any(isinstance(each, kinds) for each in self.tree.body)
+
     def lacks(self) -> set[str]:
         """The names that it reads and binds nowhere."""
         return _free(self.tree) - _BUILTINS
@@ -216,16 +242,24 @@ class _Reader:
             if _opening(self.entry_point).search(text):
                 return None  # it was written, with a mistake in it: the syntax stage shall say which
             found = [each for each in found if any(map(_is_definition, each.tree.body))]
-        return max(found, key=lambda each: (each.whole, each.text.count("\n")), default=None)
+        found = [each for each in found if each.whole] or found
+        # A script is a program where it lacks nothing; else it shows how another block is used.
+        found = [each for each in found if each.has_function() or not each.lacks()] or found
+        if found and max(found, key=lambda each: len(each.text)).has_function():
+            found = [each for each in found if each.has_function()]
+        place = _last_long([each.text for each in found])
+        return None if place is None else found[place]
 
     def without_examples(self, program: _Program) -> _Program:
-        """Without what follows the last definition that counts, when an entry point is all that is asked for."""
+        """Without the examples at its end, when an entry point is all that is asked for."""
+        if not self.entry_point or not program.wanted:
+            return program
         body = program.tree.body
-        needed = {self.entry_point}.union(*(_free(each) for each in body if _is_definition(each)))
+        examples = _Examples(body, self.entry_point)
         keep = len(body)
-        while keep and not _is_definition(body[keep - 1]) and not needed & _binds(body[keep - 1]):
+        while keep and examples.holds(body[keep - 1]):
             keep -= 1
-        if not self.entry_point or not program.wanted or keep == len(body):
+        if keep == len(body):
             return program
         start = body[keep].lineno
         if (body[keep - 1].end_lineno or 0) >= start:
@@ -278,6 +312,97 @@ class _Reader:
         functions = [node for node in tree.body if self.entry_point in _bound(node)]
         leaves = (ast.Return, ast.Yield, ast.YieldFrom)
         return any(isinstance(node, leaves) for function in functions for node in ast.walk(function))
+
+
+class _Examples:
+    """Tells the statements that show or try an entry point from those that it needs.
+
+    Names are followed through the top level: what a function reads, what a call of it may change.
+
+    Args:
+        body: the top level.
+        entry_point: a name that it binds.
+    """
+
+    def __init__(self, body: Sequence[ast.stmt], entry_point: str) -> None:
+        # A graph of names and of places in the body: from a name to what binds it, from there to what that reads.
+        reads: dict[str | int, set[str | int]] = {}
+        readers: dict[str | int, set[str | int]] = {}
+        imported: set[str] = set()
+        self._defined = {entry_point}
+        needed: set[str] = set()
+        for place, statement in enumerate(body):
+            if _is_definition(statement):
+                needed |= _reads(statement)
+                self._defined.update(_bound(statement))
+                if isinstance(statement, (ast.Import, ast.ImportFrom)):
+                    imported.update(_bound(statement))
+            for name in _bound(statement):
+                reads.setdefault(name, set()).add(place)
+                readers.setdefault(place, set()).add(name)
+            for name in _reads(statement):
+                reads.setdefault(place, set()).add(name)
+                readers.setdefault(name, set()).add(place)
+        own = _connected({entry_point}, reads)
+        self._own = {each for each in own if isinstance(each, str)} - imported
+        self._needed = self._own | needed
+        self._showing = _connected({entry_point}, readers)
+        self._asking = _connected({"input", "stdin"}, readers, around=own)
+        changing: set[str | int] = {
+            place
+            for place, each in enumerate(body)
+            if place not in own and _is_definition(each) and self._changed(each) & _reads(each)
+        }
+        self._changing = _connected(changing, readers, around=own)
+
+    def holds(self, statement: ast.stmt) -> bool:
+        """Whether it is an example."""
+        if isinstance(statement, ast.If) and "__name__" in _reads(statement.test):
+            return True
+        if _is_definition(statement) or self._needed & _binds(statement):
+            return False
+        return bool(self._asking & _reads(statement)) or all(
+            self._serves_nothing(each) for each in ast.walk(statement) if isinstance(each, ast.stmt)
+        )
+
+    def _serves_nothing(self, statement: ast.stmt) -> bool:
+        """Whether it does nothing that the entry point needs; of a compound statement, its head."""
+        if _is_definition(statement):
+            return False
+        if hasattr(statement, "body") or isinstance(statement, ast.Match):
+            head = (each for each in ast.iter_child_nodes(statement) if not isinstance(each, ast.stmt))
+            return not any(self._changes(each) for each in head if isinstance(each, (ast.expr, ast.withitem)))
+        if isinstance(statement, (ast.Assert, ast.Raise)) or _is_showing(statement):
+            return True
+        if isinstance(statement, ast.AnnAssign) and statement.value is None:
+            return True
+        nodes = ast.walk(statement)
+        if not any(isinstance(each, ast.Call) or _is_part_assigned(each) for each in nodes):
+            return True
+        return bool(self._showing & _reads(statement)) and not self._changes(statement)
+
+    def _changes(self, node: ast.AST) -> bool:
+        return bool(self._changed(node) or self._changing & _reads(node))
+
+    def _changed(self, node: ast.AST) -> set[str]:
+        """The names of what the entry point reads that it may change: assigns to, calls a method of, hands on."""
+        found: set[str] = set()
+        for each in ast.walk(node):
+            if _is_part_assigned(each):
+                found.add(_root(each))
+            elif isinstance(each, ast.Global):
+                found.update(each.names)
+            elif isinstance(each, ast.Call):
+                handed = [each.func.value] if isinstance(each.func, ast.Attribute) else []
+                if not (isinstance(each.func, ast.Name) and each.func.id in _BUILTINS):
+                    handed += [*each.args, *(keyword.value for keyword in each.keywords)]
+                # A function or a class that is handed on, or whose method is called, is tried.
+                found.update(
+                    _root(some)
+                    for some in handed
+                    if not (isinstance(some, ast.Name) and some.id in self._defined)
+                )
+        return found & self._own
 
 
 _QUIET = threading.Lock()
@@ -366,7 +491,7 @@ def _bound(node: ast.AST) -> list[str]:
         return [alias.asname or alias.name.split(".")[0] for alias in node.names]
     if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        return [each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)]
+        return [name for target in targets for each in ast.walk(target) for name in _bound(each)]
     if isinstance(node, ast.Name):
         return [] if isinstance(node.ctx, ast.Load) else [node.id]
     if isinstance(node, ast.arg):
@@ -387,6 +512,52 @@ def _free(node: ast.AST) -> set[str]:
     return {each.id for each in names if isinstance(each.ctx, ast.Load)} - _binds(node)
 
 
+def _reads(node: ast.AST) -> set[str]:
+    """The names of outside that it uses: those that it reads or declares global; `stdin` for `sys.stdin`."""
+    found = _free(node)
+    for each in ast.walk(node):
+        if isinstance(each, ast.Global):
+            found.update(each.names)
+        elif isinstance(each, ast.Attribute) and each.attr == "stdin":
+            found.add("stdin")
+    return found
+
+
+def _root(node: ast.AST) -> str:
+    """The name that a chain of attributes and subscripts begins with; "" when it begins with something else."""
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _connected(
+    start: set[str] | set[str | int],
+    graph: Mapping[str | int, set[str | int]],
+    around: Set[str | int] = frozenset(),
+) -> set[str | int]:
+    """What is reached from the start, itself included, through nothing that is gone around."""
+    found: set[str | int] = set(start)
+    ahead = list(found)
+    while ahead:
+        new = graph.get(ahead.pop(), set()) - found - around
+        found |= new
+        ahead += new
+    return found
+
+
+def _is_part_assigned(node: ast.AST) -> bool:
+    return isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load)
+
+
+def _is_showing(statement: ast.stmt) -> bool:
+    """Whether it prints, runs tests or ends the program."""
+    if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)):
+        return False
+    called = statement.value.func
+    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    return name in _SHOWING or _root(called) in _TESTING
+
+
 def _is_definition(statement: ast.AST) -> bool:
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
     return isinstance(statement, kinds)
@@ -403,7 +574,9 @@ def _has_body(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 def _spoken(answer: str) -> str:
     """The answer without its thoughts, with plain line ends."""
     text = answer.replace("\r\n", "\n").replace("\r", "\n")
-    said = _THOUGHT.sub("", text)
+    # Only as far as each opening tag has a closing one: looking for what is not there takes the square of the time.
+    end = max(text.rfind("</think>"), text.rfind("</thinking>")) + len("</thinking>")
+    said = _THOUGHT.sub("", text[:end]) + text[end:]
     said = re.split(r"</think(?:ing)?>", said)[-1]  # the opening tag may stand in the chat template
     said, *unfinished = re.split(r"<think(?:ing)?>", said, maxsplit=1)
     return said if said.strip() or not unfinished else unfinished[0]
@@ -412,17 +585,46 @@ def _spoken(answer: str) -> str:
 def _by_tag(
     text: str, blocks: Sequence[tuple[str, str]], prompt: str, entry_point: str, language: str
 ) -> str:
-    tags = _TAGS.get(language.lower(), (language.lower(),))
+    tags = next((each for each in _ALIASES if language.lower() in each), (language.lower(),))
     for wanted in (tags, ("",)):
         some = [block for tag, block in blocks if tag.lower() in wanted]
         if some:
             break
     else:
         some = [block for _, block in blocks] or [text]
-    named = [block for block in some if entry_point and re.search(rf"\b{re.escape(entry_point)}\b", block)]
-    if named or not (prompt and entry_point):
-        return named[-1] if named else max(some, key=len)
-    return prompt.rstrip() + "\n" + max(some, key=len)
+    if not entry_point:
+        return some[_last_long(some) or 0]
+    defining = [block for block in some if _declares(block, entry_point)]
+    if defining:
+        return defining[-1]
+    named = [block for block in some if re.search(rf"\b{re.escape(entry_point)}\b", block)]
+    return named[0] if named else (prompt.rstrip() + "\n" if prompt else "") + max(some, key=len)
+
+
+def _declares(text: str, name: str) -> bool:
+    """Whether a text in any language seems to define the name, and not only to use it."""
+    # `const solve = require("./solve")` brings it from elsewhere.
+    elsewhere = r"(?!\s*=\s*(?:await\s+)?(?:require|import)\b)"
+    word = rf"(?<![\w$]){re.escape(name)}(?![\w$]){elsewhere}"
+    receiver = r"(?:\([^()\n]*\)[ \t]*)?(?:mut[ \t]+)?(?:\w+[.:])?"  # as in Go, Rust and Lua
+    if re.search(rf"\b(?:{_DECLARING})\b[ \t*]*{receiver}{word}|{word}\s*=(?![=>])", text):
+        return True
+    # A parameter list, a body behind it, and nothing but types and modifiers before.
+    parameters = rf"{word}(?:\s*<[^<>(){{}};]*>)?\s*{_PARENTHESES}[^;{{}}()=\n]*(?:\n\s*)?(?:\{{|=>)"
+    for found in re.finditer(parameters, text):
+        before = re.split(r"[\n;{}]", text[max(0, found.start() - 200) : found.start()])[-1]
+        if re.fullmatch(r"[\w\s:<>,*&\[\]?@~]*", before) and not _NO_DECLARATION.search(before):
+            return True
+    return False
+
+
+def _last_long(texts: Sequence[str]) -> int | None:
+    """The place of the last that is no snippet: at least half as long as the longest; None when there are none.
+
+    A model quotes what it corrects before it writes the correction, and may show how to use it after.
+    """
+    sizes = [len(each.strip()) for each in texts]
+    return next((i for i in reversed(range(len(sizes))) if 2 * sizes[i] >= max(sizes)), None)
 
 
 def _opening(entry_point: str) -> re.Pattern[str]:

@@ -14,7 +14,7 @@ from draftverify import ConfigError, Context, ContractError, Proposal, Task
 from draftverify_code.generators.edits import Edit, Source, applied, fingerprint
 from draftverify_code.generators.localise import NOWHERE, Suspicion, from_command, from_suite
 from draftverify_code.generators.misparse import parsable
-from draftverify_code.generators.mutations import mutations
+from draftverify_code.generators.mutations import PRIORS, mutations
 from draftverify_code.program import program_of
 from draftverify_code.sandbox import Sandbox
 from draftverify_code.stages.tests import Tests
@@ -25,9 +25,12 @@ FLOOR = 0.02  # of the suspicion: lines that no failing test ran come last, and 
 GAIN = (
     2.0  # what an edit of a mutant that passes nearly all tests counts, beside the same edit of the program
 )
-EQUALS = 8  # how many mutants with the same share of passed tests are mutated further
+FURTHER = (
+    8  # how many mutants that passed more tests are mutated further; each is localised by a run of its tests
+)
 PARSED = 3  # how many of the versions that parse are mutated further
 LARGEST = 200_000  # characters of a program
+LIKELIEST = max(PRIORS.values())  # no mutant of a program has a larger weight
 _KEY = "code.mutate"
 
 
@@ -35,11 +38,11 @@ class Mutate:
     """Proposes mutants of `task.input["program"]`, or of the file `target` of its `files`.
 
     A mutant is the program with one edit. They come in the order of the edit's prior weight (`PRIORS`) times the
-    suspicion of its lines (`localise`): lines that failing tests run and passing tests do not. A mutant that passed
-    more tests than the program is mutated too, its edits weighted by the share of the failing tests that it mended.
-    When these are all proposed, pairs of the program's edits follow, those first whose edits alone broke the least.
-    No two items have the same syntax tree, and none has the program's. A program that does not parse is mended by a
-    token first.
+    suspicion of its lines (`localise`): lines that failing tests run and passing tests do not. The best few of the
+    mutants that passed more tests than the program are mutated too, their edits weighted by the share of the failing
+    tests that they mended. When these are all proposed, pairs of the program's edits follow, those first whose edits
+    alone broke the least. No two items have the same syntax tree, and none has the program's. A program that does not
+    parse is mended by a token first.
 
     The order depends on the program, its tests and `context.rounds` alone.
 
@@ -103,13 +106,24 @@ class Mutate:
                 found = known.ranked[text] = _Ranked(text, self._suspicion(task, text))
             return found
 
+        def climbed(text: str, gain: float) -> Iterator[tuple[float, str | None]]:
+            yield (
+                gain * LIKELIEST,
+                None,
+            )  # none of its mutants comes before, so it need not be ranked until here
+            yield from ranked(text).mutants(gain)
+
         own = ranked(program)
-        streams = [own.mutants(1.0)]
-        streams += [
-            ranked(text).mutants(gain) for text, gain in _further(context, own.suspicion.score, own.versions)
-        ]
+        further = _further(context, own.suspicion.score, own.versions)
+        # As better ones are found, those that are no longer mutated are let go.
+        known.ranked = {
+            text: known.ranked[text] for text in (program, *dict(further)) if text in known.ranked
+        }
+        streams: list[Iterator[tuple[float, str | None]]] = [own.mutants(1.0)]
+        streams += [climbed(text, gain) for text, gain in further]
         for _, mutant in heapq.merge(*streams, key=lambda pair: -pair[0]):
-            yield mutant
+            if mutant is not None:
+                yield mutant
         yield from own.pairs(self.pairs, _scores(context, known), known)
 
     def _suspicion(self, task: Task, program: str) -> Suspicion:
@@ -249,7 +263,8 @@ def _scores(context: Context, known: _Known) -> dict[bytes, float]:
 def _further(context: Context, base: float | None, versions: Sequence[str]) -> list[tuple[str, float]]:
     """Programs that are mutated as well as the first, and what their edits count beside the same edits of that one.
 
-    They are its versions that parse, if it does not, and the refused ones that passed more tests than it.
+    They are its versions that parse, if it does not, and of the refused ones that passed more tests than it those whose
+    edits count most.
 
     Args:
         context: of the call; its rounds say how many tests the items passed.
@@ -263,9 +278,10 @@ def _further(context: Context, base: float | None, versions: Sequence[str]) -> l
     if base is None:
         base = median_low([score for _, score in scored])  # what most edits lead to
     equals: dict[float, int] = {}
+    better: list[tuple[str, float]] = []
     for text, score in scored:
-        if base < score < 1 and (place := equals.get(score, 0)) < EQUALS:
-            equals[score] = place + 1
+        if base < score < 1:
+            place = equals[score] = equals.get(score, -1) + 1
             # One of many that pass as much is likelier to pass it for no reason.
-            found.append((text, GAIN * (score - base) / (1 - base) / (1 + place)))
-    return found
+            better.append((text, GAIN * (score - base) / (1 - base) / (1 + place)))
+    return found + heapq.nlargest(FURTHER, better, key=lambda pair: pair[1])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -53,6 +53,9 @@ PRIORS: Mapping[str, float] = {
     "parse": 1.0,  # what makes an unparsable program parse
 }
 """Weights by kind of mutation."""
+
+NEAREST = 20  # other names, texts or attributes that are tried in one place
+AROUND = 1000  # bytes before and after a place in which other names are looked for, where there are more
 
 _BOUNDARY = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
 _COMPARISONS: Mapping[str, tuple[str, ...]] = {
@@ -302,15 +305,15 @@ def _constant(source: Source, node: ast.Constant) -> Iterator[Change]:
         if isinstance(parent, (ast.Assign, ast.AnnAssign)) and parent.value is node:
             for text in ('float("inf")', 'float("-inf")', "None", "[]", '""'):
                 yield _replaced(source, node, text, "far constant")
-        yield from (
-            _replaced(source, node, name, "name") for name in scope_names(source, node) if value in (0, 1, 2)
-        )
+        if value in (0, 1, 2):
+            for name in _names_near(source, node):
+                yield _replaced(source, node, name, "name")
     elif value is None:
         for text in ("0", "[]", "False", "True", '""'):
             yield _replaced(source, node, text, "far constant")
     elif isinstance(value, str) and source.before(source.span(node)[1]) == source.text(node):
         cases = (value.lower(), value.upper(), value.capitalize(), value.strip(), value + " ", " " + value)
-        for text in dict.fromkeys((*source.strings, *cases, "", " ")):
+        for text in dict.fromkeys((*_near(source.strings, value), *cases, "", " ")):
             if text != value:
                 yield _replaced(source, node, repr(text), "text")
 
@@ -343,9 +346,28 @@ def _name(source: Source, node: ast.Name) -> Iterator[Change]:
         return
     if isinstance(parent, (ast.arg, ast.AnnAssign)) and parent.annotation is node:
         return
-    for other in scope_names(source, node):
+    for other in _names_near(source, node):
         if other != node.id:
             yield _replaced(source, node, other, "name")
+
+
+def _names_near(source: Source, node: ast.expr) -> Sequence[str]:
+    """The variables that a place can read; where they are many, those that occur nearest to it."""
+    scope = scope_names(source, node)
+    if len(scope) <= NEAREST:
+        return scope
+    readable = frozenset(scope)
+    here = source.span(node)[0]
+    around = source.between(max(0, here - AROUND), here + AROUND)
+    around.sort(key=lambda token: abs(token.start - here))
+    return list(dict.fromkeys(token.text for token in around if token.text in readable))[:NEAREST]
+
+
+def _near(values: Sequence[str], value: str) -> Sequence[str]:
+    """A value's neighbours among all values of its kind, in the order in which the program first has them."""
+    place = values.index(value) if len(values) > NEAREST and value in values else 0
+    start = max(0, min(place - NEAREST // 2, len(values) - NEAREST))
+    return values[start : start + NEAREST]
 
 
 def _attribute(source: Source, node: ast.Attribute) -> Iterator[Change]:
@@ -358,7 +380,7 @@ def _attribute(source: Source, node: ast.Attribute) -> Iterator[Change]:
         for other in _OTHER_METHOD.get(node.attr, ()):
             yield Change(start, end, other, "call")
     if isinstance(node.value, ast.Name):
-        for other in source.attributes[node.value.id, called]:
+        for other in _near(source.attributes[node.value.id, called], node.attr):
             if other != node.attr:
                 yield Change(start, end, other, "attribute")
 

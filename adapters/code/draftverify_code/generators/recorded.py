@@ -95,7 +95,7 @@ class Recorded:
         items: Literal["text", "sample"] = "text",
         match: Literal["task_id", "prompt"] = "task_id",
     ) -> None:
-        self.path = path
+        self.path = Path(path)
         self.fields = fields
         self.form = form
         self.stop = stop
@@ -222,9 +222,12 @@ def read_recording(
             raise ConfigError(f"{name!r} is no field; {', '.join(FIELDS)} are", path=f"fields.{name}")
     paths = {name: fields.get(name, name) for name in FIELDS}
     found: dict[str, tuple[str, str, list[RecordedSample], bool]] = {}
+    unseen = {name for name, at in fields.items() if at and name not in ("task_id", "text")}
+    row: Mapping[str, Any] = {}
     for where, row in read_rows(path):
         key, prompt = _key(row, paths, match, where)
-        listed, samples = _samples(row, paths, where)
+        listed, samples = _samples(row, paths, where, unseen)
+        unseen -= {name for name in ("prompt", "samples") if _at(row, paths[name]) is not _MISSING}
         first, prompt_before, before, alone = found.setdefault(key, (where, prompt, [], not listed))
         if first != where and (listed or not alone):
             raise ConfigError(f"the task {key[:80]!r} stands twice, first at {first}", where=where)
@@ -233,6 +236,15 @@ def read_recording(
         before.extend(samples)
     if not found:
         raise ConfigError("the file holds no samples", where=str(path))
+    drawn = any(samples for _, _, samples, _ in found.values())
+    for name in fields:
+        if name in unseen and (drawn or name not in _BESIDE):
+            raise ConfigError(
+                f"nothing stands at {fields[name]!r} in any sample; correct the path, or leave the field out; the "
+                f"last line has {_names(row)}",
+                where=str(path),
+                path=f"fields.{name}",
+            )
     return {key: RecordedTask(where, prompt, tuple(all)) for key, (where, prompt, all, _) in found.items()}
 
 
@@ -261,32 +273,51 @@ def _key(row: Mapping[str, Any], paths: Mapping[str, str], match: str, where: st
 
 
 def _samples(
-    row: Mapping[str, Any], paths: Mapping[str, str], where: str
+    row: Mapping[str, Any], paths: Mapping[str, str], where: str, unseen: set[str]
 ) -> tuple[bool, list[RecordedSample]]:
-    """Whether the row is a list of samples, and they."""
+    """Whether the row is a list of samples, and they; what they have is taken out of `unseen`."""
     listed = _at(row, paths["samples"])
     if listed is not _MISSING:
         if not isinstance(listed, list):
             raise ConfigError(f"{paths['samples']!r} should be a list, not {listed!r:.80}", where=where)
         entries = [{paths["text"]: each} if isinstance(each, str) else each for each in listed]
-        return True, [_sample(each, paths, f"{where}: sample {i}") for i, each in enumerate(entries)]
-    head, star, _ = paths["text"].partition("*")
-    if not star:
-        return False, [_sample(row, paths, where)]
-    texts = _at(row, head.rstrip(".")) if head else row
+        return True, [_sample(each, paths, f"{where}: sample {i}", unseen) for i, each in enumerate(entries)]
+    if "*" not in paths["text"]:
+        return False, [_sample(row, paths, where, unseen)]
+    head, texts = _parallel(row, paths["text"])
     if not isinstance(texts, list):
-        raise ConfigError(f"there is no list at {head.rstrip('.')!r}; there are {_names(row)}", where=where)
-    return True, [_sample(row, paths, f"{where}: sample {i}", i) for i in range(len(texts))]
+        raise ConfigError(f"there is no list at {head!r}; there are {_names(row)}", where=where)
+    for name in _BESIDE:
+        other, values = _parallel(row, paths[name])
+        if isinstance(values, list) and len(values) != len(texts):
+            raise ConfigError(
+                f"there are {len(texts)} texts at {head!r} and {len(values)} entries at {other!r}; they should be "
+                "as many",
+                where=where,
+            )
+    return True, [_sample(row, paths, f"{where}: sample {i}", unseen, i) for i in range(len(texts))]
 
 
-def _sample(entry: Any, paths: Mapping[str, str], where: str, index: int = 0) -> RecordedSample:
+def _parallel(row: Mapping[str, Any], path: str) -> tuple[str, Any]:
+    """The part of a path before its `*`, and what stands there; _MISSING of a path without one."""
+    head, star, _ = path.partition("*")
+    head = head.rstrip(".")
+    return head, (_at(row, head) if head else row) if star else _MISSING
+
+
+def _sample(
+    entry: Any, paths: Mapping[str, str], where: str, unseen: set[str], index: int = 0
+) -> RecordedSample:
     if not isinstance(entry, Mapping):
         raise ConfigError(f"a sample should be a text or an object, not {entry!r:.80}", where=where)
-    text, answer, correct, score = (_at(entry, paths[name], index) for name in ("text", *_BESIDE))
+    text, *beside = (_at(entry, paths[name], index) for name in ("text", *_BESIDE))
     if not isinstance(text, str):
         wrong = f"there is none; there are {_names(entry)}" if text is _MISSING else f"not {text!r:.80}"
         raise ConfigError(f"{paths['text']!r} should be a text; {wrong}", where=where)
-    answer, correct, score = (None if value is _MISSING else value for value in (answer, correct, score))
+    unseen.difference_update(
+        name for name, value in zip(_BESIDE, beside, strict=True) if value is not _MISSING
+    )
+    answer, correct, score = (None if value is _MISSING else value for value in beside)
     if correct is not None and correct not in (0, 1):
         raise ConfigError(f"{paths['correct']!r} should be true or false, not {correct!r:.80}", where=where)
     if score is not None and (

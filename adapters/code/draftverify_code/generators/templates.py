@@ -14,7 +14,8 @@ __all__ = ["Templates", "check_templates", "commented", "filled"]
 
 @dataclass(frozen=True)
 class Templates:
-    """The texts, as for `str.format`: a brace of their own is doubled. Runs of empty lines become one.
+    """The texts, as for `str.format`: a brace of their own is doubled. Runs of empty lines become one;
+    what is put in stays as it is.
 
     Everywhere there is {language} and {entry_point} ("" where a task has none).
 
@@ -83,11 +84,19 @@ def check_templates(templates: Templates) -> None:
 
 def filled(template: str, **words: str) -> str:
     """The template with its words, at most one empty line in a row outside of them."""
-    parts = []
-    for text, word, _, _ in Formatter().parse(template):
-        parts += [text, words[word] if word is not None else ""]
-    # A word that is empty leaves an empty paragraph behind; those inside the words are the program's own.
-    return re.sub(r"\n{3,}", "\n\n", "".join(parts)) if "" in words.values() else "".join(parts)
+    parts: list[str] = []
+    own = ""
+    for text, name, _, _ in Formatter().parse(template):
+        own += text
+        if name is not None and words[name]:
+            parts += [_paragraphs(own), words[name]]
+            own = ""
+    return "".join(parts) + _paragraphs(own)
+
+
+def _paragraphs(text: str) -> str:
+    # A word that is empty leaves an empty paragraph behind.
+    return re.sub(r"\n{3,}", "\n\n", text)
 
 
 def commented(text: str, language: str) -> str:

@@ -17,14 +17,14 @@ import gc
 import importlib
 import json
 import os
+import select
+import signal
 import socket
 import sys
 from contextlib import suppress
 from typing import Any, NoReturn
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import contextlib
-
 import judge
 import keeper
 from frames import receive, send
@@ -59,7 +59,7 @@ class Candidates:
         """End the candidate, and say how it ended."""
         gone = False
         if self.current is not None:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 gone = self.current.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
             self.current.close()
             self.current = None
@@ -77,6 +77,12 @@ def serve(host: socket.socket, candidates: Candidates) -> None:
         pid = os.fork()
         if pid == 0:
             _suite(host, candidates, suite)
+        watch, ended = select.poll(), os.pidfd_open(pid)
+        watch.register(ended, select.POLLIN)
+        watch.register(host, 0)  # its hanging up
+        watch.poll()
+        os.kill(pid, signal.SIGKILL)  # its tests may be at work for a harness that is gone
+        os.close(ended)
         _, status = os.waitpid(pid, 0)
         if status:
             return  # the harness sees the end of the stream, and starts another judge
@@ -84,10 +90,14 @@ def serve(host: socket.socket, candidates: Candidates) -> None:
 
 def _suite(host: socket.socket, candidates: Candidates, suite: dict[str, Any]) -> NoReturn:
     try:
-        own = judge.Judge(candidates.start, candidates.end, candidates.drop)
-        send(host, {"broken": own.load(suite)})
-        while (request := receive(host)) is not None and request["op"] == "run":
-            send(host, own.run(request["program"], request["limits"], request["lines"]))
+        own, pid = judge.Judge(candidates.start, candidates.end, candidates.drop), os.getpid()
+        answer: dict[str, Any] = {"broken": own.load(suite)}
+        while os.getpid() == pid:  # a test may fork
+            send(host, answer)
+            request = receive(host)
+            if request is None or request["op"] != "run":
+                break
+            answer = own.run(request["program"], request["limits"], request["lines"])
     except BaseException as error:
         os.write(2, f"{type(error).__name__}: {error}\n".encode(errors="replace"))
         os._exit(1)

@@ -13,9 +13,11 @@ longer than `codec.FRAME`. One request, one answer; the answer to the n-th reque
 Answers:
 
 - `[n, "value", value, changes, lines, output]`: what the call returned. For "load" the value is a list with
-  `[name, kind, value]` of each name; the kind is "function", "value", "module" (the value is its name), or "missing".
+  `[name, kind, value]` of each name; the kind is "function", "class", "exception" (a class of these: the value is the
+  name of the nearest built-in one), "value", "module" (the value is its name), or "missing".
 - `[n, "raised", type, name, args, message, line, changes, lines, output]`: the nearest built-in type of the exception,
-  its own type's name, its arguments (a tuple) and text, and the last line of the program on its way (0: none).
+  the name of its own type (or of the first of its bases that the load named), its arguments (a tuple) and text, and
+  the last line of the program on its way (0: none).
 - `[n, "syntax", …]`, with the same fields: the program does not parse.
 - `[n, "refused", why]`: the request could not be read here, or the answer is too large.
 
@@ -120,6 +122,7 @@ def rehearse() -> None:
 class _Program:
     def __init__(self) -> None:
         self.module = ModuleType(MODULE)
+        self.names: frozenset[str] = frozenset()
         self.tracing = False
         self.lines: set[int] = set()
         self.output = _Output()
@@ -158,7 +161,11 @@ class _Program:
                 [number, "syntax", name, name, (), _message(error), line, None, self._ran(), ""]
             )
         line = _line(error)
-        names = codec.exception_name(error), type(error).__name__
+        kinds = type(error).__mro__
+        named = (
+            k.__name__ for k in kinds if k.__name__ in self.names and vars(self.module).get(k.__name__) is k
+        )
+        names = codec.exception_name(type(error)), next(named, kinds[0].__name__)
         told = "raised", *names, tuple(error.args), _message(error), line
         ran, output = self._ran(), self.output.take()
         try:
@@ -168,6 +175,7 @@ class _Program:
 
     def _load(self, text: str, names: list[str], lines: bool) -> list[list[Any]]:
         _settle()
+        self.names = frozenset(names)
         sys.stdout = self.output.stream
         sys.modules[MODULE] = self.module
         linecache.cache[FILE] = len(text), None, text.splitlines(True), FILE
@@ -190,6 +198,12 @@ class _Program:
             return "missing", None
         if isinstance(value, ModuleType):
             return "module", value.__name__
+        if isinstance(value, type):
+            return (
+                ("exception", codec.exception_name(value))
+                if issubclass(value, BaseException)
+                else ("class", None)
+            )
         return ("function", None) if callable(value) else ("value", value)
 
     def _call(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -40,9 +40,10 @@ from collections.abc import Callable, Iterator
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from itertools import islice
 from operator import is_
 from struct import Struct
+from sys import getsizeof
+from time import monotonic
 from typing import Any
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "FRAME",
     "HEAD",
     "CannotCross",
+    "CutShort",
     "Known",
     "Opaque",
     "apply_changes",
@@ -69,6 +71,8 @@ FRAME = 16 << 20
 MAX_DEPTH = 100  # containers inside each other: what compares or prints values recurses
 MAX_ITEMS = 1 << 22  # items of all containers together, where some are shared
 MAX_DRAWN = 1 << 14  # items that an iterator is asked for
+MAX_DRAWN_BYTES = 1 << 20  # of numbers and texts among them
+DRAWING = 0.25  # seconds that an iterator is asked for more than a thousand
 MAX_RANGE = 1 << 24  # a longer range would be a small frame that becomes a large list
 MAX_DIGITS = 10_000  # of a Decimal, and of its exponent's size
 MAX_BITS = 1 << 16  # of each part of a Fraction, which is reduced when it is built
@@ -97,6 +101,10 @@ _types: tuple[type, ...] = (
 TYPES: dict[str, type] = {kind.__name__: kind for kind in _types} | EXCEPTIONS
 CONSTANTS = {"Ellipsis": ..., "NotImplemented": NotImplemented}
 DTYPE = re.compile(r"[|<>](?:b1|[iu][1248]|f[248]|c8|c16|U[0-9]{1,7})")
+
+
+class CutShort(ValueError):
+    """An iterator's further items stayed in its process."""
 
 
 class CannotCross(TypeError):
@@ -153,7 +161,7 @@ def dumps(value: Any, known: Known | None = None, *, strict: bool = False) -> by
     Args:
         value: anything.
         known: what both sides know; grows by the containers of this value.
-        strict: raise for what is not of the set.
+        strict: raise for what is not of the set, or would cross as something else than it is.
 
     Raises:
         CannotCross: something is not of the set, and `strict` was asked for.
@@ -324,10 +332,15 @@ def _encoder_of(kind: type) -> _Encode:
             return _encode_scalar
     for base in kind.__mro__:
         if base in _BASES:
-            return _BASES[base]
+            return _BASES[base] if kind in EXCEPTIONS.values() else _as_its(_BASES[base])
     if hasattr(kind, "__next__") and hasattr(kind, "__iter__"):
         return _encode_iterator
     return _encode_opaque
+
+
+def _as_its(base: _Encode) -> _Encode:
+    """An instance of a subclass, as its base; where it has to be what it is it does not cross."""
+    return lambda encoder, value, depth: (_encode_opaque if encoder.strict else base)(encoder, value, depth)
 
 
 def _encode_opaque(encoder: _Encoder, value: Any, depth: int) -> Any:
@@ -366,6 +379,8 @@ def _encode_defaultdict(encoder: _Encoder, value: Any, depth: int) -> Any:
     if node is not None:
         return node
     name = next((name for name, kind in TYPES.items() if kind is value.default_factory), None)
+    if name is None and value.default_factory is not None and encoder.strict:
+        raise CannotCross(value)
     return {"defaultdict": [name, encoder.items(_pairs(value), encoder.number(value), depth)]}
 
 
@@ -373,15 +388,52 @@ def _encode_iterator(encoder: _Encoder, value: Any, depth: int) -> Any:
     node = encoder.ref(value, depth)
     if node is not None:
         return node
+    if encoder.strict and type(value).__module__ not in ("builtins", "itertools"):
+        raise CannotCross(value)  # a file, say: it is more than its items
     number = encoder.number(value)
-    items = list(islice(value, MAX_DRAWN))
-    return {"iterator": [encoder.items(items, number, depth), len(items) < MAX_DRAWN]}
+    items, complete = (value.left(), False) if type(value) is _Cut else _draw(value)
+    return {"iterator": [encoder.items(items, number, depth), complete]}
 
 
 def drawn(iterator: Iterator[Any]) -> Iterator[Any]:
     """The same items, as far as they cross, drawn now."""
-    items = list(islice(iterator, MAX_DRAWN))
-    return iter(items) if len(items) < MAX_DRAWN else _cut_short(items)
+    items, complete = _draw(iterator)
+    return iter(items) if complete else _Cut(items)
+
+
+class _Cut:
+    """The first items of an iterator that has more; who asks for those is told."""
+
+    def __init__(self, items: list[Any]) -> None:
+        self._items = items
+        self._next = 0
+
+    def __iter__(self) -> _Cut:
+        return self
+
+    def __next__(self) -> Any:
+        if self._next == len(self._items):
+            raise CutShort(f"an iterator's items beyond the first {len(self._items)} stayed in its process")
+        self._next += 1
+        return self._items[self._next - 1]
+
+    def left(self) -> list[Any]:
+        """The items that nobody has asked for yet."""
+        return self._items[self._next :]
+
+
+def _draw(iterator: Iterator[Any]) -> tuple[list[Any], bool]:
+    """The first items of an iterator, which may have no end, and whether these are all."""
+    items: list[Any] = []
+    size, until = 0, monotonic() + DRAWING
+    for item in iterator:
+        items.append(item)
+        size += getsizeof(item) if type(item) in (int, str, bytes) else 0
+        count = len(items)
+        late = count >= 1000 and count % 64 == 0 and monotonic() > until
+        if count == MAX_DRAWN or size > MAX_DRAWN_BYTES or late:
+            return items, False
+    return items, True
 
 
 def _encode_bytearray(encoder: _Encoder, value: Any, depth: int) -> Any:
@@ -426,14 +478,14 @@ def _encode_exception(encoder: _Encoder, value: Any, depth: int) -> Any:
     node = encoder.ref(value, depth)
     if node is not None:
         return node
-    name = exception_name(value)
+    name = exception_name(type(value))
     return {"exception": [name, encoder.items(tuple(value.args), encoder.number(value), depth)]}
 
 
-def exception_name(error: BaseException) -> str:
+def exception_name(kind: type[BaseException]) -> str:
     """The name of the nearest built-in type of an exception."""
     built_in = {kind: name for name, kind in EXCEPTIONS.items()}
-    return next(built_in[kind] for kind in type(error).__mro__ if kind in built_in)
+    return next(built_in[base] for base in kind.__mro__ if base in built_in)
 
 
 def _encode_type(encoder: _Encoder, value: Any, depth: int) -> Any:
@@ -634,12 +686,7 @@ def _decode_iterator(decoder: _Decoder, content: Any, depth: int) -> Any:
     nodes, complete = content
     number = decoder.number()
     items = decoder.items(nodes, number, depth)
-    return decoder.finish(number, iter(items) if complete else _cut_short(items))
-
-
-def _cut_short(items: list[Any]) -> Iterator[Any]:
-    yield from items
-    raise ValueError(f"an iterator's items beyond the first {len(items)} stayed in its process")
+    return decoder.finish(number, iter(items) if complete else _Cut(items))
 
 
 def _decode_range(decoder: _Decoder, content: Any, depth: int) -> Any:

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import weakref
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -34,7 +35,8 @@ from draftverify_code.sandbox.paths import Grants, grants
 __all__ = ["Sandbox", "default_sandbox"]
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-COMPARING = 2.0  # seconds that a judge may spend on reading and comparing what a program returned
+COMPARING = 2.0  # seconds beyond a program's own that its judge may take
+LOADING = 30.0  # seconds that a suite may take before its first call of a candidate
 PATIENCE = 10.0  # seconds beyond a job's own limits after which its server counts as broken
 T = TypeVar("T")
 NO_LIMITS = Limits()
@@ -71,6 +73,7 @@ class Sandbox:
         self.workers = workers
         self._lock = threading.RLock()
         self._state: _State | None = None
+        self._closed: Callable[[], object] = lambda: None
 
     def __enter__(self) -> Sandbox:
         self.open()
@@ -104,7 +107,7 @@ class Sandbox:
         with self._lock:
             state, self._state = self._state, None
         if state is not None:
-            state.close()
+            self._closed()
 
     def run(self, commands: Sequence[Command]) -> list[Exit]:
         """Run commands, as many at once as there are workers.
@@ -150,7 +153,8 @@ class Sandbox:
         distinct = list(dict.fromkeys(programs))
         found: dict[str, Finding] = {}
         waiting: dict[str, Future[Finding]] = {}
-        encoded = msgspec.json.encode(suite)
+        # JSON in ASCII: what a stranger's file escaped may be no text that UTF-8 has.
+        encoded = json.dumps(msgspec.to_builtins(suite)).encode()
         passed = 0
         results: list[Finding] = []
         ahead = iter(distinct)
@@ -164,9 +168,7 @@ class Sandbox:
                     upcoming = next(ahead, None)
                     if upcoming is None:
                         break
-                    waiting[upcoming] = state.pool.submit(
-                        state.judge, suite, encoded, upcoming, limits, lines
-                    )
+                    waiting[upcoming] = state.pool.submit(state.judge, encoded, upcoming, limits, lines)
             if program in waiting:
                 found[program] = waiting.pop(program).result()
             results.append(found[program])
@@ -180,6 +182,8 @@ class Sandbox:
         with self._lock:
             if self._state is None:
                 self._state = _State(self)
+                # Who forgets to close it, or may not (the shared ones), leaves nothing behind either.
+                self._closed = weakref.finalize(self, self._state.close)
             return self._state
 
 
@@ -208,7 +212,9 @@ class _State:
         self._judges: queue.SimpleQueue[_Judge] = queue.SimpleQueue()
         self.tier, first = self._choose(sandbox.isolation)
         self._keepers.put(first)
+        self.unloadable: dict[bytes, str] = {}
         self.pool = ThreadPoolExecutor(self.workers, "draftverify-sandbox")
+        self.process = os.getpid()
 
     def _choose(self, isolation: Isolation) -> tuple[Tier, _Server]:
         asked: tuple[Tier, ...] = (
@@ -255,20 +261,23 @@ class _State:
         answer["files"] = {name: b64decode(content) for name, content in answer.get("files", {}).items()}
         return Exit(**answer)
 
-    def judge(self, suite: Suite, encoded: bytes, program: str, limits: Limits, lines: bool) -> Finding:
+    def judge(self, encoded: bytes, program: str, limits: Limits, lines: bool) -> Finding:
         request = {"op": "run", "program": program, "limits": msgspec.to_builtins(limits), "lines": lines}
         try:
             with self._idle(self._judges, lambda: _Judge(self)) as judge:
-                broken = judge.load(suite, encoded)
+                broken = self.unloadable.get(encoded) or judge.load(encoded)
                 if broken:
                     return Finding(Check("error", reason="tests", feedback=broken))
-                # The judge keeps the candidate's time. What takes longer is its own work on an answer.
-                answer = judge.ask(request, limits.wall + COMPARING)
+                # The judge keeps the time, and may begin anew once. What takes longer is its own work on an answer.
+                answer = judge.ask(request, 2 * limits.wall + COMPARING)
         except TimeoutError:
             told = "what the program returned could not be read or compared in time"
             return Finding(Check("timeout", reason="wall", feedback=told))
         except ResourceError as error:
             return Finding(Check("error", reason="sandbox", feedback=str(error)))
+        except _Unloadable as error:
+            self.unloadable[encoded] = str(error)
+            return Finding(Check("error", reason="tests", feedback=str(error)))
         try:
             return Finding(
                 Check(answer["verdict"], answer["score"], answer["reason"], answer["feedback"]),
@@ -298,6 +307,8 @@ class _State:
         idle.put(server)
 
     def close(self) -> None:
+        if os.getpid() != self.process:
+            return  # of a fork: the servers are its parent's
         self.pool.shutdown(wait=True, cancel_futures=True)
         for idle in (self._keepers, self._judges):
             with suppress(queue.Empty):
@@ -305,8 +316,12 @@ class _State:
                     idle.get_nowait().kill()
 
 
-class Unanswered(ResourceError, TimeoutError):
+class _Unanswered(ResourceError, TimeoutError):
     """A server did not answer in time."""
+
+
+class _Unloadable(Exception):
+    """A suite with which no judge comes to an end."""
 
 
 class _Server:
@@ -347,10 +362,13 @@ class _Server:
 
     def greet(self) -> Any:
         """Read what it says when it is ready."""
-        hello = self._receive(30.0)
-        if "error" in hello:
+        try:
+            hello = self._receive(30.0)
+            if "error" in hello:
+                raise ResourceError(hello["error"])
+        except ResourceError:
             self.kill()
-            raise ResourceError(hello["error"])
+            raise
         return hello
 
     def ask(self, request: Any, seconds: float) -> Any:
@@ -371,7 +389,7 @@ class _Server:
         try:
             answer = receive(self.link)
         except TimeoutError as error:
-            raise Unanswered(f"the sandbox's server did not answer within {seconds:.0f} s") from error
+            raise _Unanswered(f"the sandbox's server did not answer within {seconds:.0f} s") from error
         except (OSError, ValueError) as error:
             raise ResourceError(f"the sandbox's server is gone: {error}") from error
         if answer is None:
@@ -426,7 +444,7 @@ class _Judge(_Server):
         finally:
             theirs.close()
         super().__init__(started.process, ours, started._made)
-        self.greet()
+        self.greet()  # or everything is ended, the keeper too
         to_keeper.close()  # the judge has it now
         self._loaded: bytes | None = None
         self._broken = ""
@@ -436,13 +454,20 @@ class _Judge(_Server):
         """Whether it and its keeper are there."""
         return super().alive and self._keeper.alive
 
-    def load(self, suite: Suite, encoded: bytes) -> str:
-        """Give it the tests, unless it has them; says what is wrong with them."""
+    def load(self, encoded: bytes) -> str:
+        """Give it the tests, unless it has them; says what is wrong with them.
+
+        Raises:
+            _Unloadable: it did not come to an end with them.
+        """
         if self._loaded != encoded:
             if self._loaded is not None:
                 send(self.link, {"op": "drop"})
             self._loaded = None
-            answer = self.ask({"op": "load", "suite": json.loads(encoded)}, 60.0)
+            try:
+                answer = self.ask({"op": "load", "suite": json.loads(encoded)}, LOADING)
+            except TimeoutError:
+                raise _Unloadable(f"the tests cannot be loaded within {LOADING:.0f} s") from None
             self._broken = str(answer.get("broken", "")) if isinstance(answer, dict) else "no answer"
             self._loaded = encoded
         return self._broken

@@ -15,15 +15,17 @@ import io
 import re
 import reprlib
 import select
+import signal
 import socket
 import symtable
 import sys
+import threading
 import time
 import traceback
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import redirect_stdout, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from functools import partial
 from itertools import accumulate
 from types import CodeType, ModuleType
@@ -39,6 +41,7 @@ __all__ = ["Judge"]
 AHEAD = (
     1 << 15
 )  # bytes of calls that are sent before they are asked for; a socket takes as many without waiting
+GRACE = 0.2  # seconds that a test may have for itself beyond its candidate's time
 RESTARTS = 2  # of a candidate that was ended in the middle of a suite of many tests
 FEEDBACK = 600  # characters
 READABLE = 100_000  # characters of a test's source that is still parsed to find a whole statement
@@ -97,8 +100,7 @@ class Judge:
 
         Args:
             program: its text.
-            limits: the fields of `jobs.Limits`; and `per_test`, seconds, where a test may have no more. By itself a
-                test may have half of what is left, the last one all.
+            limits: the fields of `jobs.Limits`. A test may take half of the time that is left, the last one all.
             lines: whether to note the lines that each test ran.
 
         Returns:
@@ -112,9 +114,9 @@ class Judge:
             # The tests of a suite mostly make the same calls, whatever the program: those that the last program got are
             # sent along with it, and it works on them while the answers are compared. A suite whose calls depend on
             # the answers shows itself by asking for something else; then the program begins anew, without.
-            until = began + limits["wall"]
             for foresee in (True, False):
                 self._settle()
+                until = time.monotonic() + limits["wall"]
                 run = _Run(self._suite, self._start, self._end, program, limits, lines, until, foresee)
                 try:
                     outcomes = run.outcomes()
@@ -159,6 +161,8 @@ class _Outcome(NamedTuple):
 
 
 _PASS = _Outcome("pass")
+_CALLED = ("function", "class", "exception")
+"""Kinds of a program's names that can be called."""
 
 
 def _together(outcomes: Sequence[_Outcome | None]) -> _Outcome:
@@ -275,15 +279,14 @@ class _Suite:
 
         Args:
             functions: the entry points.
-            others: what else the candidate defines, where the setup does not.
+            others: what else the candidate defines; what the setup defines stands before it.
         """
         module = ModuleType(MODULE)
         sys.modules[MODULE] = module  # dataclasses look there
         scope = vars(module)
+        scope |= {**others, **functions}
         exec(self.setup, scope)
-        for name, value in others.items():
-            scope.setdefault(name, value)
-        scope.update(functions)
+        scope |= functions
         return scope
 
     def learn(self, requests: Sequence[bytes], *, predictable: bool) -> None:
@@ -508,6 +511,7 @@ class _Run:
         self.raised: list[BaseException] = []  # what the candidate raised; a test may let it through
         self.traced: set[int] = set()  # lines, since they were last taken
         self.ran: list[set[int]] = [set() for _ in suite.tests]
+        self.asking = False
         self.foresee = foresee
         self.unforeseen = False
         self.restarts = 0
@@ -515,6 +519,9 @@ class _Run:
         self.stdout = sys.stdout
         self.functions: dict[str, Any] = {name: self._function(name) for name in suite.entry_points}
         self.others: dict[str, Any] = {}
+        self.exceptions: dict[str, type[BaseException]] = {}
+        self.classes: set[str] = set()
+        self.made = ""  # the last class of the program of which the tests have an object
         self.scope: dict[str, Any] = {}
 
     def close(self) -> bool:
@@ -537,25 +544,26 @@ class _Run:
         found: list[_Outcome | None] = [None] * count
         for index, test in enumerate(self.suite.tests):
             now = time.monotonic()
+            if now >= self.until:
+                found[index] = _Outcome("timeout", "wall", "the time was over before all tests had run")
+                break
             if self.link is None:
-                if self.restarts == RESTARTS or now >= self.until:
+                if self.restarts == RESTARTS:
                     break
                 self.restarts += 1
                 failed = self._begin()
                 if failed is not _PASS:
                     found[index] = failed
                     break
-            share = (self.until - now) / (1 if index == count - 1 else 2)
-            self.deadline = now + min(share, self.limits.get("per_test", share))
+            self.deadline = now + (self.until - now) / (1 if index == count - 1 else 2)
             self.traced = loaded.copy()
             found[index] = self._attempt(partial(self._test, test))
             self.ran[index] = self.traced
             if self.unforeseen:
                 break
-        if not self.calls and self.suite.kind != "asserts" and _together(found) is _PASS:
-            found[0] = _Outcome(
-                "error", "tests", "the tests never call " + " or ".join(self.suite.entry_points)
-            )
+        if not self.calls and _together(found) is _PASS:
+            said = "the tests never call " + " or ".join(self.suite.entry_points)
+            found = [_Outcome("error", "tests", said)] * count
         return found
 
     # --- the candidate
@@ -586,13 +594,19 @@ class _Run:
             kinds = {name: names[name][0] for name in self.suite.names}
         except (TypeError, ValueError, KeyError):
             self._leave(_Unreadable("not the names that were asked for"))
-        absent = [name for name in self.suite.entry_points if kinds[name] != "function"]
+        absent = [name for name in self.suite.entry_points if kinds[name] not in _CALLED]
         if absent:
             missing = " and ".join(absent)
             self._halt(_Outcome("reject", "missing", f"the program does not define a function {missing}"))
+        self.classes = {name for name, kind in kinds.items() if kind == "class"}
         for name in self.suite.names[len(self.suite.entry_points) :]:
             kind, value = names[name]
-            if kind == "function":
+            if kind == "exception" and type(value) is str:
+                # The tests' own class of that name: what the candidate raises is made one of these.
+                self.exceptions[name] = self.others[name] = _class(
+                    name, codec.EXCEPTIONS.get(value, Exception)
+                )
+            elif kind in _CALLED:
                 self.others[name] = self._function(name)
             elif kind == "value":
                 self.others[name] = value
@@ -629,9 +643,11 @@ class _Run:
             if name in ("StopIteration", "StopAsyncIteration"):
                 # It would end a loop over calls in the tests as if all were done; Python's generators do the same.
                 name, own_name, told = "RuntimeError", "RuntimeError", [(), f"the call raised {name}"]
-            raised = _rebuilt(name, own_name, *told)
+            raised = _rebuilt(name, own_name, *told, self.exceptions)
             self.raised.append(raised)
             raise raised from None
+        if type(fields[0]) is codec.Opaque and name in self.classes:
+            self.made = name
         return fields[0]
 
     def _ask(self, name: str, request: bytes, known: codec.Known) -> tuple[str, list[Any]]:
@@ -642,7 +658,11 @@ class _Run:
         if number:
             self.requests.append(request)
         try:
-            data = self.link.ask(request, self.deadline)
+            self.asking = True
+            try:
+                data = self.link.ask(request, self.deadline)
+            finally:
+                self.asking = False
             self.trail[-1] = _Call(name, request, data)
             kind, fields = _checked(codec.loads(data, known), number)
             if kind != "refused":
@@ -739,7 +759,8 @@ class _Run:
         self.stop = None
         self.trail.clear()
         try:
-            action()
+            with self._alarm():
+                action()
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt) and error not in self.raised:
                 raise  # from the terminal
@@ -748,6 +769,33 @@ class _Run:
         if self.left is not None:  # only here: if ending it fails, the tests must not catch that
             return self._over(self.left)
         return self.stop or _PASS
+
+    @contextmanager
+    def _alarm(self) -> Iterator[None]:
+        """End the test itself, a little after a candidate that does not answer would be ended."""
+
+        def ring(*_: object) -> NoReturn:
+            if self.asking:
+                self._leave(_Late())
+            if self.trail:
+                self._halt(
+                    _Outcome(
+                        "timeout", "wall", f"{self._last_call()}: what came back was not compared in time"
+                    )
+                )
+            self._halt(_Outcome("error", "tests", "the test does not end, though it called nothing"))
+
+        if threading.current_thread() is not threading.main_thread():
+            yield  # signals are for the main thread; who asked has a limit of its own
+            return
+        before = signal.signal(signal.SIGALRM, ring)
+        # Again and again: a test may catch everything.
+        signal.setitimer(signal.ITIMER_REAL, max(self.deadline - time.monotonic(), 0.0) + GRACE, GRACE)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
 
     def _failed(self, error: BaseException) -> _Outcome:
         """The outcome of a test that let an exception through."""
@@ -764,10 +812,15 @@ class _Run:
             return _Outcome("error", "tests", f"{self.suite.place(error)} ends the process")
         if isinstance(error, AssertionError):
             return _Outcome("reject", "value" if self._opaque() else "assertion", self._explain(error))
-        if not self.trail:
+        if isinstance(error, codec.CutShort):
+            return _Outcome("error", "tests", f"{self._last_call()}: {error}; {REFUSED}")
+        # What the tests' own process lacks is nobody's fault but theirs, whatever came back before.
+        if not self.trail or isinstance(error, (ImportError, OSError, MemoryError)):
             return _Outcome(
                 "error", "tests", f"{self.suite.place(error)} raises {name}: {_cut(str(error), 200)}"
             )
+        if self.made and isinstance(error, (AttributeError, TypeError)):
+            return self._remote()
         # The tests work with the right values: what they stumble over is what came back.
         return _Outcome("reject", "value", self._explain(error))
 
@@ -776,9 +829,17 @@ class _Run:
     def _foreign(self, name: str, value: Any) -> _Outcome:
         """The outcome of a call with an argument that cannot cross."""
         if isinstance(value, codec.Opaque):
+            if self.made:
+                return self._remote()
             return _Outcome("reject", "value", f"{name} is given what a call returned: {value!r}")
         what = f"{name} is given an argument of type {type(value).__name__}, which cannot leave the tests' process"
         return _Outcome("error", "tests", f"{what}; {REFUSED}")
+
+    def _remote(self) -> _Outcome:
+        """The outcome of a test that works with objects of the program's."""
+        return _Outcome(
+            "error", "tests", f"the test works with an object of the program's class {self.made}; {REFUSED}"
+        )
 
     def _refused(self, why: str, known: codec.Known) -> _Outcome:
         if any(hasattr(each, "dtype") for each in known.objects):
@@ -911,12 +972,22 @@ def _importable(name: str) -> bool:
     return name in sys.stdlib_module_names or name in sys.modules
 
 
-def _rebuilt(name: str, own_name: str, args: tuple[Any, ...], message: str) -> BaseException:
+def _class(name: str, base: type[BaseException]) -> type[BaseException]:
+    try:
+        return type(name, (base,), {"__module__": "builtins"})
+    except (TypeError, ValueError):  # no name for a class
+        return base
+
+
+def _rebuilt(
+    name: str, own_name: str, args: tuple[Any, ...], message: str, known: Mapping[str, type[BaseException]]
+) -> BaseException:
     """The candidate's exception, as the built-in type that is nearest to its own, under its own type's name."""
     kind = codec.EXCEPTIONS.get(name, Exception)
-    if own_name != name:
-        with suppress(TypeError, ValueError):  # no name for a class
-            kind = type(own_name, (kind,), {"__module__": "builtins"})
+    if own_name in known:
+        kind = known[own_name]
+    elif own_name != name:
+        kind = _class(own_name, kind)
     for given in (args, (message,), ()):
         try:
             error = kind(*given)

@@ -65,7 +65,6 @@ class Sealed:
         self.scratch: str = config["scratch"]
         self.tier = tier
         self.mounted = False
-        self.own_processes = False
         self.ruleset = -1
         self.filter: confine.Filter | None = None
         self._reads_on = False
@@ -140,7 +139,7 @@ class Keeper:
         self.killed = False
         self.reaped: tuple[int, Any] | None = None
         self.size: tuple[int, int] | None = None
-        self.untouched: tuple[int, int] | None = None
+        self.untouched: tuple[object, ...] | None = None
         self.original = -1
         self.own_processes = sealed.tier in ("namespaces", "bubblewrap")
         if self.own_processes:
@@ -245,7 +244,9 @@ class Keeper:
         if self.original >= 0:
             os.close(self.original)
         os.chdir(self.sealed.scratch)
-        self.sealed.seal(limits)
+        # Who may be busy for as long as the clock lets him is ended by this process's clock, with all that he started.
+        spare = limits["cpu"] >= limits["wall"]
+        self.sealed.seal({**limits, "cpu": limits["cpu"] + spare})
 
     def _execute(self, request: dict[str, Any], pipes: list[tuple[int, int]]) -> NoReturn:
         why = pipes[3][1]
@@ -434,6 +435,7 @@ class Keeper:
         poll = select.poll()
         for number in (out, err, why, ended):
             poll.register(number, select.POLLIN)
+        poll.register(self.link, 0)  # its hanging up: nobody waits for the command any more
         for number in (out, err, why, feed):
             os.set_blocking(number, False)
         given = memoryview(stdin)
@@ -461,6 +463,9 @@ class Keeper:
                             feed = -1
                     elif number == ended:
                         running = False
+                    elif number == self.link.fileno():
+                        self._kill()
+                        poll.unregister(number)
                     else:
                         truncated |= self._read(number, kept[number], most, poll)
                 if time.monotonic() >= next_look:
@@ -517,10 +522,11 @@ class Keeper:
         finally:
             os.close(directory)
 
-    def _trace(self) -> tuple[int, int]:
+    def _trace(self) -> tuple[object, ...]:
         """What changes with anything that is done in the scratch directory itself, or to it."""
         found = os.stat(self.sealed.scratch)
-        return found.st_ctime_ns, found.st_ino
+        # Clocks of file systems may tick slowly: within a tick something is seen only while it is there.
+        return found.st_ctime_ns, found.st_ino, found.st_mode, *os.listdir(self.sealed.scratch)
 
     def _clean(self, limits: dict[str, Any]) -> None:
         """An empty scratch directory, of the size that the limits say."""

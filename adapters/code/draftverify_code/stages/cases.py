@@ -15,7 +15,16 @@ from draftverify import Check, Context, ContractError, Proposal, Task, Verificat
 from draftverify_code.program import Reason
 from draftverify_code.sandbox import Command, Exit, Limits, Sandbox
 from draftverify_code.sandbox.jobs import MIB
-from draftverify_code.stages.running import abnormal, capped, limits_of, sandbox_for, verified
+from draftverify_code.stages.running import (
+    NoTests,
+    Sandboxed,
+    abnormal,
+    abstained,
+    capped,
+    limits_of,
+    sandbox_for,
+    verified,
+)
 
 __all__ = ["Cases"]
 
@@ -25,7 +34,7 @@ SHOWN = 500
 BUILD = Limits(wall=30.0, cpu=30.0)
 
 
-class Cases:
+class Cases(Sandboxed):
     """Runs each program on the task's `cases` ([{input, output}]) and compares what it writes.
 
     A program stops at its first case that does not hold; its score is the share of the cases before that. Each case
@@ -74,10 +83,15 @@ class Cases:
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """Run the cases on the whole block: the first of every program, the next of those that are left, …
 
+        A task that has none is abstained from.
+
         Raises:
-            ContractError: the task has no cases, or an item is no program.
+            ContractError: a case is none, or an item is no program.
         """
-        cases = _cases(context.task)
+        try:
+            cases = _cases(context.task)
+        except NoTests as error:
+            return abstained(proposal, self.name, error)
         box = sandbox_for(self.sandbox)
         check = lambda programs: self._check(box, cases, programs)
         return verified(context, proposal, box, self.name, "separate-process", check)
@@ -125,9 +139,9 @@ class Cases:
         if self.build is not None and self.built:
             made = shlex.join(self.built)
             argv = ("sh", "-c", f'chmod u+x -- {made} && exec "$@"', "sh", *argv)
-        most = max(MIB, 2 * len(case[1].encode()))
+        most = max(MIB, 2 * len(case[1].encode(errors="replace")))
         limits = limits_of(self.timeout, self.memory, most)
-        return Command(argv, files, case[0].encode(), limits=limits)
+        return Command(argv, files, case[0].encode(errors="replace"), limits=limits)
 
     def _compare(self, case: tuple[str, str], ended: Exit) -> Check | None:
         """None when the case holds."""
@@ -148,16 +162,6 @@ class Cases:
             feedback=f"with the input\n{capped(given, SHOWN)}\nit is to write\n{capped(expected, SHOWN)}\n"
             f"and wrote\n{capped(got, SHOWN)}",
         )
-
-    def open(self) -> None:
-        """Open the sandbox that was given."""
-        if self.sandbox is not None:
-            self.sandbox.open()
-
-    def close(self) -> None:
-        """Close it."""
-        if self.sandbox is not None:
-            self.sandbox.close()
 
 
 def _reason(errors: str) -> Reason:
@@ -214,8 +218,10 @@ def _near(left: str, right: str, tolerance: float) -> bool:
 
 def _cases(task: Task) -> list[tuple[str, str]]:
     given: Any = task.input.get("cases")
-    if not isinstance(given, Sequence) or isinstance(given, str) or not given:
-        raise ContractError(f"task {task.id} has no `cases`: a list of {{input, output}} is needed")
+    if not given:
+        raise NoTests(f"task {task.id} has no `cases`: a list of {{input, output}} is needed")
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        raise ContractError(f"the `cases` of task {task.id} must be a list of {{input, output}}")
     found = []
     for number, case in enumerate(given):
         fed, expected = (

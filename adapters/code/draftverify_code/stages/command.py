@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from draftverify import Check, Context, ContractError, Proposal, Task, Verification
 from draftverify_code.sandbox import Command, Exit, Sandbox
-from draftverify_code.stages.running import abnormal, capped, limits_of, sandbox_for, verified
+from draftverify_code.stages.running import Sandboxed, abnormal, capped, limits_of, sandbox_for, verified
 
 __all__ = ["ExitStatus"]
 
 
-class ExitStatus:
+class ExitStatus(Sandboxed):
     """Runs a command on each program; status 0 passes, any other is the reason "status".
 
     The program is written to `{file}` where the command has that, else to the task's `target` among its `files`. A
@@ -87,16 +87,6 @@ class ExitStatus:
                 f"the command of the stage {self.name!r} names no {{file}}, and task {task.id} has no `target`"
             )
         return posixpath.normpath(target), files_of(task)
-
-    def open(self) -> None:
-        """Open the sandbox that was given."""
-        if self.sandbox is not None:
-            self.sandbox.open()
-
-    def close(self) -> None:
-        """Close it."""
-        if self.sandbox is not None:
-            self.sandbox.close()
 
 
 def files_of(task: Task) -> dict[str, bytes]:

@@ -62,7 +62,11 @@ class Compile:
         command: the program and its arguments, for other compilers. `{file}` stands for one program's file, and the
             command is run for each; `{files}` for the files of all, for compilers that take many and judge each by
             itself: the command is run once, and again on halves of the block when its status is not 0.
-        suffix: of the files, with `command`: ".rs".
+            Before the first block it is given an empty file and one that no compiler accepts. A command that accepts
+            the second, or refuses both with the same words (but for numbers), does not judge what is in the files: a
+            virtual machine that does not start, an unknown flag. Then each program is an error, "tool". What breaks
+            only on a sound program, such as a library that is not there to be linked, is not found out this way.
+        suffix: of the files, with `command`: ".rs". Many compilers tell by it what is theirs.
         flags: further arguments of the system's compiler: ["-std=c11", "-Wall", "-Werror"]; none of them for `command`.
         timeout: seconds of the processor for one program.
         memory: MiB of address space; what runs on a virtual machine (javac, go, tsc) reserves more than it uses.
@@ -110,44 +114,70 @@ class Compile:
         argv, suffix = self._call()
         programs = programs_of(proposal)
         box = sandbox_of(self)
-        self._try(box)
+        blind = self._try(box)
+        if blind is not None:
+            return verification(self.name, [blind] * len(programs), box)
+        return verification(self.name, self._compiled(box, argv, suffix, programs), box)
+
+    def _compiled(
+        self, box: Sandbox, argv: Sequence[str], suffix: str, programs: Sequence[str]
+    ) -> list[Check]:
         tool = Path(argv[0]).name
         if "{files}" in argv:
-            checks = check_block(
-                box, programs, lambda group: self._at_once(argv, suffix, group), tool, "compile"
-            )
-        else:
-            job = lambda group: self._in_turn(argv, suffix, group)
-            checks = check_block(box, programs, job, tool, "compile", in_order=True, at_once=workers_of(box))
-        return verification(self.name, checks, box)
+            at_once = lambda group: self._at_once(argv, suffix, group)
+            return check_block(box, programs, at_once, tool, "compile")
+        in_turn = lambda group: self._in_turn(argv, suffix, group)
+        return check_block(box, programs, in_turn, tool, "compile", in_order=True, at_once=workers_of(box))
 
     def open(self) -> None:
         """Open the sandbox.
 
         Raises:
-            ConfigError: the language is not known and there is no command, or the command names no file.
+            ConfigError: the language is not known and there is no command, or the command names no file, or there is no
+                suffix for its files.
             ResourceError: the compiler is not installed or does not work in the sandbox, or there is no sandbox.
         """
         self._call()
-        sandbox_of(self).open()
-        self._try(sandbox_of(self))
+        box = sandbox_of(self)
+        box.open()
+        blind = self._try(box)
+        if blind is not None:
+            raise ResourceError(blind.feedback)
 
     def close(self) -> None:
         """Close the sandbox that was given."""
         if self.sandbox is not None:
             self.sandbox.close()
 
-    def _try(self, box: Sandbox) -> None:
-        """Compile what surely compiles, once: a compiler that finds no part of itself refuses every program."""
-        if self._tried or self.command:
-            return
+    def _try(self, box: Sandbox) -> Check | None:
+        """Find out once whether the compiler judges what is in a file.
+
+        Returns:
+            What a command's word on every program is when it does not; else None.
+
+        Raises:
+            ResourceError: the system's compiler refuses what surely compiles; it finds no part of itself.
+        """
+        if self._tried:
+            return None
         argv, suffix = self._call()
-        [check] = check_block(
-            box, ["int x;\n"], lambda group: self._in_turn(argv, suffix, group), argv[0], "compile"
-        )
-        if check.verdict != "pass":
-            raise ResourceError(f"{argv[0]} does not compile `int x;` in the sandbox: {check.feedback}")
+        if self.command:
+            empty, faulty = self._compiled(box, argv, suffix, ["", _FAULTY])
+            if faulty.verdict == "pass":
+                said = f"{argv[0]} ends with status 0 on a {suffix} file that no compiler accepts"
+                return Check("error", None, "tool", said)
+            if faulty.verdict != "reject":
+                said = f"of a file that no compiler accepts: {faulty.feedback}"
+                return msgspec.structs.replace(faulty, feedback=capped(said))
+            if empty.verdict == "reject" and _without_numbers(empty) == _without_numbers(faulty):
+                said = f"{argv[0]} says the same of an empty file and of one that no compiler accepts"
+                return Check("error", None, "tool", capped(f"{said}\n{faulty.feedback}"))
+        else:
+            [check] = self._compiled(box, argv, suffix, ["int x;\n"])
+            if check.verdict != "pass":
+                raise ResourceError(f"{argv[0]} does not compile `int x;` in the sandbox: {check.feedback}")
         self._tried = True
+        return None
 
     def _call(self) -> tuple[tuple[str, ...], str]:
         """The command, its program by its path, and the files' suffix."""
@@ -160,6 +190,10 @@ class Compile:
             if not any("{file}" in word or word == "{files}" for word in argv):
                 raise ConfigError(
                     "the command names no file: write {file}, or {files} as a word of its own", path="command"
+                )
+            if not suffix:
+                raise ConfigError(
+                    "the files of a command need a suffix, by which it knows its language", path="suffix"
                 )
         elif self.language in DEFAULT:
             (program, *rest), suffix = DEFAULT[self.language]
@@ -217,16 +251,44 @@ class Compile:
     def _word(self, status: int, said: str) -> Check:
         if status == 0:
             return Check("pass")
-        if status == 128 + 24 or "CPU time limit exceeded" in said:
+        own = _own(said)
+        if status == 128 + 24 or "CPU time limit exceeded" in own:
             said = f"the compiler did not end within {self.timeout:g} s of processor time"
             return Check("timeout", None, "cpu", said)
-        if status >= 126 or _BROKEN.search(said):
+        if status >= 126 or _BROKEN.search(own):
             return Check("error", None, "tool", capped(f"the compiler failed with status {status}\n{said}"))
         return Check("reject", None, "compile", capped(said or f"the compiler ended with status {status}"))
 
 
+_FAULTY = "<?php ( [ { these are words and no program $ @ % ? ) }\n"
+"""A file that no compiler accepts; one for PHP takes what stands before its mark for text."""
+
+
+def _without_numbers(check: Check) -> str:
+    return re.sub(r"0x[0-9a-f]+|\d+", "0", check.feedback)
+
+
+def _own(said: str) -> str:
+    """The lines of a compiler's output in which it speaks of itself: "" when it names an error in the program.
+
+    What quotes the program belongs to such an error, which is told by its place and the word after it; or it is a line
+    of source, indented or with its number; or it begins with the place itself.
+    """
+    if _FOUND.search(said):
+        return ""
+    return "\n".join(line for line in said.split("\n") if not _ON_PROGRAM.match(line))
+
+
+_FOUND = re.compile(
+    r"(:\d+(:\d+)?: (fatal )?|\(\d+,\d+\): )error\b(?!: error (while )?writing )", re.IGNORECASE
+)
+"""`program.c:2:12: error: …`, `program.ts(2,12): error TS1005: …`. That what it makes cannot be written is none."""
+
+_ON_PROGRAM = re.compile(r"\s|\d+ +\||(?!.*error: error (while )?writing ).*[:(]\d+[:,)]", re.IGNORECASE)
+
 _BROKEN = re.compile(
     r"internal compiler error|out of memory|memory exhausted|[Cc]annot allocate memory|No space left|"
-    r"signal terminated program|(?i:please submit a (full )?bug report)|unexpectedly panicked"
+    r"signal terminated program|unable to execute command|unexpectedly panicked|initialization of VM|"
+    r"[Ii]nsufficient memory|java\.lang\.\w*Error|(?i:please (submit|file|report) (a|this)\b.* bug)"
 )
 """How compilers say that they failed. A program that makes its messages say so is not accepted either."""

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from draftverify import Check, Context, Proposal, Verification
+from draftverify import Check, ConfigError, Context, Proposal, Verification
 from draftverify_code.sandbox.host import Sandbox
 from draftverify_code.sandbox.jobs import Command, Exit
 from draftverify_code.stages.blocks import (
@@ -21,6 +21,7 @@ from draftverify_code.stages.blocks import (
     limits,
     outside,
     programs_of,
+    refused,
     sandbox_of,
     verification,
     words,
@@ -37,22 +38,25 @@ _FAULTY = "("
 class Lint:
     """Rejects Python programs in which ruff finds an error of the selected rules.
 
-    No configuration but this one is read, and no comment in a program (`# noqa`, `# ruff: …`) changes it.
+    No configuration but this one is read, and no comment in a program (`# noqa`, `# ruff: …`) changes it. An undefined
+    name (F821) is a fault only where Python looks it up when the program runs: not in quotes, nor in an annotation that
+    is not evaluated (of a local variable; of anything after `from __future__ import annotations`, or from Python 3.14).
 
     Args:
-        select: codes or prefixes of ruff's rules. The default ones are faults that a program meets when it runs: it
-            does not parse, compares or formats what cannot be, returns from where one cannot, uses a name that is not
-            there.
+        select: codes or prefixes of ruff's rules. The default ones are faults that a program meets when it is compiled
+            or comes to that place: it does not parse, has `return`, `yield`, `break` or `continue` where none can be,
+            shifts `print`, uses a name that is not defined.
         sandbox: where ruff runs; a shared one with the strongest isolation of this machine when None.
     """
 
     name = "lint"
 
     def __init__(
-        self, select: Sequence[str] = ("E9", "F63", "F7", "F82"), sandbox: Sandbox | None = None
+        self, select: Sequence[str] = ("E9", "F633", "F70", "F821"), sandbox: Sandbox | None = None
     ) -> None:
         self.select = select
         self.sandbox = sandbox
+        self._tried = False
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -72,20 +76,27 @@ class Lint:
         """Lint the whole block in one invocation.
 
         Raises:
-            ResourceError: ruff is not installed, or there is no sandbox.
+            ConfigError, ResourceError: as `open`.
         """
-        ruff = str(executable("ruff", HOW))
         programs = programs_of(proposal)
         box = sandbox_of(self)
-        checks = check_block(box, programs, lambda group: self._job(ruff, group), "ruff", "syntax")
-        return verification(self.name, checks, box)
+        self._try(box)
+        found: dict[str, list[Finding]] = {}
+        checks = check_block(box, programs, lambda group: self._job(group, found), "ruff", "syntax")
+        undefined = [program for program in found if any(map(_is_undefined, found[program]))]
+        job = lambda group: _look_up([(program, found[program]) for program in group])
+        again = check_block(box, undefined, job, "the Python parser", "syntax", in_order=True)
+        heard = dict(zip(undefined, again, strict=True))
+        return verification(self.name, map(heard.get, programs, checks), box)
 
-    def _job(self, ruff: str, programs: Sequence[str]) -> Job:
+    def _job(self, programs: Sequence[str], found: dict[str, list[Finding]]) -> Job:
+        """An invocation of ruff, which leaves its findings in `found`."""
         names = file_names(len(programs) + 1, ".py")
         control = names[-1]
         files = {name: text.encode() for name, text in zip(names, (*programs, _FAULTY), strict=True)}
         flags = f"--isolated --ignore-noqa --no-cache --quiet --output-format json-lines --target-version {PYTHON}"
-        argv = (ruff, "check", *flags.split(), "--select", ",".join(self.select), *names)
+        select = ("--select", ",".join(self.select))
+        argv = (str(executable("ruff", HOW)), "check", *flags.split(), *select, *names)
         allowed = limits(len(programs), each=0.05, size=sum(map(len, files.values())))
 
         def read(ended: Exit) -> dict[int, Check]:
@@ -100,8 +111,10 @@ class Lint:
                     findings[os.path.basename(given["filename"])].append(_finding(given))
             except (ValueError, KeyError, TypeError):
                 return {}
-            looked = bool(findings.pop(control))
-            return words(programs, list(findings.values())) if looked else {}
+            if not findings.pop(control):
+                return {}
+            found.update(zip(programs, findings.values(), strict=True))
+            return words(programs, list(findings.values()))
 
         return Job(Command(argv, files, limits=allowed), read)
 
@@ -109,15 +122,104 @@ class Lint:
         """Open the sandbox.
 
         Raises:
+            ConfigError: ruff does not know one of the selected rules.
             ResourceError: ruff is not installed, or there is no sandbox.
         """
         executable("ruff", HOW)
-        sandbox_of(self).open()
+        box = sandbox_of(self)
+        box.open()
+        self._try(box)
 
     def close(self) -> None:
         """Close the sandbox that was given."""
         if self.sandbox is not None:
             self.sandbox.close()
+
+    def _try(self, box: Sandbox) -> None:
+        """Ask ruff once whether it knows the rules."""
+        if self._tried:
+            return
+        [ended] = box.run([self._job((), {}).command])
+        said = ended.stderr.decode(errors="replace").strip()
+        if ended.status == 2 and "select" in said:
+            raise ConfigError(said.rpartition("Cause: ")[2], path="select")
+        self._tried = ended.status in (0, 1)
+
+
+def _is_undefined(finding: Finding) -> bool:
+    return finding.message.startswith("F821 ")
+
+
+def _look_up(found: Sequence[tuple[str, Sequence[Finding]]]) -> Job:
+    """A job that finds out which undefined names Python looks up when the program runs.
+
+    Args:
+        found: programs, with ruff's findings.
+    """
+    requests = [
+        json.dumps([text, [[each.line, each.column] for each in findings if _is_undefined(each)]])
+        for text, findings in found
+    ]
+
+    def read(ended: Exit) -> dict[int, Check]:
+        known = {}
+        # A line without its end is half an answer.
+        for place, line in enumerate(ended.stdout.decode().split("\n")[:-1]):
+            text, findings = found[place]
+            used = json.loads(line)
+            left = [each for each in findings if not _is_undefined(each) or [each.line, each.column] in used]
+            known[place] = refused(text, left) if left else Check("pass")
+        return known
+
+    size = sum(map(len, requests))
+    argv = (sys.executable, "-I", "-S", "-W", "ignore", "-c", _USED)
+    stdin = "".join(f"{request}\n" for request in requests).encode()
+    return Job(Command(argv, stdin=stdin, limits=limits(len(found), size=size)), read)
+
+
+_USED = """
+import ast, json, sys
+
+def used(tree):
+    lazy = sys.version_info >= (3, 14) or any(
+        isinstance(node, ast.ImportFrom)
+        and node.module == "__future__"
+        and any(alias.name == "annotations" for alias in node.names)
+        for node in tree.body
+    )
+    nodes = [(tree, False)]
+    while nodes:
+        node, local = nodes.pop()
+        if isinstance(node, ast.Name):
+            yield node.lineno, node.col_offset
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            inside = not isinstance(node, ast.ClassDef)
+        else:
+            inside = local
+        for field, value in ast.iter_fields(node):
+            if field in ("annotation", "returns") and (lazy or local and isinstance(node, ast.AnnAssign)):
+                continue
+            if field == "type_params" or field == "value" and type(node).__name__ == "TypeAlias":
+                continue
+            for child in value if isinstance(value, list) else [value]:
+                if isinstance(child, ast.AST):
+                    nodes.append((child, inside))
+
+for line in sys.stdin:
+    text, places = json.loads(line)
+    text = text.removeprefix("\\ufeff")
+    try:
+        names = set(used(ast.parse(text)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        pass  # Python does not compile it: ruff is right to refuse it
+    else:
+        lines = text.replace("\\r\\n", "\\n").replace("\\r", "\\n").split("\\n")
+        offset = lambda row, column: len(lines[row - 1][: column - 1].encode())
+        places = [place for place in places if (place[0], offset(*place)) in names]
+    print(json.dumps(places), flush=True)
+"""
+"""Takes a line of JSON for each program, [text, [[line, column], …]], and answers with those of the places at which a
+name stands that is looked up, as far as one can tell."""
 
 
 def _finding(given: dict[str, object]) -> Finding:

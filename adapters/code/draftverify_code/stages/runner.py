@@ -18,6 +18,7 @@ import sys
 if __name__ == "__main__" and sys.path and sys.path[0] == "":
     del sys.path[0]  # the given files are not to stand in for modules that are imported here
 
+import builtins
 import json
 import os
 import re
@@ -70,11 +71,11 @@ def supervise(pid, link):
             say(event)
     # Whatever the runner is doing now, its time is over.
     os.kill(pid, signal.SIGKILL)  # it is there, if only to be waited for
-    _, status = os.waitpid(pid, 0)
+    _, status, usage = os.wait4(pid, 0)
     changed = _changed({name: text for name, text in before.items() if name.endswith(".py")})
     if changed:
         say({"tampered": changed})
-    say({"ended": os.waitstatus_to_exitcode(status)})
+    say({"ended": os.waitstatus_to_exitcode(status), "cpu": usage.ru_utime + usage.ru_stime})
 
 
 def _hide():
@@ -474,13 +475,10 @@ def _results(tell, watch):
 def run_suite(job, tell, collected):
     """A check function, a script, asserts or examples, with the program beside them."""
     suite, program = job["suite"], job["program"]
-    space = {"__name__": "tests"}
     try:
-        exec(compile(suite["setup"], "setup.py", "exec"), space)
+        setup = compile(suite["setup"], "setup.py", "exec")
         statements = [_explained(source) for source in suite["asserts"]]
         source = _explained(suite["source"]) if suite["kind"] in ("check", "script") else None
-        if suite["kind"] == "check":
-            exec(source, space)
     except Exception as error:
         tell({"broken": _said(error)})
         return
@@ -501,8 +499,18 @@ def run_suite(job, tell, collected):
     if missing:
         tell({"stop": "missing", "text": f"it does not define {', '.join(missing)}"})
         return
-    space.update({name: vars(module)[name] for name in suite["entry_points"]})
-    space["_draftverify_why"] = _why
+    # Tests and their setup may use what else the program defines, where they do not define it themselves.
+    space = {name: value for name, value in vars(module).items() if name not in vars(builtins)}
+    space |= {"__name__": "tests", "__builtins__": vars(builtins)}
+    entries = {name: vars(module)[name] for name in suite["entry_points"]}
+    try:
+        exec(setup, space)
+        if suite["kind"] == "check":
+            exec(source, space)
+    except Exception as error:
+        tell({"broken": _said(error)})
+        return
+    space |= {**entries, "_draftverify_why": _why}
     if suite["kind"] == "doctest":
         _examples(suite["source"], space, tell)
         return

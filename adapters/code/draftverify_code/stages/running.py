@@ -12,14 +12,17 @@ from importlib import metadata
 
 import msgspec
 
-from draftverify import UNCHECKED, Check, Context, Proposal, Verification
+from draftverify import UNCHECKED, Check, Context, ContractError, Proposal, Verification
 from draftverify_code.program import program_of
 from draftverify_code.sandbox.host import Sandbox, default_sandbox
 from draftverify_code.sandbox.jobs import MIB, Exit, Integrity, Limits
 
 __all__ = [
     "FEEDBACK",
+    "NoTests",
+    "Sandboxed",
     "abnormal",
+    "abstained",
     "capped",
     "imported",
     "lacking",
@@ -31,6 +34,36 @@ __all__ = [
 
 FEEDBACK = 2000
 """Characters of feedback that one check carries at most."""
+
+
+class Sandboxed:
+    """A stage that runs programs: in the sandbox that it was given, or in a shared one."""
+
+    sandbox: Sandbox | None
+
+    @property
+    def at_once(self) -> int:
+        """How many programs run beside each other; where few are enough, as many are begun before one is known."""
+        return (self.sandbox.workers if self.sandbox is not None else 0) or os.cpu_count() or 1
+
+    def open(self) -> None:
+        """Open the sandbox that was given."""
+        if self.sandbox is not None:
+            self.sandbox.open()
+
+    def close(self) -> None:
+        """Close it."""
+        if self.sandbox is not None:
+            self.sandbox.close()
+
+
+class NoTests(ContractError):
+    """The task has nothing that the stage could run; the message says what it would need. Stages abstain from it."""
+
+
+def abstained(proposal: Proposal, stage: str, why: ContractError) -> Verification:
+    """What a stage returns that has nothing to say of a task: another stage, or nobody, judges its programs."""
+    return Verification(checks=(Check("abstain", feedback=str(why), stage=stage),) * len(proposal))
 
 
 def sandbox_for(sandbox: Sandbox | None, packages: Iterable[str] = ()) -> Sandbox:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from signal import SIGKILL
 from typing import Any
 
 import msgspec
@@ -42,6 +43,7 @@ class Event(msgspec.Struct, frozen=True):
         internal: the test framework itself failed.
         end: the runner came to its end.
         ended: how its process ended.
+        cpu: seconds of processor time that this took.
     """
 
     id: str = ""
@@ -56,6 +58,7 @@ class Event(msgspec.Struct, frozen=True):
     internal: str = ""
     end: bool = False
     ended: int | None = None
+    cpu: float = 0.0
 
 
 class Expected(msgspec.Struct, frozen=True):
@@ -154,11 +157,16 @@ def _verdict(
             return Check("error", reason="tool", feedback=capped(event.internal))
     running = next((event.start for event in reversed(events) if event.start), "")
     during = f", in {running}" if running and not running.isdigit() else ""
-    strange = abnormal(ended, run.command.limits)
+    limits = run.command.limits
+    ended_by = next((event for event in reversed(events) if event.ended is not None), Event())
+    if not any(event.end for event in events) and ended_by.ended == -SIGKILL and not ended.limit:
+        # The kernel counts ticks for the limit, and they may run ahead of what usage says.
+        ended = msgspec.structs.replace(ended, limit="cpu" if ended_by.cpu >= limits.cpu / 2 else "")
+    strange = abnormal(ended, limits)
     if strange is not None:
         return msgspec.structs.replace(strange, score=score, feedback=strange.feedback + during)
     if not any(event.end for event in events):
-        status = next((event.ended for event in reversed(events) if event.ended is not None), None)
+        status = ended_by.ended
         how = "" if status is None else f" with status {status}" if status >= 0 else f" by signal {-status}"
         return reject("exit", f"its process ended{how} before the tests did{during}")
     for test, lenient in expected.tests.items():

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from draftverify import (
     Check,
@@ -19,6 +20,7 @@ from draftverify import (
     Context,
     ContractError,
     Cost,
+    Evidence,
     Proposal,
     Task,
     Verification,
@@ -59,9 +61,10 @@ class Stages:
 
     @property
     def provides(self) -> frozenset[str]:
-        """Verdicts; scores too where every trusted stage gives them."""
+        """Verdicts; scores too where every trusted stage gives them; cross evidence where the only trusted one does."""
         declared = [getattr(stage, "provides", ()) for stage in self.stages[-self.trusted :]]
-        return frozenset({"verdicts", "scores"} if all("scores" in one for one in declared) else {"verdicts"})
+        words = {"scores"} if self.trusted > 1 else {"scores", "cross"}
+        return frozenset({"verdicts"} | {word for word in words if all(word in one for one in declared)})
 
     @property
     def deterministic(self) -> bool:
@@ -76,7 +79,8 @@ class Stages:
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One pass of each stage over what is still alive."""
         names = names_of(self.stages)
-        return walk(names, self.stages, self.trusted, context, proposal).verification(names)
+        way = walk(names, self.stages, self.trusted, context, proposal)
+        return way.verification(names, self.provides)
 
     def prepare(self, task: Task) -> Task:
         """The task as each stage in turn prepares it."""
@@ -260,7 +264,7 @@ class Walk:
         found = zip(self._ended, self._vouched, self._abstained, strict=True)
         return tuple(ended or vouched or abstained or Check("abstain") for ended, vouched, abstained in found)
 
-    def verification(self, order: Sequence[str], **more: Any) -> Verification:
+    def verification(self, order: Sequence[str], provides: Collection[str], **more: Any) -> Verification:
         """The block's verification; `order` are the names of the stages, `more` goes into the notes."""
         reported = [found.verification for found in self.passes if found.verification is not None]
         costs = [one.cost for one in reported]
@@ -273,10 +277,23 @@ class Walk:
             )
         return Verification(
             checks=self.checks,
+            evidence=Evidence(cross=self._cross(order[-1])) if "cross" in provides else None,
             cost=cost,
             deterministic=all(one.deterministic for one in reported),
             notes={"order": list(order), **more, **self._notes()},
         )
+
+    def _cross(self, stage: str) -> Any:
+        """[n, m], what a stage found of its items on each check; NaN for those that never came to it."""
+        cross = np.full((len(self._ended), 0), np.nan)
+        for found in self.passes:
+            evidence = None if found.verification is None else found.verification.evidence
+            if found.stage == stage and evidence is not None and evidence.cross is not None:
+                own = np.asarray(evidence.cross, dtype=float)
+                if cross.shape[1] != own.shape[1]:
+                    cross = np.full((len(self._ended), own.shape[1]), np.nan)
+                cross[list(found.indices)] = own
+        return cross
 
     def _notes(self) -> dict[str, Any]:
         told = [

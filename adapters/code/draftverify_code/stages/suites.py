@@ -10,10 +10,20 @@ from typing import Any, Literal
 
 import msgspec
 
-from draftverify import Check, Context, ContractError, Proposal, Task, Verification
+from draftverify import Check, Context, ContractError, Proposal, Verification
 from draftverify_code.sandbox import Sandbox
 from draftverify_code.stages.command import files_of
-from draftverify_code.stages.running import abnormal, imported, lacking, limits_of, sandbox_for, verified
+from draftverify_code.stages.running import (
+    NoTests,
+    Sandboxed,
+    abnormal,
+    abstained,
+    imported,
+    lacking,
+    limits_of,
+    sandbox_for,
+    verified,
+)
 from draftverify_code.stages.shared import OUTPUT, Event, Expected, Run, judged, report
 
 __all__ = ["Suites"]
@@ -29,7 +39,7 @@ CONFIGURATION = (
 )
 
 
-class Suites:
+class Suites(Sandboxed):
     """Writes each program to the task's `target` among its `files` and runs the test files beside it.
 
     Program and tests share a process here, as pytest and unittest have it, so the record says `integrity:
@@ -74,16 +84,26 @@ class Suites:
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """Run the tests on every program of the block; the first time for a task, collect them before.
 
+        A task that names no target, or has no file that holds tests, is abstained from.
+
         Raises:
-            ContractError: the task has no `target`, or no file that holds tests.
+            ContractError: the target is a conftest.py, or the files are no mapping of paths to texts.
         """
         task = context.task
         target = posixpath.normpath(str(task.input.get("target") or ""))
         files = files_of(task)
-        if target == "." or posixpath.basename(target) == "conftest.py":
+        if posixpath.basename(target) == "conftest.py":
             raise ContractError(
-                f"task {task.id} needs a `target`, the file to write programs to, and no conftest.py"
+                f"the `target` of task {task.id}, to which programs are written, is a conftest.py"
             )
+        tests = self._tests(path for path in files if path != target)
+        if target == "." or not tests:
+            missing = (
+                "`files` that hold tests (test*.py)"
+                if target != "."
+                else "`target`, the file to write programs to"
+            )
+            return abstained(proposal, self.name, NoTests(f"task {task.id} has no {missing}"))
         sources = [
             text.decode(errors="replace")
             for path, text in files.items()
@@ -92,7 +112,7 @@ class Suites:
         box = sandbox_for(self.sandbox, (*self.packages, *imported(sources, files)))
         key = (__name__, self.runner)
         if key not in context.scratch:
-            context.scratch[key] = self._plan(box, task, files, target)
+            context.scratch[key] = self._plan(box, files, target, tests)
         plan: Plan = context.scratch[key]
         if plan.trouble is not None:
             if plan.trouble.reason == "sandbox":
@@ -107,14 +127,15 @@ class Suites:
         ends = box.run([run.command for run in runs])
         return [judged(run, ended, plan.expected) for run, ended in zip(runs, ends, strict=True)]
 
-    def _plan(self, box: Sandbox, task: Task, files: dict[str, bytes], target: str) -> Plan:
+    def _tests(self, paths: Iterable[str]) -> list[str]:
+        """Those of some files in which the framework looks for tests."""
+        pattern = ("test*.py", "*_test.py")[: 1 if self.runner == "unittest" else 2]
+        return [path for path in paths if any(fnmatch(posixpath.basename(path), each) for each in pattern)]
+
+    def _plan(self, box: Sandbox, files: dict[str, bytes], target: str, tests: Sequence[str]) -> Plan:
         """Learn which tests there are."""
         original = files.get(target)
         files = {path: text for path, text in files.items() if path != target}
-        pattern = ("test*.py", "*_test.py")[: 1 if self.runner == "unittest" else 2]
-        tests = [path for path in files if any(fnmatch(posixpath.basename(path), each) for each in pattern)]
-        if not tests:
-            raise ContractError(f"none of the `files` of task {task.id} holds tests (test*.py)")
         # Imported last, so that it sees what was changed before; a file of its own name in each directory of tests.
         wrong = f"test_zzz_{secrets.token_hex(6)}"
         folders = sorted(set(map(posixpath.dirname, tests)))
@@ -154,16 +175,6 @@ class Suites:
         }
         limits = limits_of(self.timeout, self.memory, OUTPUT)
         return Run.of(job, {**plan.files, plan.target: program}, limits)
-
-    def open(self) -> None:
-        """Open the sandbox that was given."""
-        if self.sandbox is not None:
-            self.sandbox.open()
-
-    def close(self) -> None:
-        """Close it."""
-        if self.sandbox is not None:
-            self.sandbox.close()
 
 
 class Plan(msgspec.Struct, frozen=True):

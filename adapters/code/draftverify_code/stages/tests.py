@@ -14,7 +14,17 @@ import msgspec
 from draftverify import Check, Context, ContractError, Proposal, Task, Verification
 from draftverify_code.program import program_of
 from draftverify_code.sandbox import Sandbox, Suite
-from draftverify_code.stages.running import imported, lacking, limits_of, reported, sandbox_for, verified
+from draftverify_code.stages.running import (
+    NoTests,
+    Sandboxed,
+    abstained,
+    imported,
+    lacking,
+    limits_of,
+    reported,
+    sandbox_for,
+    verified,
+)
 from draftverify_code.stages.shared import OUTPUT, Expected, Run, judged
 
 __all__ = ["Tests"]
@@ -22,7 +32,7 @@ __all__ = ["Tests"]
 _BUILTINS = frozenset(dir(builtins))
 
 
-class Tests:
+class Tests(Sandboxed):
     """Runs a task's tests on Python programs.
 
     Which tests: with `doctest`, the examples of the prompt; else the task's `test` (a script, or what defines
@@ -65,7 +75,8 @@ class Tests:
         """The task's tests.
 
         Raises:
-            ContractError: it has none, they do not parse, or a check function has no entry point.
+            NoTests: it has none.
+            ContractError: they do not parse, or a check function has no entry point.
         """
         given = task.input
         entry = str(given.get("entry_point") or "")
@@ -73,7 +84,7 @@ class Tests:
         if self.doctest or (given.get("doctest") and not given.get("test") and not given.get("test_list")):
             source = examples(str(given.get("prompt") or ""))
             if not source:
-                raise ContractError(f"the prompt of task {task.id} has no examples (>>>) to test by")
+                raise NoTests(f"the prompt of task {task.id} has no examples (>>>) to test by")
             return Suite(
                 "doctest", _entry_points(entry, _examples_in(source), setup, task), source, setup=setup
             )
@@ -90,22 +101,21 @@ class Tests:
         if given.get("test_list"):
             asserts = tuple(map(str, given["test_list"]))
             return Suite("asserts", _entry_points(entry, asserts, setup, task), asserts=asserts, setup=setup)
-        raise ContractError(f"task {task.id} has no tests: `test`, `test_list` or `doctest: true` is needed")
+        raise NoTests(f"task {task.id} has no tests: `test`, `test_list` or `doctest: true` is needed")
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
-        """Run the tests on the whole block in one pass.
+        """Run the tests on the whole block in one pass; a task that has none is abstained from.
 
         Raises:
-            ContractError: the task has no tests (with `doctest` the stage abstains), or an item is no program.
+            ContractError: the tests cannot be read (with `doctest` the stage abstains), or an item is no program.
         """
         try:
             suite = self.suite(context.task)
         except ContractError as error:
-            if not self.doctest:
+            # Prompts are written for models: some have examples that no Python reads.
+            if not self.doctest and not isinstance(error, NoTests):
                 raise
-            # Prompts are written for models: many have no examples, and some that no Python reads.
-            nothing = Check("abstain", feedback=str(error), stage=self.name)
-            return Verification(checks=(nothing,) * len(proposal))
+            return abstained(proposal, self.name, error)
         if self.integrity == "shared-process":
             box = sandbox_for(self.sandbox, imported((suite.setup, suite.source)))
             beside = lambda programs: self._beside(box, suite, programs)
@@ -128,16 +138,6 @@ class Tests:
         expected = Expected({str(number): False for number in range(count)})
         ends = box.run([run.command for run in runs])
         return [_advised(judged(run, ended, expected)) for run, ended in zip(runs, ends, strict=True)]
-
-    def open(self) -> None:
-        """Open the sandbox that was given."""
-        if self.sandbox is not None:
-            self.sandbox.open()
-
-    def close(self) -> None:
-        """Close it."""
-        if self.sandbox is not None:
-            self.sandbox.close()
 
 
 def examples(prompt: str) -> str:
