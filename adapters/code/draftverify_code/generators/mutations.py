@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from draftverify_code.generators.edits import Edit, Source
-from draftverify_code.generators.restructure import Change, restructured, scope_names
+from draftverify_code.generators.restructure import NEAREST, Change, restructured, scope_names
 
 __all__ = ["PRIORS", "mutations"]
 
@@ -54,7 +54,6 @@ PRIORS: Mapping[str, float] = {
 }
 """Weights by kind of mutation."""
 
-NEAREST = 20  # other names, texts or attributes that are tried in one place
 AROUND = 1000  # bytes before and after a place in which other names are looked for, where there are more
 
 _BOUNDARY = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}

@@ -9,13 +9,14 @@ from typing import NamedTuple, TypeAlias
 
 from draftverify_code.generators.edits import Source
 
-__all__ = ["Change", "restructured", "scope_names"]
+__all__ = ["NEAREST", "Change", "restructured", "scope_names"]
 
 Function: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef"
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 LOOPS = (ast.For, ast.While, ast.AsyncFor)
 COMPOUND = (*LOOPS, ast.If, ast.With, ast.Try)
 PLAIN = (ast.Assign, ast.AugAssign, ast.Expr)
+NEAREST = 20  # other names, texts or attributes that are tried in one place
 COPIES = 12  # functions with more plain statements than this are too long to copy each to each place
 
 
@@ -289,19 +290,24 @@ def _in_loop(source: Source, statement: ast.stmt) -> Iterator[Change]:
             for step in ("+= 1", "-= 1", "//= 2"):
                 yield Change(at, at, _own_line(source, at, f"{indent}{name} {step}"), "update")
     if isinstance(statement, ast.For):
-        counters = dict.fromkeys(
-            name
-            for name in scope_names(source, statement)
-            if any(
-                isinstance(each, ast.Assign)
-                and isinstance(each.value, ast.Constant)
-                and isinstance(each.targets[0], ast.Name)
-                and each.targets[0].id == name
-                for each in ast.walk(_function_around(source, statement) or source.tree)
-            )
-        )
-        for name in counters:
+        set_at = _counters(source, _function_around(source, statement) or source.tree)
+        known = [name for name in scope_names(source, statement) if name in set_at]
+        near = sorted(known, key=lambda name: abs(set_at[name] - statement.lineno))[:NEAREST]
+        for name in (name for name in known if name in near):
             yield Change(at, at, _own_line(source, at, f"{indent}{name} += 1"), "update")
+
+
+def _counters(source: Source, scope: ast.AST) -> dict[str, int]:
+    """The names that are set to a constant somewhere in a scope, and the line of it."""
+    if scope not in source.counters:
+        source.counters[scope] = {
+            each.targets[0].id: each.lineno
+            for each in ast.walk(scope)
+            if isinstance(each, ast.Assign)
+            and isinstance(each.value, ast.Constant)
+            and isinstance(each.targets[0], ast.Name)
+        }
+    return source.counters[scope]
 
 
 def _function(source: Source, function: Function) -> Iterator[Change]:

@@ -316,6 +316,8 @@ def run_pytest(job, tell, collected):
             failed = self.result is not None and self.result["outcome"] == "failed"
             if report.failed:
                 name = call.excinfo.type.__name__ if call.excinfo else ""
+                if call.excinfo and _lacking(call.excinfo.value, job["target"]):
+                    tell({"broken": f"{item.nodeid}: {_said(call.excinfo.value)}"})
                 if not failed:
                     text = _shortened(report.longreprtext)
                     self.result = _result(item.nodeid, "failed", _reason(name, text), text)
@@ -411,7 +413,7 @@ def run_unittest(job, tell, collected):
         return
     watch = Watch(job["files"])
     collected()
-    result = _results(tell, watch)
+    result = _results(tell, watch, job["target"])
     for suite in suites:
         suite.run(result)
     result.look()
@@ -425,7 +427,7 @@ def _flat(suites):
             yield suite
 
 
-def _results(tell, watch):
+def _results(tell, watch, target):
     """Tells each result as it comes."""
 
     class Results(unittest.TestResult):
@@ -463,6 +465,8 @@ def _results(tell, watch):
                 self._failed(test, err, f"{subtest.id()}\n")
 
         def _failed(self, test, err, before=""):
+            if _lacking(err[1], target):
+                tell({"broken": f"{test.id()}: {_said(err[1])}"})
             text = before + _shortened(self._exc_info_to_string(err, test))
             tell(_result(test.id(), "failed", _reason(err[0].__name__, text), text))
 
@@ -525,9 +529,7 @@ def run_suite(job, tell, collected):
         try:
             test()
         except BaseException as error:
-            # A package that the sandbox does not show: not there, or not to be read.
-            hidden = isinstance(error, (ModuleNotFoundError, PermissionError))
-            if hidden and _raised_in_the_tests(error):
+            if _lacking(error, "program.py"):
                 tell({"broken": _said(error)})
                 return
             text = str(error) if type(error) is AssertionError else _where(error)
@@ -550,9 +552,12 @@ def _where(error):
     return _said(error) + place
 
 
-def _raised_in_the_tests(error):
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    return not any(frame.f_code.co_filename == "program.py" for frame in frames)
+def _lacking(error, target):
+    """Whether the tests, and not the program, wanted a package that the sandbox does not show."""
+    if not isinstance(error, (ModuleNotFoundError, PermissionError)):
+        return False
+    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return not any(os.path.abspath(file) == os.path.abspath(target) for file in files)
 
 
 def _explained(source):

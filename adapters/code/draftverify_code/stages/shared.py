@@ -20,7 +20,7 @@ import msgspec
 from draftverify import Check
 from draftverify_code.program import REASONS
 from draftverify_code.sandbox.jobs import MIB, Command, Exit, Limits
-from draftverify_code.stages.running import abnormal, capped
+from draftverify_code.stages.running import abnormal, capped, lacking
 
 __all__ = ["OUTPUT", "Event", "Expected", "Run", "judged", "report"]
 
@@ -115,7 +115,7 @@ def judged(run: Run, ended: Exit, expected: Expected) -> Check:
     events = report(run, ended)
     for event in events:
         if event.broken:
-            return Check("error", reason="tests", feedback=capped(event.broken))
+            return Check("error", reason="tests", feedback=capped(event.broken) + lacking(event.broken))
     results: dict[str, Event] = {}
     for event in events:
         if event.id and (event.id not in results or results[event.id].outcome != "failed"):

@@ -137,7 +137,7 @@ class Tests(Sandboxed):
         count = {"asserts": len(suite.asserts), "doctest": len(_examples_in(suite.source))}.get(suite.kind, 1)
         expected = Expected({str(number): False for number in range(count)})
         ends = box.run([run.command for run in runs])
-        return [_advised(judged(run, ended, expected)) for run, ended in zip(runs, ends, strict=True)]
+        return [judged(run, ended, expected) for run, ended in zip(runs, ends, strict=True)]
 
 
 def examples(prompt: str) -> str:
