@@ -139,8 +139,9 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--block", type=int, default=64)
-    parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--timeout", type=float, default=3.0, help="seconds for all assertions of one mutant")
+    parser.add_argument("--rounds", type=int, default=16)
+    parser.add_argument("--seconds", type=float, default=30.0, help="after which a program is given up")
+    parser.add_argument("--timeout", type=float, default=0.5, help="seconds for all assertions of one mutant")
     options = parser.parse_args()
     with Sandbox() as box:
         stage = Tests(sandbox=box, timeout=options.timeout)
@@ -150,7 +151,7 @@ def main() -> None:
             First(),
             policy=give_up(on=["exhausted"]).then(retry(None)),
             block=options.block,
-            budget=Budget(rounds=options.rounds),
+            budget=Budget(rounds=options.rounds, seconds=options.seconds),
         )
         rows = []
         for task in near_misses(options.data, box, options.count, options.seed, options.timeout):
@@ -176,7 +177,7 @@ def main() -> None:
     for row in rows:
         row["number_is_even"] = int(row["task"].rpartition("/")[2]) % 2 == 0
     odd = [row for row in rows if not row["number_is_even"]]
-    settings = {name: getattr(options, name) for name in ("count", "seed", "block", "rounds", "timeout")}
+    settings = {name: getattr(options, name) for name in ("count", "seed", "block", "rounds", "seconds", "timeout")}
     result = {
         "isolation": tier,
         "settings": settings,
