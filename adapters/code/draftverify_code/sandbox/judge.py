@@ -7,17 +7,11 @@ values' own built-in comparison. Standard library only; this file is also import
 
 from __future__ import annotations
 
-import ast
-import builtins
 import decimal
 import importlib
 import io
-import re
-import reprlib
-import select
 import signal
 import socket
-import symtable
 import sys
 import threading
 import time
@@ -25,27 +19,25 @@ import traceback
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import contextmanager, redirect_stdout
 from functools import partial
-from itertools import accumulate
-from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 if TYPE_CHECKING or __package__:
     from draftverify_code.sandbox import codec
+    from draftverify_code.sandbox.link import Gone, Late, Link, Unforeseen, Unreadable, checked
+    from draftverify_code.sandbox.suite import MODULE, Broken, CompiledSuite, Test
+    from draftverify_code.sandbox.words import Call, clean, cut, named_values, short, text_of, written
 else:
     import codec
+    from link import Gone, Late, Link, Unforeseen, Unreadable, checked
+    from suite import MODULE, Broken, CompiledSuite, Test
+    from words import Call, clean, cut, named_values, short, text_of, written
 
 __all__ = ["Judge"]
 
-AHEAD = (
-    1 << 15
-)  # bytes of calls that are sent before they are asked for; a socket takes as many without waiting
 GRACE = 0.2  # seconds that a test may have for itself beyond its candidate's time
 RESTARTS = 2  # of a candidate that was ended in the middle of a suite of many tests
-FEEDBACK = 600  # characters
-READABLE = 100_000  # characters of a test's source that is still parsed to find a whole statement
-MODULE = "__tests__"
 ALIASES = {"np": "numpy"}
 REFUSED = "this suite needs `integrity: shared-process`"
 
@@ -68,7 +60,7 @@ class Judge:
         self._start = start
         self._end = end
         self._drop = drop or end
-        self._suite: _Suite | None = None
+        self._suite: CompiledSuite | None = None
         self._broken = "no suite is loaded"
         self._recursion = sys.getrecursionlimit()
 
@@ -85,14 +77,14 @@ class Judge:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                self._suite = _Suite(**suite)
+                self._suite = CompiledSuite(**suite)
             self._settle()
             self._suite.rehearse()
-        except _Broken as error:
+        except Broken as error:
             self._broken = str(error)
         except Exception as error:
             self._broken = f"the tests cannot be loaded: {type(error).__name__}: {error}"
-        self._broken = _clean(self._broken)
+        self._broken = clean(self._broken)
         return self._broken
 
     def run(self, program: str, limits: Mapping[str, Any], lines: bool) -> dict[str, Any]:
@@ -135,7 +127,7 @@ class Judge:
         return {
             "verdict": outcome.verdict,
             "reason": outcome.reason,
-            "feedback": _clean(outcome.feedback),
+            "feedback": clean(outcome.feedback),
             "score": score,
             "passed": passed,
             "lines": ran,
@@ -176,175 +168,6 @@ def _together(outcomes: Sequence[_Outcome | None]) -> _Outcome:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The suite
-# ---------------------------------------------------------------------------------------------------------------------
-
-
-class _Broken(Exception):
-    """The tests themselves are wrong; the message says how."""
-
-
-class _Rehearsal(BaseException):
-    """A call of a candidate, where there is none yet."""
-
-
-class _Test(NamedTuple):
-    code: CodeType
-    example: Any = None  # of a doctest
-
-
-class _Suite:
-    """A suite, compiled once."""
-
-    def __init__(
-        self,
-        kind: str,
-        entry_points: Sequence[str],
-        source: str = "",
-        asserts: Sequence[str] = (),
-        setup: str = "",
-    ) -> None:
-        self.kind = kind
-        self.entry_points = tuple(entry_points)
-        self.foreseen: tuple[bytes, ...] = ()
-        self._learns = True
-        self.sources: dict[str, str] = {}
-        self.spans: dict[str, list[tuple[int, int]]] = {}
-        if not self.entry_points:
-            raise _Broken("the suite names no entry point")
-        self.setup = self._compile(setup, "<setup>")
-        self.tests: list[_Test]
-        if kind in ("check", "script"):
-            self.tests = [_Test(self._compile(source, "<tests>"))]
-        elif kind == "asserts":
-            self.tests = [_Test(self._compile(each, f"<test {i}>")) for i, each in enumerate(asserts)]
-        elif kind == "doctest":
-            self.tests = self._examples(source)
-        else:
-            raise _Broken(f"there is no kind of suite called {kind!r}")
-        if not self.tests:
-            raise _Broken("the suite has no tests")
-        free, bound = set[str](), {*self.entry_points, *dir(builtins), *vars(ModuleType(MODULE))}
-        for name, text in self.sources.items():
-            _names(symtable.symtable(text, name, "exec"), free, bound)
-        self.names = (*self.entry_points, *sorted(free - bound))
-        self.called = re.compile(rf"\b(?:{'|'.join(map(re.escape, ('candidate', *self.entry_points)))})\(")
-
-    def _compile(self, text: str, name: str, mode: str = "exec") -> CodeType:
-        self.sources[name] = text
-        try:
-            return compile(text, name, mode, dont_inherit=True, optimize=0)
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise _Broken(f"{name[1:-1]}: {type(error).__name__}: {error}") from None
-
-    def _examples(self, text: str) -> list[_Test]:
-        import doctest  # a large module, for this kind alone
-
-        try:
-            examples = doctest.DocTestParser().get_examples(text)
-        except ValueError as error:
-            raise _Broken(str(error)) from None
-        return [
-            _Test(self._compile(each.source, f"<example {i}>", "single"), each)
-            for i, each in enumerate(examples)
-            if doctest.SKIP not in each.options
-        ]
-
-    def rehearse(self) -> None:
-        """Execute what comes before the first call of a candidate.
-
-        Raises:
-            _Broken: it fails.
-        """
-
-        def stub(*args: Any, **kwargs: Any) -> NoReturn:
-            raise _Rehearsal
-
-        try:
-            scope = self.scope(dict.fromkeys(self.entry_points, stub), {})
-            if self.kind == "check":
-                exec(self.tests[0].code, scope)
-                if not callable(scope.get("check")):
-                    raise _Broken("the tests define no function check(candidate)")
-        except _Rehearsal:
-            pass
-        except _Broken:
-            raise
-        except BaseException as error:
-            if getattr(error, "name", None) not in self.names:  # a name that the candidate may define
-                raise _Broken(f"{self.place(error)} raises {type(error).__name__}: {error}") from None
-
-    def scope(self, functions: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
-        """A fresh namespace, in which the setup has been executed.
-
-        Args:
-            functions: the entry points.
-            others: what else the candidate defines; what the setup defines stands before it.
-        """
-        module = ModuleType(MODULE)
-        sys.modules[MODULE] = module  # dataclasses look there
-        scope = vars(module)
-        scope |= {**others, **functions}
-        exec(self.setup, scope)
-        scope |= functions
-        return scope
-
-    def learn(self, requests: Sequence[bytes], *, predictable: bool) -> None:
-        """Remember the calls of a program, for the next one.
-
-        Args:
-            requests: in their order.
-            predictable: whether they were what was foreseen.
-        """
-        if not predictable:
-            self.foreseen, self._learns = (), False
-        if self._learns and len(requests) > len(self.foreseen):
-            sizes = accumulate(map(len, requests))
-            self.foreseen = tuple(each for each, size in zip(requests, sizes, strict=True) if size <= AHEAD)
-
-    def frames(self, error: BaseException) -> list[tuple[str, int, dict[str, Any]]]:
-        """The suite's own frames on the way of an exception, innermost first: file, line, variables."""
-        found = []
-        for frame, line in traceback.walk_tb(error.__traceback__):
-            if frame.f_code.co_filename in self.sources:
-                found.append((frame.f_code.co_filename, line, frame.f_locals))
-        return found[::-1]
-
-    def statement(self, file: str, line: int) -> str:
-        """The whole statement at a line of a source."""
-        lines = self.sources[file].split("\n")
-        if file not in self.spans:
-            self.spans[file] = list(_spans(self.sources[file])) if len(self.sources[file]) <= READABLE else []
-        first, last = next((span for span in self.spans[file] if span[0] <= line <= span[1]), (line, line))
-        return " ".join(each.strip() for each in lines[first - 1 : last])
-
-    def place(self, error: BaseException) -> str:
-        """Where in the suite an exception came from."""
-        frames = self.frames(error)
-        return f"`{_cut(self.statement(*frames[0][:2]), 200)}`" if frames else "the suite"
-
-
-def _spans(text: str) -> Iterator[tuple[int, int]]:
-    """The first and the last line of each statement that holds no others."""
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.stmt) and not hasattr(node, "body"):
-            yield node.lineno, node.end_lineno or node.lineno
-
-
-def _names(table: symtable.SymbolTable, free: set[str], bound: set[str]) -> None:
-    """The names that a source reads from its globals, and those that it binds there."""
-    top = table.get_type() == "module"
-    for symbol in table.get_symbols():
-        binds = symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
-        if binds and (top or symbol.is_declared_global()):
-            bound.add(symbol.get_name())
-        elif symbol.is_referenced() and (top or symbol.is_global()):
-            free.add(symbol.get_name())
-    for child in table.get_children():
-        _names(child, free, bound)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 # One program
 # ---------------------------------------------------------------------------------------------------------------------
 
@@ -353,141 +176,12 @@ class _Stop(BaseException):
     """Leave the test: its outcome is known. Not an Exception, so that tests that catch those do not catch it."""
 
 
-class _Late(Exception):
-    """No answer in time."""
-
-
-class _Gone(Exception):
-    """The candidate's end of the channel is closed."""
-
-
-class _Unreadable(Exception):
-    """What came back is no answer."""
-
-
-class _Call(NamedTuple):
-    name: str
-    request: bytes
-    answer: bytes | None
-
-
-class _Unforeseen(Exception):
-    """The tests ask for something else than was sent ahead."""
-
-
-def _frame(request: bytes) -> bytes:
-    return codec.HEAD.pack(len(request)) + request
-
-
-class _Link:
-    """The channel to one candidate, which may write to it what and when it likes."""
-
-    def __init__(self, channel: socket.socket, foreseen: Sequence[bytes] = ()) -> None:
-        channel.setblocking(False)
-        self._channel = channel
-        self._poll = select.poll()
-        self._poll.register(channel, select.POLLIN)
-        self._foreseen = deque(foreseen)
-        self._received = bytearray()
-        self.asked = 0
-
-    def ask(self, request: bytes, deadline: float) -> bytes:
-        """Send a request and read one frame. With the first go all that are foreseen.
-
-        Raises:
-            _Late, _Gone: there is none.
-            _Unforeseen: another request than this was sent ahead in its place.
-            ValueError: what came is not one frame.
-        """
-        self.asked += 1
-        try:
-            if self.asked == 1:
-                self._send(b"".join(_frame(each) for each in (request, *self._foreseen)), deadline)
-            elif not self._foreseen:
-                self._send(_frame(request), deadline)
-            elif self._foreseen.popleft() != request:
-                raise _Unforeseen
-            return self._receive(deadline)
-        except OSError as error:
-            raise _Gone from error
-
-    def _send(self, data: bytes, deadline: float) -> None:
-        rest = memoryview(data)
-        while True:
-            with suppress(BlockingIOError):
-                rest = rest[self._channel.send(rest) :]
-            if not rest:
-                return
-            self._poll.modify(self._channel, select.POLLOUT)
-            self._wait(deadline)
-            self._poll.modify(self._channel, select.POLLIN)
-
-    def _receive(self, deadline: float) -> bytes:
-        buffer = self._received
-        end: int | None = None
-        while end is None or len(buffer) < end:
-            if end is None and len(buffer) >= 4:
-                (size,) = codec.HEAD.unpack_from(buffer)
-                if size > codec.FRAME:
-                    raise ValueError("a frame that is too long")
-                end = 4 + size
-                continue
-            self._wait(deadline)
-            try:
-                data = self._channel.recv(1 << 16)
-            except BlockingIOError:
-                continue
-            if not data:
-                raise _Gone
-            buffer += data
-        answer = bytes(buffer[4:end])
-        del buffer[:end]
-        if buffer and not self._foreseen:
-            raise ValueError("more than one answer")
-        return answer
-
-    def _wait(self, deadline: float) -> None:
-        left = deadline - time.monotonic()
-        if left <= 0 or not self._poll.poll(left * 1000 + 1):
-            raise _Late
-
-
-_SHAPES: dict[str, tuple[type, ...]] = {
-    "value": (object, object, list, str),
-    "raised": (str, str, tuple, str, int, object, list, str),
-    "syntax": (str, str, tuple, str, int, object, list, str),
-    "refused": (str,),
-}
-
-
-def _checked(answer: Any, number: int) -> tuple[str, list[Any]]:
-    """The kind and the fields of an answer.
-
-    Raises:
-        ValueError: it is none of `child`'s.
-    """
-    if (
-        type(answer) is not list
-        or len(answer) < 2
-        or type(answer[0]) is not int
-        or type(answer[1]) is not str
-    ):
-        raise ValueError("not an answer")
-    number_said, kind, *fields = answer
-    shape = _SHAPES.get(kind, ())
-    if number_said != number or len(fields) != len(shape):
-        raise ValueError("not the answer to this request")
-    if not all(want is object or type(field) is want for field, want in zip(fields, shape, strict=True)):
-        raise ValueError("not an answer")
-    return kind, fields
-
-
 class _Run:
     """One program's way through the suite."""
 
     def __init__(
         self,
-        suite: _Suite,
+        suite: CompiledSuite,
         start: Callable[[dict[str, Any], bool], socket.socket],
         end: Callable[[], Mapping[str, Any]],
         program: str,
@@ -503,10 +197,10 @@ class _Run:
         self.lines = lines
         self.until = until
         self.deadline = self.until
-        self.link: _Link | None = None
+        self.link: Link | None = None
         self.stop: _Outcome | None = None  # the running test's outcome, when it is known before the test ends
         self.left: Exception | None = None  # why the running test's candidate must be ended
-        self.trail: deque[_Call] = deque(maxlen=3)  # the running test's last calls
+        self.trail: deque[Call] = deque(maxlen=3)  # the running test's last calls
         self.calls = 0
         self.raised: list[BaseException] = []  # what the candidate raised; a test may let it through
         self.traced: set[int] = set()  # lines, since they were last taken
@@ -573,7 +267,7 @@ class _Run:
         self.deadline = self.until
         left = max(self.until - time.monotonic(), 0.001)
         foreseen = self.suite.foreseen if self.foresee and not self.restarts else ()
-        self.link = _Link(self.start({**self.limits, "wall": left}, self.lines), foreseen)
+        self.link = Link(self.start({**self.limits, "wall": left}, self.lines), foreseen)
         return self._attempt(self._load)
 
     def _load(self) -> None:
@@ -584,7 +278,7 @@ class _Run:
         if kind in ("raised", "syntax"):
             self._halt(self._not_loaded(kind, fields))
         if kind != "value":
-            self._leave(_Unreadable(fields[0]))
+            self._leave(Unreadable(fields[0]))
         self._take_names(fields[0])
 
     def _take_names(self, found: Any) -> None:
@@ -593,7 +287,7 @@ class _Run:
             names = {name: (kind, value) for name, kind, value in found}
             kinds = {name: names[name][0] for name in self.suite.names}
         except (TypeError, ValueError, KeyError):
-            self._leave(_Unreadable("not the names that were asked for"))
+            self._leave(Unreadable("not the names that were asked for"))
         absent = [name for name in self.suite.entry_points if kinds[name] not in _CALLED]
         if absent:
             missing = " and ".join(absent)
@@ -654,7 +348,7 @@ class _Run:
         """Ask, and do at once what the answer says happened beside the call: changed arguments, output, lines."""
         assert self.link is not None
         number, count = self.link.asked, len(known.objects)
-        self.trail.append(_Call(name, request, None))
+        self.trail.append(Call(name, request, None))
         if number:
             self.requests.append(request)
         try:
@@ -663,8 +357,8 @@ class _Run:
                 data = self.link.ask(request, self.deadline)
             finally:
                 self.asking = False
-            self.trail[-1] = _Call(name, request, data)
-            kind, fields = _checked(codec.loads(data, known), number)
+            self.trail[-1] = Call(name, request, data)
+            kind, fields = checked(codec.loads(data, known), number)
             if kind != "refused":
                 changed, lines, output = fields[-3:]
                 if changed is not None:
@@ -674,10 +368,10 @@ class _Run:
                     self.traced.update(line for line in lines if type(line) is int and 0 < line <= last)
                 if output and sys.stdout is not self.stdout:
                     sys.stdout.write(output)
-        except (_Late, _Gone, _Unforeseen) as error:
+        except (Late, Gone, Unforeseen) as error:
             self._leave(error)
         except ValueError as error:
-            self._leave(_Unreadable(error))
+            self._leave(Unreadable(error))
         return kind, fields
 
     def _leave(self, why: Exception) -> NoReturn:
@@ -689,13 +383,13 @@ class _Run:
         """End the candidate; the outcome is by what it was ended for."""
         self.link = self.left = None
         ended = self.end()
-        if isinstance(why, _Unforeseen):
+        if isinstance(why, Unforeseen):
             self.unforeseen = True
             return _PASS  # of no meaning: the program will be run again
         doing = self._last_call()
-        if isinstance(why, _Unreadable):
+        if isinstance(why, Unreadable):
             return _Outcome("reject", "value", f"{doing}: what came back cannot be read ({why})")
-        limit = ended.get("limit") or ("wall" if isinstance(why, _Late) else "")
+        limit = ended.get("limit") or ("wall" if isinstance(why, Late) else "")
         if limit in ("cpu", "wall"):
             what = "processor time" if limit == "cpu" else "time"
             return _Outcome("timeout", limit, f"{doing} did not end before the {what} was over")
@@ -713,7 +407,7 @@ class _Run:
     def _set_up(self) -> None:
         self.scope = self.suite.scope(self.functions, self.others)
 
-    def _test(self, test: _Test) -> None:
+    def _test(self, test: Test) -> None:
         if test.example is not None:
             self._example(test)
             return
@@ -721,7 +415,7 @@ class _Run:
         if self.suite.kind == "check":
             self.scope["check"](self.functions[self.suite.entry_points[0]])
 
-    def _example(self, test: _Test) -> None:
+    def _example(self, test: Test) -> None:
         """An example of a doctest, by doctest's own comparison."""
         import doctest
 
@@ -749,8 +443,8 @@ class _Run:
                 _Outcome(
                     "reject",
                     "value" if self._opaque() else "assertion",
-                    f">>> {_cut(source, 200)}\nexpected: {_cut(wanted.strip(), 150)}\n"
-                    f"got: {_cut(got.strip(), 150) or 'nothing'}",
+                    f">>> {cut(source, 200)}\nexpected: {cut(wanted.strip(), 150)}\n"
+                    f"got: {cut(got.strip(), 150) or 'nothing'}",
                 )
             )
 
@@ -776,7 +470,7 @@ class _Run:
 
         def ring(*_: object) -> NoReturn:
             if self.asking:
-                self._leave(_Late())
+                self._leave(Late())
             if self.trail:
                 self._halt(
                     _Outcome(
@@ -817,7 +511,7 @@ class _Run:
         # What the tests' own process lacks is nobody's fault but theirs, whatever came back before.
         if not self.trail or isinstance(error, (ImportError, OSError, MemoryError)):
             return _Outcome(
-                "error", "tests", f"{self.suite.place(error)} raises {name}: {_cut(str(error), 200)}"
+                "error", "tests", f"{self.suite.place(error)} raises {name}: {cut(str(error), 200)}"
             )
         if self.made and isinstance(error, (AttributeError, TypeError)):
             return self._remote()
@@ -851,16 +545,16 @@ class _Run:
         type_name, own_name, _, message, line, *_ = fields
         if kind == "syntax":
             place = self._program_line(line)
-            return _Outcome("reject", "syntax", f"{_cut(message, 300)}{place}")
+            return _Outcome("reject", "syntax", f"{cut(message, 300)}{place}")
         reason = "memory" if type_name == "MemoryError" else "exception"
         text = (
-            f"loading the program raised {_cut(own_name, 60)}: {_cut(message, 300)}{self._program_line(line)}"
+            f"loading the program raised {cut(own_name, 60)}: {cut(message, 300)}{self._program_line(line)}"
         )
         return _Outcome("reject", reason, text)
 
     def _program_line(self, line: int) -> str:
         lines = self.program.splitlines()
-        return f" (line {line}: {_cut(lines[line - 1].strip(), 120)})" if 0 < line <= len(lines) else ""
+        return f" (line {line}: {cut(lines[line - 1].strip(), 120)})" if 0 < line <= len(lines) else ""
 
     def _explain(self, error: BaseException) -> str:
         """The statement that failed and the one that led there, with values of names, and what the calls returned."""
@@ -870,31 +564,27 @@ class _Run:
             statement = self.suite.statement(file, line)
             calls += len(self.suite.called.findall(statement))
             values = "; ".join(
-                f"{name} = {_short(value, 80)}" for name, value in _values(statement, variables)
+                f"{name} = {short(value, 80)}" for name, value in named_values(statement, variables)
             )
-            parts.append(
-                ("in " if parts else "") + _cut(statement, 200) + (f"  # {values}" if values else "")
-            )
-        message = _text(error)
+            parts.append(("in " if parts else "") + cut(statement, 200) + (f"  # {values}" if values else ""))
+        message = text_of(error)
         if message and not any(message in part for part in parts) and error not in self.raised:
-            parts.append(f"{type(error).__name__}: {_cut(message, 150)}")
+            parts.append(f"{type(error).__name__}: {cut(message, 150)}")
         return "\n".join(parts + [self._told(call) for call in list(self.trail)[-max(calls, 1) :]])
 
-    def _told(self, call: _Call) -> str:
+    def _told(self, call: Call) -> str:
         """A call with what came back. It is read again: the tests may have changed the values since."""
         known = codec.Known()
-        text = _written(call, known)
+        text = written(call, known)
         if call.answer is None:
             return f"{text} was not answered"
         _, kind, *fields = codec.loads(call.answer, known)
         if kind == "raised":
-            return (
-                f"{text} raised {_cut(fields[1], 60)}: {_cut(fields[3], 150)}{self._program_line(fields[4])}"
-            )
-        return f"{text} returned {_short(fields[0], 200)}" if kind == "value" else text
+            return f"{text} raised {cut(fields[1], 60)}: {cut(fields[3], 150)}{self._program_line(fields[4])}"
+        return f"{text} returned {short(fields[0], 200)}" if kind == "value" else text
 
     def _last_call(self) -> str:
-        return _written(self.trail[-1], codec.Known())
+        return written(self.trail[-1], codec.Known())
 
     def _opaque(self) -> bool:
         """Whether what came back last could not cross."""
@@ -903,69 +593,6 @@ class _Run:
             codec.loads(self.trail[-1].request, known)
             codec.loads(self.trail[-1].answer, known)
         return any(type(each) is codec.Opaque for each in known.objects)
-
-
-class _Repr(reprlib.Repr):
-    def __init__(self) -> None:
-        super().__init__()
-        self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = self.maxdeque = self.maxdict = 40
-        self.maxstring = self.maxother = 200
-
-    def repr_int(self, x: int, level: int) -> str:
-        return repr(x) if x.bit_length() < 400 else f"<int of {x.bit_length()} bits>"
-
-
-_bounded = _Repr().repr
-
-
-def _short(value: Any, most: int) -> str:
-    """The repr, of a value of any size."""
-    try:
-        return _cut(_bounded(value), most)
-    except Exception:
-        return f"<{type(value).__name__}>"
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def _clean(text: str) -> str:
-    return _cut(text, FEEDBACK).encode(errors="replace").decode()
-
-
-def _text(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:
-        return ""
-
-
-def _written(call: _Call, known: codec.Known) -> str:
-    """A call as Python writes it."""
-    if not call.name:
-        return "loading the program"
-    _, _, args, kwargs = codec.loads(call.request, known)
-    words = [_short(each, 120) for each in args] + [
-        f"{name}={_short(each, 120)}" for name, each in kwargs.items()
-    ]
-    return _cut(f"{call.name}({', '.join(words)})", 240)
-
-
-def _values(statement: str, variables: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The names in a statement with their values, where these are data."""
-    try:
-        tree = ast.parse(statement)
-    except (SyntaxError, ValueError):
-        return
-    names = dict.fromkeys(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
-    for name in names:
-        if (
-            name in variables
-            and not callable(variables[name])
-            and not isinstance(variables[name], ModuleType)
-        ):
-            yield name, variables[name]
 
 
 def _importable(name: str) -> bool:
@@ -993,6 +620,6 @@ def _rebuilt(
             error = kind(*given)
         except Exception:
             continue  # an argument that this type does not take
-        if _text(error)[: len(message) or None] == message:
+        if text_of(error)[: len(message) or None] == message:
             return error
     return kind()

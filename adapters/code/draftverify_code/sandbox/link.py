@@ -1,0 +1,144 @@
+"""The judge's end of the channel to one candidate, which may write to it what and when it likes.
+
+Standard library only; this file is also imported alone, by a small server process.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING or __package__:
+    from draftverify_code.sandbox import codec
+else:
+    import codec
+
+__all__ = ["Gone", "Late", "Link", "Unforeseen", "Unreadable", "checked"]
+
+
+class Late(Exception):
+    """No answer in time."""
+
+
+class Gone(Exception):
+    """The candidate's end of the channel is closed."""
+
+
+class Unreadable(Exception):
+    """What came back is no answer."""
+
+
+class Unforeseen(Exception):
+    """The tests ask for something else than was sent ahead."""
+
+
+def _frame(request: bytes) -> bytes:
+    return codec.HEAD.pack(len(request)) + request
+
+
+class Link:
+    """The channel to one candidate, which may write to it what and when it likes."""
+
+    def __init__(self, channel: socket.socket, foreseen: Sequence[bytes] = ()) -> None:
+        channel.setblocking(False)
+        self._channel = channel
+        self._poll = select.poll()
+        self._poll.register(channel, select.POLLIN)
+        self._foreseen = deque(foreseen)
+        self._received = bytearray()
+        self.asked = 0
+
+    def ask(self, request: bytes, deadline: float) -> bytes:
+        """Send a request and read one frame. With the first go all that are foreseen.
+
+        Raises:
+            Late, Gone: there is none.
+            Unforeseen: another request than this was sent ahead in its place.
+            ValueError: what came is not one frame.
+        """
+        self.asked += 1
+        try:
+            if self.asked == 1:
+                self._send(b"".join(_frame(each) for each in (request, *self._foreseen)), deadline)
+            elif not self._foreseen:
+                self._send(_frame(request), deadline)
+            elif self._foreseen.popleft() != request:
+                raise Unforeseen
+            return self._receive(deadline)
+        except OSError as error:
+            raise Gone from error
+
+    def _send(self, data: bytes, deadline: float) -> None:
+        rest = memoryview(data)
+        while True:
+            with suppress(BlockingIOError):
+                rest = rest[self._channel.send(rest) :]
+            if not rest:
+                return
+            self._poll.modify(self._channel, select.POLLOUT)
+            self._wait(deadline)
+            self._poll.modify(self._channel, select.POLLIN)
+
+    def _receive(self, deadline: float) -> bytes:
+        buffer = self._received
+        end: int | None = None
+        while end is None or len(buffer) < end:
+            if end is None and len(buffer) >= 4:
+                (size,) = codec.HEAD.unpack_from(buffer)
+                if size > codec.FRAME:
+                    raise ValueError("a frame that is too long")
+                end = 4 + size
+                continue
+            self._wait(deadline)
+            try:
+                data = self._channel.recv(1 << 16)
+            except BlockingIOError:
+                continue
+            if not data:
+                raise Gone
+            buffer += data
+        answer = bytes(buffer[4:end])
+        del buffer[:end]
+        if buffer and not self._foreseen:
+            raise ValueError("more than one answer")
+        return answer
+
+    def _wait(self, deadline: float) -> None:
+        left = deadline - time.monotonic()
+        if left <= 0 or not self._poll.poll(left * 1000 + 1):
+            raise Late
+
+
+_SHAPES: dict[str, tuple[type, ...]] = {
+    "value": (object, object, list, str),
+    "raised": (str, str, tuple, str, int, object, list, str),
+    "syntax": (str, str, tuple, str, int, object, list, str),
+    "refused": (str,),
+}
+
+
+def checked(answer: Any, number: int) -> tuple[str, list[Any]]:
+    """The kind and the fields of an answer.
+
+    Raises:
+        ValueError: it is none of `child`'s.
+    """
+    if (
+        type(answer) is not list
+        or len(answer) < 2
+        or type(answer[0]) is not int
+        or type(answer[1]) is not str
+    ):
+        raise ValueError("not an answer")
+    number_said, kind, *fields = answer
+    shape = _SHAPES.get(kind, ())
+    if number_said != number or len(fields) != len(shape):
+        raise ValueError("not the answer to this request")
+    if not all(want is object or type(field) is want for field, want in zip(fields, shape, strict=True)):
+        raise ValueError("not an answer")
+    return kind, fields
