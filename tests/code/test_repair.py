@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftverify import ConfigError, Proposal, Task
+from draftverify import ConfigError, Proposal, ResourceError, Task
 from draftverify.experiments.config import load_experiment
 from draftverify.testing import make_context
 from draftverify_code.generators import localise
@@ -412,3 +415,25 @@ def test_the_experiment_is_well_formed() -> None:
     """Its parts are there and fit each other."""
     experiment = load_experiment(EXAMPLES / "code-repair.yaml")
     assert [pipeline.name for pipeline in experiment.pipelines] == ["localised", "blind"]
+
+
+@pytest.mark.slow
+def test_the_example_mends_what_its_tests_judge(tmp_path: Path) -> None:
+    """From the command line: problems with asserts and with test files beside each other, each mended."""
+    try:
+        Sandbox().open()
+    except ResourceError:
+        pytest.skip("this machine does not allow this isolation tier")
+    for name in ("account", "anagrams", "brackets"):
+        shutil.copytree(EXAMPLES / "repair" / name, tmp_path / "repair" / name)
+    config = (EXAMPLES / "code-repair.yaml").read_text(encoding="utf-8")
+    (tmp_path / "repair.yaml").write_text(config, encoding="utf-8")
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "draftverify", "run", str(tmp_path / "repair.yaml"), "--out", str(out)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    assert {each["name"]: each["statuses"] for each in summary["pipelines"]} == {
+        "localised": {"accepted": 3},
+        "blind": {"accepted": 3},
+    }
