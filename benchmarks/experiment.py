@@ -2,6 +2,8 @@
 
     python -m benchmarks.experiment examples/quickstart.yaml --out benchmarks/results/quickstart.json
     python -m benchmarks.experiment examples/plan.yaml --out benchmarks/results/plan.json
+    python -m benchmarks.experiment examples/code-humaneval.yaml --out benchmarks/results/code_humaneval.json
+    python -m benchmarks.experiment examples/code-repair.yaml --out benchmarks/results/code_repair_examples.json
 
 Pipelines are interleaved per task, the order alternating; where the config calibrates, predictions are stored before
 the measured tasks are run. The JSON holds every figure of the run's summary.
