@@ -540,6 +540,11 @@ def test_tests_that_make_objects_of_the_program_need_its_process():
         assert (found["verdict"], found["reason"]) == ("error", "tests")
         assert "class Pair" in found["feedback"]
         assert "shared-process" in found["feedback"]
+    # Objects of other types, too, where the tests do more than compare them.
+    match = "import re\ndef f(s): return re.search('b', s)\n"
+    found = find(match, kind="script", source="assert f('abc').group() == 'b'")
+    assert (found["verdict"], found["reason"]) == ("error", "tests")
+    assert verdict(match, kind="script", source="assert f('abc') == 'b'") == ("reject", "value")
     # A class that gives plain values is a function like any other.
     counts = "class f:\n    def __new__(cls, x): return x + 1\n"
     assert verdict(counts, kind="script", source="assert f(1) == 2") == ("pass", "")

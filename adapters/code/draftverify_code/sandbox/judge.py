@@ -513,7 +513,7 @@ class _Run:
             return _Outcome(
                 "error", "tests", f"{self.suite.place(error)} raises {name}: {cut(str(error), 200)}"
             )
-        if self.made and isinstance(error, (AttributeError, TypeError)):
+        if isinstance(error, (AttributeError, TypeError)) and (self.made or self._opaque()):
             return self._remote()
         # The tests work with the right values: what they stumble over is what came back.
         return _Outcome("reject", "value", self._explain(error))
@@ -530,10 +530,11 @@ class _Run:
         return _Outcome("error", "tests", f"{what}; {REFUSED}")
 
     def _remote(self) -> _Outcome:
-        """The outcome of a test that works with objects of the program's."""
-        return _Outcome(
-            "error", "tests", f"the test works with an object of the program's class {self.made}; {REFUSED}"
+        """The outcome of a test that does more with an object of the program's than compare it."""
+        said = (
+            f"the test works with an object of the program's class {self.made or self._opaque()}; {REFUSED}"
         )
+        return _Outcome("error", "tests", said)
 
     def _refused(self, why: str, known: codec.Known) -> _Outcome:
         if any(hasattr(each, "dtype") for each in known.objects):
@@ -586,13 +587,13 @@ class _Run:
     def _last_call(self) -> str:
         return written(self.trail[-1], codec.Known())
 
-    def _opaque(self) -> bool:
-        """Whether what came back last could not cross."""
+    def _opaque(self) -> str:
+        """The type of an object in what came back last that could not cross; "" when there is none."""
         known = codec.Known()
         if self.trail and self.trail[-1].answer is not None:
             codec.loads(self.trail[-1].request, known)
             codec.loads(self.trail[-1].answer, known)
-        return any(type(each) is codec.Opaque for each in known.objects)
+        return next((each.name for each in known.objects if type(each) is codec.Opaque), "")
 
 
 def _importable(name: str) -> bool:
