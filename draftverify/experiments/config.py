@@ -325,11 +325,11 @@ class _Checker:
         if isinstance(form, Listed):
             if not isinstance(value, list):
                 raise self.failed(f"should be a list, not {_shown(node.plain())}", path)
-            return [self.argument(form.element, (*path, index)) for index in range(len(value))]
+            return list(self.arguments(form.element, path, range(len(value))).values())
         if isinstance(form, Keyed):
             if not isinstance(value, dict):
                 raise self.failed(f"should be a mapping, not {_shown(node.plain())}", path)
-            return {key: self.argument(form.element, (*path, key)) for key in value}
+            return self.arguments(form.element, path, value)
         plain = node.plain()
         for text in _texts(plain):
             if SECRET.fullmatch(text):
@@ -343,6 +343,19 @@ class _Checker:
             self.refused(error, node, path)
             raise _Failed from error
         return plain
+
+    def arguments(self, form: Form, path: Steps, places: Iterable[Any]) -> dict[Any, Any]:
+        """The arguments at places of a list or a mapping; what is wrong with each is noted before any is refused."""
+        found = {}
+        failed: _Failed | None = None
+        for place in places:
+            try:
+                found[place] = self.argument(form, (*path, place))
+            except _Failed as error:
+                failed = error
+        if failed is not None:
+            raise failed
+        return found
 
     def choose(self, form: Either, node: Located) -> Form:
         """The alternative that a value is meant as."""

@@ -285,6 +285,20 @@ def test_all_mistakes_at_once(tmp_path: Path) -> None:
     assert str(caught.value).count("\n") == 3
 
 
+def test_all_mistakes_of_a_list_at_once(tmp_path: Path) -> None:
+    """One element that is wrong does not hide the next."""
+    done = "    done: {use: any_of, rules: [{use: limit, items: x}, {use: rounds, m: 3}, {use: round}]}\n"
+    config = CONFIG.replace("{use: first}\n", "{use: first}\n" + done, 1)
+    with pytest.raises(ConfigErrors) as caught:
+        load_experiment(write_experiment(tmp_path, config))
+    assert [getattr(error, "path", "") for error in caught.value.errors] == [
+        "pipelines.plain.done.rules.0.items",
+        "pipelines.plain.done.rules.1.m",
+        "pipelines.plain.done.rules.1.n",
+        "pipelines.plain.done.rules.2.use",
+    ]
+
+
 def test_a_missing_file(tmp_path: Path) -> None:
     """No such config: the nearest name in that directory, or how to get one."""
     write_experiment(tmp_path)
