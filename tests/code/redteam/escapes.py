@@ -494,13 +494,13 @@ LEGACIES = [
         "another directory, mask, priority and limits",
         """
         import resource
-        os.umask(0o777); os.chdir("/"); os.nice(5)
+        os.umask(0o777); os.chdir("/"); os.nice(19)
         resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))
         """,
         """
         import resource
         old = os.umask(0); os.umask(old)
-        done(old == 0o777 or os.getcwd() == "/" or os.nice(0) >= 5 or resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 20)
+        done(old == 0o777 or os.getcwd() == "/" or os.nice(0) == 19 or resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 20)
         """,
     ),
     legacy(
