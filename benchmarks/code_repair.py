@@ -177,7 +177,9 @@ def main() -> None:
     for row in rows:
         row["number_is_even"] = int(row["task"].rpartition("/")[2]) % 2 == 0
     odd = [row for row in rows if not row["number_is_even"]]
-    settings = {name: getattr(options, name) for name in ("count", "seed", "block", "rounds", "seconds", "timeout")}
+    settings = {
+        name: getattr(options, name) for name in ("count", "seed", "block", "rounds", "seconds", "timeout")
+    }
     result = {
         "isolation": tier,
         "settings": settings,
