@@ -24,6 +24,10 @@ from draftverify_code.program import REASONS
 from draftverify_code.sandbox import child
 from draftverify_code.sandbox.judge import Judge
 
+# The judge's alarm may ring inside hypothesis's callback of the garbage collector, where an exception is only reported;
+# it rings again.
+pytestmark = pytest.mark.filterwarnings("ignore:.*gc_cumulative_time:pytest.PytestUnraisableExceptionWarning")
+
 LIMITS = {"wall": 5.0, "cpu": 5.0, "memory": -1}
 
 # What the keeper does in earnest: fork a candidate, give away a socket to it; end it, and say how it ended.
