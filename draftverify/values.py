@@ -249,8 +249,12 @@ class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_onl
         released: indices into `context.held` of items to hold no longer.
         spliced: values that join `accepted` after the kept items (a bonus token, a correction).
         refused: judged and not accepted. Items named nowhere were not judged.
+        drift: of a rule that does not emit the target's distribution p but π: TV(π, p) for each emitted value, in
+            order; () when the rule emits p. Their sum bounds, in expectation, how far the outcome's distribution
+            lies from the target's.
         done: the rule itself says that the task is finished.
-        emitted: filled in by the session: the values that joined `accepted`, after any cut by `done`.
+        emitted: filled in by the session: the values that joined `accepted`, after any cut by `done`; `drift` is cut
+            with them.
     """
 
     kept: tuple[int, ...] = ()
@@ -258,6 +262,7 @@ class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_onl
     released: tuple[int, ...] = ()
     spliced: tuple[Any, ...] = ()
     refused: tuple[Refusal, ...] = ()
+    drift: tuple[float, ...] = ()
     done: bool = False
     emitted: tuple[Any, ...] = ()
 
@@ -332,7 +337,7 @@ class Timing(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     `draft`, `verify` and `decide` are latency and count a pass that a batch shared whole; `busy` is the machine
     time that this round answers for and counts its share of such a pass. `passes` counts verifier calls (more
-    than one after a re-verification).
+    than one after a re-verification), `batch` the sessions that shared the last of them.
     """
 
     draft: float = 0.0
@@ -341,6 +346,7 @@ class Timing(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     busy: float = 0.0
     units: float = 0.0
     passes: int = 0
+    batch: int = 1
 
     @property
     def total(self) -> float:
@@ -421,6 +427,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only
         failure: the failed call that ended the task.
         rounds: how many.
         tally: summed over rounds.
+        drift: TV(π, p) summed over the emitted values; 0 for a rule that emits the target's p.
         seconds: the task's latency, summed over its calls.
         units: the user's cost units.
     """
@@ -432,6 +439,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     failure: Failure | None = None
     rounds: int = 0
     tally: Tally = Tally()
+    drift: float = 0.0
     seconds: float = 0.0
     units: float = 0.0
 

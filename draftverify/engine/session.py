@@ -6,6 +6,7 @@ session is restored by applying recorded rounds; nothing is decided twice.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -159,6 +160,7 @@ class Session:
         elif isinstance(request, Verify):
             self._charge(1, seconds, busy, getattr(value, "cost", None))
             self._passes += 1
+            self._batch = 1 if busy is None or busy <= 0.0 else round(seconds / busy)
             self._verified(request, value)
         elif isinstance(request, Draft):
             self._charge(0, seconds, busy, getattr(value, "cost", None))
@@ -181,6 +183,7 @@ class Session:
         self._busy = 0.0
         self._units = 0.0
         self._passes = 0
+        self._batch = 1
         self._asked = 0
         self._source = "generator"
         self._proposal = _NOTHING
@@ -465,11 +468,14 @@ class Session:
                 released=decision.released,
                 spliced=decision.spliced,
                 refused=decision.refused,
+                drift=decision.drift[: len(emitted)],
                 done=done,
                 emitted=emitted,
             ),
             tally=tally(len(items), checks, decision) if verification is not None else _NO_TRIALS,
-            timing=Timing(seconds[0], seconds[1], seconds[2], self._busy, self._units, self._passes),
+            timing=Timing(
+                seconds[0], seconds[1], seconds[2], self._busy, self._units, self._passes, self._batch
+            ),
             trouble=troubles,
             steps=self._steps,
             failure=failure,
@@ -616,6 +622,7 @@ class Session:
             failure=failure,
             rounds=len(self.rounds),
             tally=sum((round.tally for round in self.rounds), _NO_TRIALS),
+            drift=math.fsum(value for round in self.rounds for value in round.decision.drift),
             seconds=self._spent.seconds,
             units=self._spent.units,
         )
