@@ -4,7 +4,7 @@ from draftverify.engine.budget import Budget
 from draftverify.engine.events import Event, RoundDone, StepTaken, TaskDone, TaskStarted
 from draftverify.engine.functions import generator, verifier
 from draftverify.engine.pipeline import Pipeline
-from draftverify.engine.randomness import Draws, inverse_cdf
+from draftverify.engine.randomness import Draws, inverse_cdf, uniforms
 from draftverify.engine.requests import Answer, Ask, Decide, Draft, Finish, Prepare, Verify
 from draftverify.engine.session import Session
 from draftverify.errors import (
@@ -40,6 +40,7 @@ from draftverify.values import (
     Law,
     Memory,
     Outcome,
+    Place,
     Proposal,
     Refusal,
     Round,
@@ -93,6 +94,7 @@ __all__ = [
     "Law",
     "Memory",
     "Outcome",
+    "Place",
     "Pipeline",
     "PipelineError",
     "PluginError",
@@ -128,6 +130,7 @@ __all__ = [
     "inverse_cdf",
     "retry",
     "reverify",
+    "uniforms",
     "verifier",
     "without_replacement",
 ]

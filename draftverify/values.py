@@ -50,6 +50,28 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     group: str = ""
 
 
+class Place(msgspec.Struct, frozen=True, eq=False):
+    """Where a block's rows stand in the array of a whole pass, so that a rule need not put a batch together again.
+
+    Make one with `Place.of`, and give its `rows` as the block's target or q; where those are replaced by other rows,
+    the place no longer counts.
+
+    Args:
+        whole: [batch, >= rows, vocabulary]; what follows a block's rows may hold anything.
+        index: the block's.
+        rows: [rows, vocabulary], the view of `whole` that the block was given.
+    """
+
+    whole: Array
+    index: int
+    rows: Array
+
+    @staticmethod
+    def of(whole: Array, index: int, rows: int) -> Place:
+        """The place of the block's first `rows` rows."""
+        return Place(whole, index, whole[index, :rows])
+
+
 class Law(msgspec.Struct, frozen=True, eq=False):
     """Where a proposal's items came from, which is what decides the rules that are exact for it.
 
@@ -59,11 +81,13 @@ class Law(msgspec.Struct, frozen=True, eq=False):
             from `q` with the earlier ones struck out.
         q: [rows, vocabulary], one row per parent (row `parent + 1`); None for "given".
         raw_maxima: [rows], the largest probability of each row of q at temperature 1, for rules that need it.
+        place: of q in the array of a whole pass, which spares a rule a copy.
     """
 
     kind: LawKind
     q: Array | None = None
     raw_maxima: Array | None = None
+    place: Place | None = None
 
 
 GIVEN = Law("given")
@@ -95,6 +119,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         pairwise: [n, n], entry (i, j) how item i fares against item j.
         cross: [n, m], entry (i, k) how item i fares on check k.
         hidden: anything a learned drafter reads from `context.last`.
+        place: of target in the array of a whole pass, which spares a rule a copy.
     """
 
     target: Array | None = None
@@ -102,6 +127,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     pairwise: Array | None = None
     cross: Array | None = None
     hidden: Any = None
+    place: Place | None = None
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -252,6 +278,8 @@ class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_onl
         drift: of a rule that does not emit the target's distribution p but π: TV(π, p) for each emitted value, in
             order; () when the rule emits p. Their sum bounds, in expectation, how far the outcome's distribution
             lies from the target's.
+        items: the block's items on the host, where they came as an array and the rule brought them with what it
+            decided, so that a round needs one transfer; the session puts them into the round's record.
         done: the rule itself says that the task is finished.
         emitted: filled in by the session: the values that joined `accepted`, after any cut by `done`; `drift` is cut
             with them.
@@ -263,6 +291,7 @@ class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_onl
     spliced: tuple[Any, ...] = ()
     refused: tuple[Refusal, ...] = ()
     drift: tuple[float, ...] = ()
+    items: tuple[Any, ...] = ()
     done: bool = False
     emitted: tuple[Any, ...] = ()
 
@@ -551,7 +580,6 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 def check_proposal(
     proposal: Proposal,
-    *,
     asked: int,
     shape: Shape | None,
     shapes: frozenset[Shape] | None,
@@ -577,15 +605,16 @@ def check_proposal(
     parents = proposal.parents
     if n > asked:
         raise ContractError(f"{n} items were proposed where at most {asked} were asked for")
-    if len(parents) != n:
-        raise ContractError(f"{n} items came with {len(parents)} parents")
     is_chain = parents == _chain_parents(n)
-    if n > 1 and not (is_chain and shape == "chain" and shapes is not None and "chain" in shapes):
+    if not is_chain:
+        if len(parents) != n:
+            raise ContractError(f"{n} items came with {len(parents)} parents")
         for index, parent in enumerate(parents):
             if not -1 <= parent < index:
                 raise ContractError(
                     f"item {index} has parent {parent}; a parent stands before its item, or is -1"
                 )
+    if n > 1 and not (is_chain and shape == "chain" and (shapes is None or "chain" in shapes)):
         if shape is not None and not proposal.fits(shape):
             raise ContractError(
                 f"a {proposal.shape} was proposed by a generator that declares shape {shape!r}"
@@ -594,18 +623,18 @@ def check_proposal(
             raise ContractError(
                 f"a {proposal.shape} was proposed; the rule judges {', '.join(sorted(shapes))}"
             )
-    elif n == 1 and parents != (-1,):
-        raise ContractError(f"item 0 has parent {parents[0]}; a parent stands before its item, or is -1")
     law = proposal.law
-    if law.kind not in laws:
-        raise ContractError(f"law {law.kind!r} was used; the generator declares {sorted(laws)}")
-    if (law.q is None) != (law.kind == "given"):
-        raise ContractError(f"law {law.kind!r} must come {'without' if law.kind == 'given' else 'with'} q")
-    if law.q is not None and n:
-        rows = max(parents) + 2
-        if len(law.q.shape) != 2 or law.q.shape[0] < rows:
+    kind, q = law.kind, law.q
+    if kind not in laws:
+        raise ContractError(f"law {kind!r} was used; the generator declares {sorted(laws)}")
+    if (q is None) != (kind == "given"):
+        raise ContractError(f"law {kind!r} must come {'without' if kind == 'given' else 'with'} q")
+    if q is not None and n:
+        rows = n if is_chain else max(parents) + 2
+        found = q.shape
+        if len(found) != 2 or found[0] < rows:
             raise ContractError(
-                f"q has shape {tuple(law.q.shape)}; [>= {rows}, vocabulary] is needed: a row per parent"
+                f"q has shape {tuple(found)}; [>= {rows}, vocabulary] is needed: a row per parent"
             )
     if proposal.extends:
         if len(proposal.extends) != n:
@@ -634,27 +663,40 @@ def check_verification(verification: Verification, n: int) -> None:
     elif evidence is None and n:
         raise ContractError(f"neither checks nor evidence came for {n} items")
     if evidence is not None:
-        for name, rows in (("target", n + 1), ("raw_maxima", n + 1), ("pairwise", n), ("cross", n)):
-            array = getattr(evidence, name)
-            if array is not None and array.shape[0] != rows:
-                raise ContractError(
-                    f"evidence {name} has {array.shape[0]} rows; {rows} are needed for {n} items"
-                )
+        target, raw_maxima = evidence.target, evidence.raw_maxima
+        pairwise, cross = evidence.pairwise, evidence.cross
+        if target is not None and target.shape[0] != n + 1:
+            raise _wrong_rows("target", target, n + 1, n)
+        if raw_maxima is not None and raw_maxima.shape[0] != n + 1:
+            raise _wrong_rows("raw_maxima", raw_maxima, n + 1, n)
+        if pairwise is not None and pairwise.shape[0] != n:
+            raise _wrong_rows("pairwise", pairwise, n, n)
+        if cross is not None and cross.shape[0] != n:
+            raise _wrong_rows("cross", cross, n, n)
+
+
+def _wrong_rows(name: str, array: Array, rows: int, n: int) -> ContractError:
+    return ContractError(f"evidence {name} has {array.shape[0]} rows; {rows} are needed for {n} items")
 
 
 def check_decision(decision: Decision, n: int, held: int) -> None:
     """Refuse a decision that names items which are not there, or one item twice.
 
     Raises:
-        ContractError: naming the index.
+        ContractError: naming the index, or how many items were brought along.
     """
     if type(decision) is not Decision:
         raise ContractError(f"decide() must return a Decision, not {type(decision).__name__}")
     kept, refused = decision.kept, decision.refused
-    plain = kept == prefix(len(kept)) and len(kept) <= n and not decision.held and not decision.released
+    if decision.items and len(decision.items) != n:
+        raise ContractError(f"{len(decision.items)} items were brought along for a block of {n}")
     # By far the commonest decision: a prefix, and at most the item after it refused.
-    if plain and (not refused or (len(refused) == 1 and len(kept) <= refused[0].index < n)):
-        return
+    if not decision.held and not decision.released:
+        count = len(kept)
+        if kept == prefix(count) and (
+            count <= n if not refused else len(refused) == 1 and count <= refused[0].index < n
+        ):
+            return
     named = kept + decision.held
     if refused:
         named += tuple(refusal.index for refusal in refused)

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from draftverify.errors import PipelineError
 
-__all__ = ["Budget", "Spent"]
-
-
-class Spent(msgspec.Struct):
-    """What a task has used so far."""
-
-    rounds: int = 0
-    seconds: float = 0.0
-    verifier_calls: int = 0
-    units: float = 0.0
+__all__ = ["Budget"]
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,9 +33,11 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
                 raise PipelineError(f"the budget's {name} is {limit}; it cannot be negative")
 
     @property
-    def rounds_alone(self) -> bool:
-        """Whether nothing but the number of rounds is bounded."""
-        return self.seconds is None and self.verifier_calls is None and self.units is None
+    def rounds_within(self) -> float:
+        """Below so many rounds no limit is reached, whatever else was used; 0 where more than rounds are bounded."""
+        if not (self.seconds is None and self.verifier_calls is None and self.units is None):
+            return 0
+        return math.inf if self.rounds is None else self.rounds
 
     def exceeded(self, rounds: int, seconds: float, verifier_calls: int, units: float) -> str | None:
         """Which limit is reached by what was used, in words, or None."""

@@ -21,20 +21,23 @@ from draftverify.values import Decision, Failure, TaskRecord
 __all__ = ["Session", "arun", "astream", "run", "run_batch", "stream"]
 
 
+_MANY: dict[type, str] = {Draft: "propose_many", Verify: "verify_many", Decide: "decide_many"}
+
+
 def _call(session: Session, request: Request) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """The component's method that a request is for, and its arguments."""
-    pipeline = session.pipeline
-    if isinstance(request, Draft):
+    if type(request) is Draft:
         return request.generator.propose, (request.context, request.n)
-    if isinstance(request, Verify):
-        return pipeline.verifier.verify, (request.context, request.proposal)
-    if isinstance(request, Decide):
-        return pipeline.rule.decide, (request.context, request.proposal, request.verification, request.rng)
+    if type(request) is Verify:
+        return session.pipeline.verifier.verify, (request.context, request.proposal)
+    if type(request) is Decide:
+        rule = session.pipeline.rule
+        return rule.decide, (request.context, request.proposal, request.verification, request.rng)
     # The two optional capabilities; the session asks for them only where the pipeline found them.
-    if isinstance(request, Finish):
-        return getattr(pipeline.rule, "finish"), (request.context,)  # noqa: B009
-    assert isinstance(request, Prepare)
-    return getattr(pipeline.verifier, "prepare"), (request.task,)  # noqa: B009
+    if type(request) is Finish:
+        return getattr(session.pipeline.rule, "finish"), (request.context,)  # noqa: B009
+    assert type(request) is Prepare
+    return getattr(session.pipeline.verifier, "prepare"), (request.task,)  # noqa: B009
 
 
 def _perform(session: Session, request: Request, ask: Callable[[Ask], Any] | None) -> None:
@@ -53,11 +56,9 @@ def _perform(session: Session, request: Request, ask: Callable[[Ask], Any] | Non
     session.answer(request.id, value, perf_counter() - start)
 
 
-def _tell(session: Session, on_event: Listener | None) -> None:
-    events = session.events()
-    if on_event is not None:
-        for event in events:
-            on_event(event)
+def _tell(session: Session, on_event: Listener) -> None:
+    for event in session.events():
+        on_event(event)
 
 
 def _free(session: Session) -> None:
@@ -73,11 +74,13 @@ def run(
     session: Session, *, on_event: Listener | None = None, ask: Callable[[Ask], Answer | None] | None = None
 ) -> TaskRecord:
     """Run a session to its end, calling components in this thread."""
+    session.listened = on_event is not None
     try:
         while session.outcome is None:
             for request in session.requests():
                 _perform(session, request, ask)
-            _tell(session, on_event)
+            if on_event is not None:
+                _tell(session, on_event)
     finally:
         _free(session)
     return session.record()
@@ -122,11 +125,13 @@ async def arun(
     session: Session, *, on_event: Listener | None = None, ask: Callable[[Ask], Any] | None = None
 ) -> TaskRecord:
     """Run a session under asyncio: coroutine methods are awaited, others run in threads, rules in place."""
+    session.listened = on_event is not None
     try:
         while session.outcome is None:
             for request in session.requests():
                 await _aperform(session, request, ask)
-            _tell(session, on_event)
+            if on_event is not None:
+                _tell(session, on_event)
     finally:
         _free(session)
     return session.record()
@@ -176,70 +181,76 @@ def run_batch(
                 session = next(waiting, None)
                 if session is None:
                     break
+                session.listened = on_event is not None
                 order.append(session)
                 active.append(session)
             if not active:
                 return [session.record() for session in order]
-            groups: dict[Any, list[tuple[Session, Request]]] = {}
-            for session in active:
-                for request in session.requests():
-                    key = _group_key(session, request)
-                    if key in groups:
-                        groups[key].append((session, request))
-                    else:
-                        groups[key] = [(session, request)]
-            for group in groups.values():
-                _perform_group(group, ask)
-            for session in active:
-                _tell(session, on_event)
-                if session.outcome is not None:
-                    _free(session)
-            active = [session for session in active if session.outcome is None]
+            for members, requests in _groups(active):
+                _perform_group(members, requests, ask)
+            if on_event is not None:
+                for session in active:
+                    _tell(session, on_event)
+            for session in [session for session in active if session.outcome is not None]:
+                _free(session)
+                active.remove(session)
     finally:
         for session in active:
             _free(session)
 
 
-def _group_key(session: Session, request: Request) -> Any:
-    """Equal for requests that one call can serve."""
-    if isinstance(request, Draft):
-        return Draft, id(request.generator)
-    if isinstance(request, Verify):
-        return Verify, id(session.pipeline.verifier)
-    if isinstance(request, Decide):
-        return Decide, id(session.pipeline.rule)
-    return id(request)
+def _groups(sessions: list[Session]) -> Iterable[tuple[list[Session], list[Request]]]:
+    """The open requests and their sessions, those together that one call can serve."""
+    groups: dict[Any, tuple[list[Session], list[Request]]] = {}
+    kind: type | None = None
+    pipeline: object = None
+    part: object = None
+    for session in sessions:
+        for request in session.requests():
+            # Nearly always a session waits for what the one before it waits for.
+            if (
+                type(request) is not kind
+                or session.pipeline is not pipeline
+                or (type(request) is Draft and request.generator is not part)
+            ):
+                kind, pipeline, part = type(request), session.pipeline, _part(session, request)
+                members, requests = groups.setdefault((kind, id(part)), ([], []))
+            members.append(session)
+            requests.append(request)
+    return groups.values()
 
 
-def _call_many(group: list[tuple[Session, Any]]) -> tuple[Callable[..., Any], tuple[list[Any], ...]] | None:
-    """The component's method that serves the whole group, and its arguments; None when it has none."""
-    session, first = group[0]
-    requests = [request for _, request in group]
-    contexts = [getattr(request, "context", None) for request in requests]
-    if isinstance(first, Draft):
-        many = getattr(first.generator, "propose_many", None)
-        arguments: tuple[list[Any], ...] = (contexts, [request.n for request in requests])
-    elif isinstance(first, Verify):
-        many = getattr(session.pipeline.verifier, "verify_many", None)
-        arguments = (contexts, [request.proposal for request in requests])
-    elif isinstance(first, Decide):
-        many = getattr(session.pipeline.rule, "decide_many", None)
-        arguments = (
-            contexts,
-            [request.proposal for request in requests],
-            [request.verification for request in requests],
-            [request.rng for request in requests],
-        )
-    else:
+def _part(session: Session, request: Request) -> object:
+    """The component that may serve many such requests in one call."""
+    if type(request) is Draft:
+        return request.generator
+    return session.pipeline.verifier if type(request) is Verify else session.pipeline.rule
+
+
+def _call_many(part: object, requests: list[Any]) -> tuple[Callable[..., Any], tuple[list[Any], ...]] | None:
+    """The component's method that serves all the requests, and its arguments; None when it has none."""
+    kind = type(requests[0])
+    name = _MANY.get(kind)
+    many = None if name is None else getattr(part, name, None)
+    if many is None:
         return None
-    return None if many is None else (many, arguments)
+    contexts = [request.context for request in requests]
+    if kind is Draft:
+        return many, (contexts, [request.n for request in requests])
+    proposals = [request.proposal for request in requests]
+    if kind is Verify:
+        return many, (contexts, proposals)
+    verifications = [request.verification for request in requests]
+    return many, (contexts, proposals, verifications, [request.rng for request in requests])
 
 
-def _perform_group(group: list[tuple[Session, Any]], ask: Callable[[Ask], Any] | None) -> None:
+def _perform_group(
+    sessions: list[Session], requests: list[Request], ask: Callable[[Ask], Any] | None
+) -> None:
     """One call for the whole group where the component can, else one call each."""
-    call = _call_many(group)
+    call = _call_many(_part(sessions[0], requests[0]), requests)
     if call is None:
-        for session, request in group:
+        for session, request in zip(sessions, requests, strict=True):
             _perform(session, request, ask)
         return
     many, arguments = call
@@ -247,11 +258,11 @@ def _perform_group(group: list[tuple[Session, Any]], ask: Callable[[Ask], Any] |
     values: list[Any]
     try:
         values = many(*arguments)
-        if len(values) != len(group):
-            raise TypeError(f"{many.__qualname__} returned {len(values)} answers to {len(group)} requests")
+        if len(values) != len(requests):
+            raise TypeError(f"{many.__qualname__} returned {len(values)} answers to {len(requests)} requests")
     except Exception as error:
-        values = [Failure.of(error)] * len(group)
+        values = [Failure.of(error)] * len(requests)
     seconds = perf_counter() - start
-    share = seconds / len(group)
-    for (session, request), value in zip(group, values, strict=True):
+    share = seconds / len(requests)
+    for session, request, value in zip(sessions, requests, values, strict=True):
         session.answer(request.id, value, seconds, share)

@@ -12,20 +12,20 @@ from draftverify.values import Round, Step, Task, TaskRecord
 __all__ = ["Event", "Listener", "RoundDone", "StepTaken", "TaskDone", "TaskStarted"]
 
 
-class TaskStarted(msgspec.Struct, frozen=True, eq=False):
+class TaskStarted(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A task begins (or goes on, when rounds of it were restored)."""
 
     task: Task
 
 
-class RoundDone(msgspec.Struct, frozen=True, eq=False):
+class RoundDone(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A round was decided and applied."""
 
     task: Task
     round: Round
 
 
-class StepTaken(msgspec.Struct, frozen=True, eq=False):
+class StepTaken(msgspec.Struct, frozen=True, eq=False, gc=False):
     """The policy answered a trouble with a step."""
 
     task: Task
@@ -33,7 +33,7 @@ class StepTaken(msgspec.Struct, frozen=True, eq=False):
     step: Step
 
 
-class TaskDone(msgspec.Struct, frozen=True, eq=False):
+class TaskDone(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A task ended; `record` is all there is to keep of it."""
 
     task: Task

@@ -29,6 +29,7 @@ from draftverify.values import (
 __all__ = ["Pipeline"]
 
 _PROVIDES = frozenset({"verdicts"})
+_LAWS = frozenset({"given"})
 _EVIDENCE = ("verdicts", "scores", "target", "raw_maxima", "pairwise", "cross", "hidden")
 
 
@@ -106,6 +107,10 @@ class Pipeline:
         )
         self.concurrent = all(getattr(part, "concurrent", True) for part in parts)
         self._check()
+        # Read at every proposal, and a missing attribute is slow to look up.
+        self.declared: dict[int, tuple[Shape | None, frozenset[str]]] = {
+            id(part): (getattr(part, "shape", None), getattr(part, "laws", _LAWS)) for part in self.generators
+        }
 
     def _check(self) -> None:
         for part, method, role in (
@@ -137,7 +142,7 @@ class Pipeline:
         laws = getattr(self.rule, "laws", None)
         shapes = self.shapes
         for generator in self.generators:
-            used = getattr(generator, "laws", frozenset({"given"}))
+            used = getattr(generator, "laws", _LAWS)
             if laws is not None and not set(used) <= set(laws):
                 refused = ", ".join(sorted(set(used) - set(laws)))
                 raise PipelineError(

@@ -1,4 +1,7 @@
-"""What a session asks of its driver, and what a person answers."""
+"""What a session asks of its driver, and what a person answers.
+
+No component sees a request, so none can become part of a cycle, and the garbage collector need not follow them.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,14 @@ from draftverify.values import Candidate, Context, Failure, Proposal, Task, Trou
 __all__ = ["Answer", "Ask", "Decide", "Draft", "Finish", "Prepare", "Request", "Verify"]
 
 
-class Prepare(msgspec.Struct, frozen=True, eq=False):
+class Prepare(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Let the verifier read the task. Answer: a Task."""
 
     id: int
     task: Task
 
 
-class Draft(msgspec.Struct, frozen=True, eq=False):
+class Draft(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Propose at most `n` items with `generator`. Answer: a Proposal."""
 
     id: int
@@ -28,7 +31,7 @@ class Draft(msgspec.Struct, frozen=True, eq=False):
     generator: Any
 
 
-class Verify(msgspec.Struct, frozen=True, eq=False):
+class Verify(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Check the whole block in one pass; `context.enough` passed items suffice. Answer: a Verification."""
 
     id: int
@@ -36,7 +39,7 @@ class Verify(msgspec.Struct, frozen=True, eq=False):
     proposal: Proposal
 
 
-class Decide(msgspec.Struct, frozen=True, eq=False):
+class Decide(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Let the rule decide. Answer: a Decision."""
 
     id: int
@@ -46,7 +49,7 @@ class Decide(msgspec.Struct, frozen=True, eq=False):
     rng: Draws
 
 
-class Ask(msgspec.Struct, frozen=True, eq=False):
+class Ask(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Ask a person about the best refused candidate. Answer: an Answer, or None while nobody is there."""
 
     id: int
@@ -56,7 +59,7 @@ class Ask(msgspec.Struct, frozen=True, eq=False):
     failure: Failure | None
 
 
-class Finish(msgspec.Struct, frozen=True, eq=False):
+class Finish(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Make the value of the whole context (a vote is counted here). Answer: the value, None for no answer."""
 
     id: int

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import astuple, replace
 
 from draftverify.calibration.acceptance import tally
-from draftverify.engine.budget import Spent
 from draftverify.engine.events import Event, RoundDone, StepTaken, TaskDone, TaskStarted
 from draftverify.engine.randomness import Draws, stream_key
 from draftverify.engine.requests import Answer, Ask, Decide, Draft, Finish, Prepare, Request, Verify
@@ -22,6 +23,7 @@ from draftverify.values import (
     Candidate,
     Check,
     Context,
+    Cost,
     Decision,
     Failure,
     Feedback,
@@ -59,6 +61,52 @@ class _Again(msgspec.Struct, frozen=True, eq=False):
     indices: tuple[int, ...]
 
 
+_NOTHING = Proposal.chain(())
+
+
+class _Open:
+    """What the round that is under way has come to so far.
+
+    `accepted` and `rounds` are those before it, as every one of its contexts shows them. One object serves all rounds
+    of a task, since making one takes longer than all else that is done with it.
+    """
+
+    __slots__ = (
+        "accepted", "again", "asked", "batch", "busy", "decide", "draft", "passes", "proposal", "rounds", "source",
+        "steps", "units", "verification", "verify",
+    )  # fmt: skip
+
+    accepted: Trail
+    rounds: Trail
+    asked: int
+    source: str
+    proposal: Proposal
+    verification: Verification | None
+    again: _Again | None
+    steps: tuple[Step, ...]
+    draft: float
+    verify: float
+    decide: float
+    busy: float
+    units: float
+    passes: int
+    batch: int
+
+    def begin(self, accepted: Trail, rounds: Trail) -> None:
+        """A round in which nothing has happened yet."""
+        self.accepted = accepted
+        self.rounds = rounds
+        self.asked = 0
+        self.source = "generator"
+        self.proposal = _NOTHING
+        self.verification = None
+        self.again = None
+        self.steps = ()
+        self.draft = self.verify = self.decide = self.busy = self.units = 0.0
+        self.passes = 0
+        self.batch = 1
+
+
 class Session:
     """One task on its way through a pipeline.
 
@@ -68,6 +116,9 @@ class Session:
         attempt: the infrastructure re-run.
         memory: a snapshot of earlier tasks.
         restore: rounds recorded before; they are applied and not decided again.
+
+    Attributes:
+        listened: whether events are kept until they are asked for; a driver that has no listener sets it False.
     """
 
     def __init__(
@@ -82,6 +133,7 @@ class Session:
         self.pipeline = pipeline
         self.task = task
         self.outcome: Outcome | None = None
+        self.listened = True
         self.scratch: dict[Any, Any] = {}
         self.rounds: list[Round] = []
         self._attempt = attempt
@@ -90,7 +142,9 @@ class Session:
         self._held: tuple[Held, ...] = ()
         self._last: Last | None = None
         self._feedback: tuple[Feedback, ...] = ()
-        self._spent = Spent()
+        self._seconds = 0.0
+        self._units = 0.0
+        self._passes = 0
         self._refused: Candidate | None = None
         self._tries = 0
         self._used = [0] * len(pipeline.policy.clauses)
@@ -101,10 +155,12 @@ class Session:
             stream_key(pipeline.seed, task.id, attempt, role) for role in ("draft", "verify", "rule")
         )
         self._ending: tuple[str, str, Failure | None] = ("accepted", "", None)
-        self._next_id = 0
+        self._rounds_within = pipeline.budget.rounds_within
+        self._id = count(1).__next__
         for round in restore:
             self._apply(round)
-        self._start_round()
+        self._open = _Open()
+        self._open.begin(Trail(self._accepted), Trail(self.rounds))
         self._request: Request | None = None
         if pipeline.prepares:
             self._request = Prepare(self._id(), task)
@@ -154,72 +210,57 @@ class Session:
         if request is None or request.id != id:
             raise DraftVerifyError(f"request {id} is not open in task {self.task.id!r}")
         self._request = None
-        if isinstance(request, Decide):
-            self._charge(2, seconds, busy, None)
+        current = self._open
+        if type(request) is Decide:
+            current.decide += seconds
+            current.busy += seconds if busy is None else busy
             self._decided(request, value)
-        elif isinstance(request, Verify):
-            self._charge(1, seconds, busy, getattr(value, "cost", None))
-            self._passes += 1
-            self._batch = 1 if busy is None or busy <= 0.0 else round(seconds / busy)
+        elif type(request) is Verify:
+            current.verify += self._charge(seconds, busy, getattr(value, "cost", None))
+            current.passes += 1
+            current.batch = round(seconds / busy) if busy else 1
             self._verified(request, value)
-        elif isinstance(request, Draft):
-            self._charge(0, seconds, busy, getattr(value, "cost", None))
+        elif type(request) is Draft:
+            current.draft += self._charge(seconds, busy, getattr(value, "cost", None))
             self._drafted(request, value)
-        elif isinstance(request, Finish):
+        elif type(request) is Finish:
             self._finished(value)
-        elif isinstance(request, Ask):
+        elif type(request) is Ask:
             self._asked_person(request, value)
         else:
             self._prepared(value)
 
     # The steps of a round
 
-    def _id(self) -> int:
-        self._next_id += 1
-        return self._next_id
-
-    def _start_round(self) -> None:
-        self._seconds = [0.0, 0.0, 0.0]
-        self._busy = 0.0
-        self._units = 0.0
-        self._passes = 0
-        self._batch = 1
-        self._asked = 0
-        self._source = "generator"
-        self._proposal = _NOTHING
-        self._verification: Verification | None = None
-        self._again: _Again | None = None
-        self._steps: tuple[Step, ...] = ()
-        self._trails = Trail(self._accepted), Trail(self.rounds)
-
-    def _charge(self, part: int, seconds: float, busy: float | None, cost: Any) -> None:
+    def _charge(self, seconds: float, busy: float | None, cost: Cost | None) -> float:
+        """Count a call's machine time and units; its seconds are the clock's, or what it reports itself."""
+        current = self._open
         if cost is not None:
-            self._units += cost.units
+            current.units += cost.units
             if cost.seconds is not None:
                 seconds, busy = cost.seconds, None
-        self._seconds[part] += seconds
-        self._busy += seconds if busy is None else busy
+        current.busy += seconds if busy is None else busy
+        return seconds
 
     def _broke(self) -> str | None:
         """Which budget is spent, counting this round's calls so far."""
-        spent = self._spent
-        budget = self.pipeline.budget
-        if budget.rounds_alone and (budget.rounds is None or spent.rounds < budget.rounds):
+        if len(self.rounds) < self._rounds_within:
             return None
-        return budget.exceeded(
-            spent.rounds,
-            spent.seconds + sum(self._seconds),
-            spent.verifier_calls + self._passes,
-            spent.units + self._units,
+        current = self._open
+        return self.pipeline.budget.exceeded(
+            len(self.rounds),
+            self._seconds + current.draft + current.verify + current.decide,
+            self._passes + current.passes,
+            self._units + current.units,
         )
 
     def _context(self, role: int, enough: int | None = None) -> Context:
-        accepted, rounds = self._trails
+        current = self._open
         return Context(
             task=self.task,
-            accepted=accepted,
+            accepted=current.accepted,
             held=self._held,
-            rounds=rounds,
+            rounds=current.rounds,
             last=self._last,
             feedback=self._feedback,
             enough=enough,
@@ -232,7 +273,7 @@ class Session:
         )
 
     def _prepared(self, value: Any) -> None:
-        if isinstance(value, Failure):
+        if type(value) is Failure:
             self._end("failed", f"the verifier could not prepare the task: {value}", value)
         elif type(value) is not Task or value.id != self.task.id:
             failure = Failure(
@@ -267,81 +308,83 @@ class Session:
     def _draft(self) -> None:
         context = self._context(0)
         try:
-            self._asked = n = self.pipeline.block.size(context)
+            n = self.pipeline.block.size(context)
         except Exception as error:
             self._end("failed", f"the block size could not be chosen: {error}", Failure.of(error))
             return
+        generator = self.pipeline.generator
         clause = self._fallback
         if clause is not None:
-            self._source = clause.name
-            self._asked = n = max(n, 1)
-            self._request = Draft(self._id(), context, n, clause.generator)
-        elif n == 0:
-            self._to_verify(_NOTHING)
+            self._open.source = clause.name
+            generator, n = clause.generator, max(n, 1)
+        self._open.asked = n
+        if n == 0:
+            self._to_verify(_NOTHING, context)
         else:
-            self._request = Draft(self._id(), context, n, self.pipeline.generator)
+            self._request = Draft(self._id(), context, n, generator)
 
     def _drafted(self, request: Draft, value: Any) -> None:
-        generator = request.generator
-        if not isinstance(value, Failure):
+        if type(value) is not Failure:
+            pipeline = self.pipeline
+            shape, laws = pipeline.declared[id(request.generator)]
             try:
-                check_proposal(
-                    value,
-                    asked=request.n,
-                    shape=getattr(generator, "shape", None),
-                    shapes=self.pipeline.shapes,
-                    laws=getattr(generator, "laws", _GIVEN),
-                    held=len(self._held),
-                )
+                check_proposal(value, request.n, shape, pipeline.shapes, laws, len(self._held))
             except ContractError as error:
-                value = _broken(error, generator)
-        if isinstance(value, Failure):
+                value = _broken(error, request.generator)
+        if type(value) is Failure:
             self._no_progress(Decision(), (value.kind,), value)
             return
         clause = self._fallback
-        self._proposal = value
+        self._open.proposal = value
         if clause is not None and not clause.verified and len(value):
             self._take_unverified(len(value) if value.fits("chain") else 1)
         elif value.exhausted and not len(value.items):
             self._no_progress(Decision(), ("exhausted",))
         else:
-            self._to_verify(value)
+            self._to_verify(value, request.context)
 
-    def _to_verify(self, proposal: Proposal) -> None:
-        self._proposal = proposal
+    def _to_verify(self, proposal: Proposal, context: Context) -> None:
+        """Ask for a pass over the block that was drafted in `context`."""
+        self._open.proposal = proposal
         if self._broke() is None:
-            self._request = Verify(self._id(), self._context(1, self.pipeline.enough), proposal)
+            draws = Draws(self._keys[1], len(self.rounds))
+            context = replace(context, draws=draws, enough=self.pipeline.enough)
+            self._request = Verify(self._id(), context, proposal)
         else:
             self._settle(Decision(), (), False, ("exhausted",))
 
     def _verified(self, request: Verify, value: Any) -> None:
-        if not isinstance(value, Failure):
+        if type(value) is not Failure:
             try:
                 check_verification(value, len(request.proposal.items))
             except ContractError as error:
                 value = _broken(error, self.pipeline.verifier)
-        if isinstance(value, Failure):
+        if type(value) is Failure:
             self._no_progress(Decision(), (value.kind,), value)
             return
-        if self._again is not None:
-            value = _merge(self._again, value)
-            self._again = None
-        self._verification = value
+        current = self._open
+        if current.again is not None:
+            value = _merge(current.again, value)
+            current.again = None
+        current.verification = value
         rng = Draws(self._keys[2], len(self.rounds))
-        self._request = Decide(self._id(), request.context, self._proposal, value, rng)
+        self._request = Decide(self._id(), request.context, current.proposal, value, rng)
 
     def _decided(self, request: Decide, value: Any) -> None:
         proposal = request.proposal
-        if not isinstance(value, Failure):
+        if type(value) is not Failure:
             try:
                 check_decision(value, len(proposal.items), len(self._held))
             except ContractError as error:
                 value = _broken(error, self.pipeline.rule)
-        if isinstance(value, Failure):
+        if type(value) is Failure:
             self._no_progress(Decision(), (value.kind,), value, can_reverify=False)
             return
+        if value.items:
+            self._open.proposal = proposal = replace(proposal, items=value.items)
+            value = replace(value, items=())
         try:
-            emitted, done = self._cut(value)
+            emitted, done = self._cut(value, request.context)
         except Exception as error:
             self._no_progress(Decision(), ("error",), Failure.of(error), can_reverify=False)
             return
@@ -353,7 +396,7 @@ class Session:
     def _take_unverified(self, keep: int) -> None:
         decision = Decision(kept=prefix(keep), done=self.pipeline.done is None)
         try:
-            emitted, done = self._cut(decision)
+            emitted, done = self._cut(decision, self._context(1))
         except Exception as error:
             self._no_progress(Decision(), ("error",), Failure.of(error), can_reverify=False)
         else:
@@ -369,9 +412,9 @@ class Session:
     ) -> None:
         """Ask the policy; a re-verification stays inside this round, any other step follows it."""
         failed = self._failed_checks() if failure is None else ()
-        whole = failure is not None and self._passes > 0
+        whole = failure is not None and self._open.passes > 0
         used = list(self._used)
-        for step in self._steps:
+        for step in self._open.steps:
             used[step.clause] += 1
         can_reverify = can_reverify and (whole or bool(failed)) and self._broke() is None
         policy = self.pipeline.policy
@@ -380,61 +423,63 @@ class Session:
             clause = policy.clauses[place]
             on = next(trouble for trouble in troubles if not clause.on or trouble in clause.on)
             step = Step(place, clause.do, on)
-            self._steps += (step,)
-            self._events.append(StepTaken(self.task, len(self.rounds), step))
+            self._open.steps += (step,)
+            if self.listened:
+                self._events.append(StepTaken(self.task, len(self.rounds), step))
             if clause.do == "reverify":
                 self._verify_again(failed)
                 return
         self._settle(decision, (), False, troubles, failure)
 
     def _failed_checks(self) -> tuple[int, ...]:
-        if self._verification is None:
+        if self._open.verification is None:
             return ()
-        checks = self._verification.checks
+        checks = self._open.verification.checks
         return tuple(i for i, check in enumerate(checks) if check.verdict in ("error", "timeout", "abstain"))
 
     def _verify_again(self, failed: tuple[int, ...]) -> None:
         """Check the failed alternatives again, and only those; of a chain or tree, the whole block."""
-        proposal = self._proposal
+        current = self._open
+        proposal = current.proposal
         if failed and proposal.fits("alternatives"):
-            assert self._verification is not None
-            self._again = _Again(self._verification, failed)
-        if self._again is not None:
-            proposal = proposal.subset(self._again.indices)
+            assert current.verification is not None
+            current.again = _Again(current.verification, failed)
+        if current.again is not None:
+            proposal = proposal.subset(current.again.indices)
         self._request = Verify(self._id(), self._context(1, self.pipeline.enough), proposal)
 
     def _new_values(self, decision: Decision) -> tuple[Any, ...]:
         kept = decision.kept
-        items = _host(self._proposal.items)
+        items = _host(self._open.proposal.items)
         if kept == prefix(len(kept)):
             return items[: len(kept)] + decision.spliced
         return tuple([items[i] for i in kept]) + decision.spliced
 
     def _new_held(self, decision: Decision) -> tuple[Held, ...]:
-        if not decision.held:
-            return ()
-        items, index = _host(self._proposal.items), len(self.rounds)
-        checks = self._verification.checks if self._verification is not None else ()
+        items, index = _host(self._open.proposal.items), len(self.rounds)
+        verification = self._open.verification
+        checks = verification.checks if verification is not None else ()
         return tuple(Held(items[i], checks[i].score if checks else None, index, i) for i in decision.held)
 
-    def _cut(self, decision: Decision) -> tuple[tuple[Any, ...], bool]:
-        """Ask the stopping rule, which sees the state as it would be after this round."""
+    def _cut(self, decision: Decision, context: Context) -> tuple[tuple[Any, ...], bool]:
+        """Ask the stopping rule, which sees the verifier's `context` as it would be after this round."""
         new = self._new_values(decision)
         done = self.pipeline.done
         if done is None:
             return new, decision.done
-        before, held, last = len(self._accepted), self._held, self._last
-        trails = self._trails
-        self._accepted.extend(new)
-        self._trails = Trail(self._accepted), trails[1]
-        self._held = _after(held, decision, self._new_held(decision))
-        if self._verification is not None:
-            self._last = Last(self._proposal, self._verification, decision)
+        held, last, current = self._held, self._last, self._open
+        if decision.held or decision.released:
+            held = _after(held, decision, self._new_held(decision))
+        if current.verification is not None:
+            last = Last(current.proposal, current.verification, decision)
+        accepted = self._accepted
+        before = len(accepted)
+        accepted.extend(new)
         try:
-            keep = done(self._context(1), new)
+            after = replace(context, accepted=Trail(accepted), held=held, last=last, enough=None)
+            keep = done(after, new)
         finally:
-            del self._accepted[before:]
-            self._trails, self._held, self._last = trails, held, last
+            del accepted[before:]
         return (new, decision.done) if keep is None else (new[:keep], True)
 
     def _settle(
@@ -446,64 +491,63 @@ class Session:
         failure: Failure | None = None,
     ) -> None:
         """Make the round's record, apply it, and go on."""
-        proposal = self._proposal
-        verification = self._verification
+        current = self._open
+        proposal, verification = current.proposal, current.verification
         items = _host(proposal.items)
         checks = verification.checks if verification is not None else ()
-        seconds = self._seconds
+        # What is seldom there is added after: CPython passes more than fifteen keywords through a dict, which takes
+        # longer than all else in a round's record.
         round = Round(
             index=len(self.rounds),
             tries=self._tries,
-            source=self._source,
+            source=current.source,
             items=items,
             parents=proposal.parents,
             law=proposal.law.kind,
-            exhausted=proposal.exhausted,
-            asked=self._asked,
+            asked=current.asked,
             checks=checks,
-            correction=verification.correction if verification is not None else (),
-            decision=Decision(
-                kept=decision.kept,
-                held=decision.held,
-                released=decision.released,
-                spliced=decision.spliced,
-                refused=decision.refused,
-                drift=decision.drift[: len(emitted)],
-                done=done,
-                emitted=emitted,
-            ),
-            tally=tally(len(items), checks, decision) if verification is not None else _NO_TRIALS,
+            decision=replace(decision, drift=decision.drift[: len(emitted)], done=done, emitted=emitted),
+            tally=_NO_TRIALS if verification is None else tally(len(items), checks, decision),
             timing=Timing(
-                seconds[0], seconds[1], seconds[2], self._busy, self._units, self._passes, self._batch
+                current.draft,
+                current.verify,
+                current.decide,
+                current.busy,
+                current.units,
+                current.passes,
+                current.batch,
             ),
             trouble=troubles,
-            steps=self._steps,
+            steps=current.steps,
             failure=failure,
-            held=self._new_held(decision),
-            nested=proposal.nested,
             deterministic=self.pipeline.deterministic
             and (verification is None or verification.deterministic),
-            notes=dict(verification.notes) if verification is not None and verification.notes else None,
         )
-        if self.pipeline.learns and self._source == "generator":
+        if proposal.exhausted or proposal.nested or decision.held:
+            held = self._new_held(decision)
+            round = replace(round, exhausted=proposal.exhausted, nested=proposal.nested, held=held)
+        if verification is not None and (verification.correction or verification.notes):
+            notes = dict(verification.notes) if verification.notes else None
+            round = replace(round, correction=verification.correction, notes=notes)
+        if self.pipeline.learns and current.source == "generator":
             self.pipeline.block.observe(self._context(0), round)
         self._last = None if verification is None else Last(proposal, verification, round.decision)
         self._apply(round)
-        self._events.append(RoundDone(self.task, round))
-        self._start_round()
+        if self.listened:
+            self._events.append(RoundDone(self.task, round))
+        current.begin(Trail(self._accepted), Trail(self.rounds))
         self._proceed()
 
     def _apply(self, round: Round) -> None:
         """The one place where a round changes the state; a restored round comes through here too."""
         self._accepted.extend(round.decision.emitted)
-        self._held = _after(self._held, round.decision, round.held)
+        if round.held or round.decision.released:
+            self._held = _after(self._held, round.decision, round.held)
         self.rounds.append(round)
         timing = round.timing
-        spent = self._spent
-        spent.rounds += 1
-        spent.seconds += timing.draft + timing.verify + timing.decide
-        spent.verifier_calls += timing.passes
-        spent.units += timing.units
+        self._seconds += timing.draft + timing.verify + timing.decide
+        self._passes += timing.passes
+        self._units += timing.units
         self._feedback = ()
         if (
             self._fallback_left is not None
@@ -514,8 +558,10 @@ class Session:
             if self._fallback_left == 0:
                 self._fallback = self._fallback_left = None
         if not round.trouble:
-            self._tries = 0
-            self._used = [0] * len(self._used)
+            # Clauses are counted with the tries that they led to.
+            if self._tries:
+                self._tries = 0
+                self._used = [0] * len(self._used)
             return
         self._tries += 1
         self._note_refused(round)
@@ -545,25 +591,27 @@ class Session:
     def _asked_person(self, request: Ask, value: Any) -> None:
         if value is None or (isinstance(value, Answer) and value.kind == "skip"):
             self.outcome = self._make_outcome("waiting", None, "a person is asked", None)
-            self._events.append(TaskDone(self.task, self.record()))
+            if self.listened:
+                self._events.append(TaskDone(self.task, self.record()))
             return
-        if isinstance(value, Failure):
+        if type(value) is Failure:
             self._end("failed", f"the question to a person failed: {value}", value)
             return
-        self._source = "person"
+        current = self._open
+        current.source = "person"
         if value.kind == "reject":
             self._end("exhausted", value.note or "rejected by a person")
         elif value.kind == "edit":
-            self._asked = 1
-            self._to_verify(Proposal.chain((value.value,)))
+            current.asked = 1
+            self._to_verify(Proposal.chain((value.value,)), self._context(0))
         elif request.candidate is None:
             failure = Failure(
                 "error", "ContractError", "there is no candidate to accept; edit, reject or skip"
             )
             self._end("failed", failure.message, failure)
         else:
-            self._asked = 1
-            self._proposal = Proposal.chain((request.candidate.value,))
+            current.asked = 1
+            current.proposal = Proposal.chain((request.candidate.value,))
             self._take_unverified(1)
 
     # The end
@@ -601,7 +649,7 @@ class Session:
             self._conclude(value)
 
     def _finished(self, value: Any) -> None:
-        if isinstance(value, Failure):
+        if type(value) is Failure:
             self._ending = ("failed", f"the value could not be made: {value}", value)
             value = None
         self._conclude(value)
@@ -611,7 +659,8 @@ class Session:
         if status == "accepted" and value is None:
             status, reason = "abstained", reason or "no answer came of what was held"
         self.outcome = self._make_outcome(status, value, reason, failure)
-        self._events.append(TaskDone(self.task, self.record()))
+        if self.listened:
+            self._events.append(TaskDone(self.task, self.record()))
 
     def _make_outcome(self, status: Any, value: Any, reason: str, failure: Failure | None) -> Outcome:
         return Outcome(
@@ -621,15 +670,13 @@ class Session:
             refused=self._refused if status != "accepted" else None,
             failure=failure,
             rounds=len(self.rounds),
-            tally=sum((round.tally for round in self.rounds), _NO_TRIALS),
-            drift=math.fsum(value for round in self.rounds for value in round.decision.drift),
-            seconds=self._spent.seconds,
-            units=self._spent.units,
+            tally=_total([round.tally for round in self.rounds]),
+            drift=math.fsum([value for round in self.rounds for value in round.decision.drift]),
+            seconds=self._seconds,
+            units=self._units,
         )
 
 
-_GIVEN = frozenset({"given"})
-_NOTHING = Proposal.chain(())
 _NO_TRIALS = Tally()
 _WORDS = {
     "reject": "every candidate was refused",
@@ -638,6 +685,11 @@ _WORDS = {
     "abstain": "the verifier could not tell",
     "exhausted": "the generator has nothing more to propose",
 }
+
+
+def _total(tallies: list[Tally]) -> Tally:
+    """Their sum, count by count, with no Tally made for each term."""
+    return Tally(*map(sum, zip(*map(astuple, tallies), strict=True)))
 
 
 def _broken(error: ContractError, component: Any) -> Failure:
@@ -685,7 +737,7 @@ def _merge(again: _Again, later: Verification) -> Verification:
     checks = list(again.verification.checks)
     for place, check in zip(again.indices, later.checks, strict=True):
         checks[place] = check
-    return msgspec.structs.replace(
+    return replace(
         again.verification,
         checks=tuple(checks),
         deterministic=again.verification.deterministic and later.deterministic,

@@ -35,6 +35,7 @@ class BlockVerification(ChainRule):
 
     With p₀ = 1, p_i = min(1, p_{i−1}·P(x_i)/Q(x_i)) and S_i = Σ_v (p_i·P(v | x≤i) − Q(v | x≤i))₊:
     h_i = S_i/(S_i + 1 − p_i) inside the block, h_γ = p_γ at its end, τ = max {i : u_i < h_i}.
+    Exact: blocks are emitted as the target's.
 
     References:
         Sun et al., arXiv:2403.10444.

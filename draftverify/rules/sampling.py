@@ -12,13 +12,25 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace, device, is_torch_array
 
 from draftverify.engine.randomness import Draws, inverse_cdf, uniforms
 from draftverify.errors import ConfigError, ContractError
 from draftverify.rules import laws as lawbook
-from draftverify.rules.laws import PositionLaw
-from draftverify.values import Array, Context, Decision, LawKind, Proposal, Refusal, Shape, Verification
+from draftverify.rules.laws import PositionLaw, positive
+from draftverify.values import (
+    Array,
+    Context,
+    Decision,
+    Evidence,
+    LawKind,
+    Place,
+    Proposal,
+    Refusal,
+    Shape,
+    Verification,
+    prefix,
+)
 
 __all__ = [
     "Cascade",
@@ -46,6 +58,7 @@ class Blocks(NamedTuple):
         items: [batch, n] int64.
         lengths: the true lengths, on the host.
         p_max, q_max: [batch, n + 1] and [batch, n], raw maxima; None unless asked for.
+        away: whether items came as an array, which may lie on a device.
     """
 
     xp: Any
@@ -55,6 +68,7 @@ class Blocks(NamedTuple):
     lengths: list[int]
     p_max: Array = None
     q_max: Array = None
+    away: bool = False
 
 
 def blocks(
@@ -71,30 +85,83 @@ def blocks(
         ContractError: for a missing target, raw maxima or vocabulary that differ, an item outside the vocabulary, or
             a law that the rule does not take.
     """
-    p_rows = [target_of(verification) for verification in verifications]
-    like = p_rows[0]
-    xp = array_namespace(like)
-    size = like.shape[-1]
-    for proposal in proposals:
-        check_block(proposal, laws, size)
-    lengths = [len(proposal) for proposal in proposals]
+    p = together([target_of(v) for v in verifications], [place_of(v.evidence) for v in verifications])
+    xp = array_namespace(p)
+    lengths = [len(proposal.items) for proposal in proposals]
     n = max(lengths)
-    items = _ids(xp, proposals, lengths, n, like)
+    items = checked_ids(xp, proposals, lengths, n, p, laws)
     q_batch = p_max = q_max = None
-    if q and any(proposal.law.q is not None and len(proposal) for proposal in proposals):
-        rows = [
-            one_hot(xp, items[b, :m], like)
-            if proposal.law.q is None
-            else host_to(xp, like, proposal.law.q)[:m]
-            for b, (proposal, m) in enumerate(zip(proposals, lengths, strict=True))
-        ]
-        q_batch = _stack(xp, rows, n)
+    sources = [proposal.law for proposal in proposals]
+    if q and any(law.q is not None and m for law, m in zip(sources, lengths, strict=True)):
+        if all(law.q is not None for law in sources):
+            q_batch = together([law.q for law in sources], [law.place for law in sources], n, p)
+        else:
+            rows = [
+                one_hot(xp, items[b, :m], p) if law.q is None else host_to(xp, p, law.q)[:m]
+                for b, (law, m) in enumerate(zip(sources, lengths, strict=True))
+            ]
+            q_batch = _stack(xp, rows, n)
     if raw_maxima:
         of_p = [(v.evidence, m + 1, "verifier") for v, m in zip(verifications, lengths, strict=True)]
-        of_q = [(o.law, m, "generator") for o, m in zip(proposals, lengths, strict=True)]
-        p_max = _stack(xp, [_maxima(xp, like, *source) for source in of_p], n + 1)
-        q_max = _stack(xp, [_maxima(xp, like, *source) for source in of_q], n)
-    return Blocks(xp, _stack(xp, p_rows, n + 1), q_batch, items, lengths, p_max, q_max)
+        of_q = [(law, m, "generator") for law, m in zip(sources, lengths, strict=True)]
+        p_max = _stack(xp, [_maxima(xp, p, *source) for source in of_p], n + 1)
+        q_max = _stack(xp, [_maxima(xp, p, *source) for source in of_q], n)
+    away = any(hasattr(proposal.items, "shape") for proposal in proposals)
+    return Blocks(xp, p, q_batch, items, lengths, p_max, q_max, away)
+
+
+def together(
+    rows: Sequence[Array], places: Sequence[Place | None], most: int | None = None, like: Array = None
+) -> Array:
+    """[batch, rows, V] of each block's rows; what a block lacks holds anything.
+
+    Nothing is copied for one block, nor for those of a whole pass in the order in which they stand there.
+
+    Args:
+        rows: one array [rows, V] per block.
+        places: where each of them stands in the pass's array, where that is known.
+        most: how many rows of each at most.
+        like: on whose device; that of the rows when None.
+    """
+    if len(rows) == 1:
+        return at_hand(rows[0], like)[None, :most]
+    first = places[0]
+    if first is not None and all(
+        place is not None and place.whole is first.whole and place.rows is row
+        for place, row in zip(places, rows, strict=True)
+    ):
+        whole = at_hand(first.whole, like)
+        length = max(row.shape[0] for row in rows)
+        length = length if most is None else min(length, most)
+        found = [place.index for place in places if place is not None]
+        if found == list(range(whole.shape[0])):
+            return whole[:, :length]
+        xp = array_namespace(whole)
+        return whole[host_to(xp, whole, found), :length]
+    held = [at_hand(row, like)[:most] for row in rows]
+    return _stack(array_namespace(held[0]), held, max(row.shape[0] for row in held))
+
+
+def place_of(evidence: Evidence | None) -> Place | None:
+    return None if evidence is None else evidence.place
+
+
+READ_BY_NUMPY = frozenset({"torch.float32", "torch.float64", "torch.int64"})
+
+
+def at_hand(array: Array, like: Array = None) -> Array:
+    """The array, on the device of `like`; a torch tensor on the host as NumPy, whose calls cost a third of torch's."""
+    if isinstance(array, np.ndarray):
+        if like is None or isinstance(like, np.ndarray):
+            return array
+    elif is_torch_array(array) and array.device.type == "cpu" and str(array.dtype) in READ_BY_NUMPY:
+        array = array.detach().numpy()
+    return array if like is None else host_to(array_namespace(like), like, array)
+
+
+def on_host(array: Array) -> bool:
+    """Whether a look at the array's values costs no transfer."""
+    return str(device(array)) == "cpu"
 
 
 def target_of(verification: Verification) -> Array:
@@ -111,29 +178,58 @@ def target_of(verification: Verification) -> Array:
     return evidence.target
 
 
-def check_block(proposal: Proposal, laws: frozenset[LawKind], size: int) -> None:
-    """Refuse a block of another law or another vocabulary of `size` items; an empty one is always good.
+def check_law(proposal: Proposal, laws: frozenset[LawKind], size: int) -> None:
+    """Refuse a block of another law or another vocabulary than of `size` items; an empty one is always good.
 
     Raises:
-        ContractError: naming the law, or the items, or both sizes.
+        ContractError: naming the law, or both sizes.
     """
-    items, law = proposal.items, proposal.law
-    if not len(items):
-        return
-    if law.kind not in laws:
+    law = proposal.law
+    if law.kind not in laws and len(proposal.items):
         raise ContractError(f"a block of law {law.kind!r} came to a rule that takes {sorted(laws)}")
-    if law.q is not None and law.q.shape[-1] != size:
+    if law.q is not None and law.q.shape[-1] != size and len(proposal.items):
         raise ContractError(
             f"q is over {law.q.shape[-1]} items, the target over {size}; they must share a vocabulary"
         )
+
+
+def checked_ids(
+    xp: Any,
+    proposals: Sequence[Proposal],
+    lengths: Sequence[int],
+    n: int,
+    like: Array,
+    laws: frozenset[LawKind],
+) -> Array:
+    """The blocks' items [batch, n] int64 on the device of `like` [..., V], zero where there are none.
+
+    Raises:
+        ContractError: for a law that is not one of `laws`, another vocabulary, or an item outside it.
+    """
+    size = like.shape[-1]
+    for proposal in proposals:
+        check_law(proposal, laws, size)
+    if any(hasattr(proposal.items, "shape") for proposal in proposals):
+        rows = [xp.astype(at_hand(host_to(xp, like, o.items)), xp.int64) for o in proposals]
+        ids = _stack(xp, rows, n)
+        if not on_host(ids):
+            return ids
+        host = np.asarray(ids)
+    else:
+        padding = (0,) * n
+        host = np.asarray(
+            [[*map(int, o.items), *padding[m:]] for o, m in zip(proposals, lengths, strict=True)],
+            dtype=np.int64,
+        )
+        ids = host_to(xp, like, host)
     # A negative index would silently be another item; one past the end would stop a device for good. Looking at items
     # on a device would cost a transfer, so those are the generator's word.
-    if hasattr(items, "shape") and str(device(items)) != "cpu":
-        return
-    if not 0 <= int(min(items)) <= int(max(items)) < size:
-        raise ContractError(
-            f"items {[int(item) for item in items]} are not all in the target's vocabulary of {size}"
+    if n and not 0 <= host.min() <= host.max() < size:
+        bad = next(
+            row[:m] for row, m in zip(host, lengths, strict=True) if row.min() < 0 or row.max() >= size
         )
+        raise ContractError(f"items {bad.tolist()} are not all in the target's vocabulary of {size}")
+    return ids
 
 
 def one_hot(xp: Any, items: Array, like: Array) -> Array:
@@ -151,15 +247,6 @@ def host_to(xp: Any, like: Array, values: Any) -> Array:
     return xp.asarray(values, device=device(like))
 
 
-def _ids(xp: Any, proposals: Sequence[Proposal], lengths: list[int], n: int, like: Array) -> Array:
-    if any(hasattr(proposal.items, "shape") for proposal in proposals):
-        return _stack(
-            xp, [xp.astype(host_to(xp, like, proposal.items), xp.int64) for proposal in proposals], n
-        )
-    rows = [[int(item) for item in p.items] + [0] * (n - m) for p, m in zip(proposals, lengths, strict=True)]
-    return host_to(xp, like, np.asarray(rows, dtype=np.int64))
-
-
 def _maxima(xp: Any, like: Array, source: Any, rows: int, who: str) -> Array:
     if not rows:
         return xp.zeros(0, dtype=like.dtype, device=device(like))
@@ -170,17 +257,17 @@ def _maxima(xp: Any, like: Array, source: Any, rows: int, who: str) -> Array:
     return host_to(xp, like, source.raw_maxima)[:rows]
 
 
-def _stack(xp: Any, rows: list[Array], length: int) -> Array:
+def _stack(xp: Any, rows: Sequence[Array], length: int) -> Array:
     """[batch, length, …] from arrays of up to `length` rows; what is missing is zero."""
     if len(rows) == 1:
         return rows[0][None, ...]
-    padded = []
-    for row in rows:
-        if row.shape[0] < length:
-            zeros = xp.zeros((length - row.shape[0], *row.shape[1:]), dtype=row.dtype, device=device(row))
-            row = xp.concat([row, zeros], axis=0)
-        padded.append(row)
-    return xp.stack(padded)
+    if all(row.shape[0] == length for row in rows):
+        return xp.stack(list(rows))
+    like = rows[0]
+    made = xp.zeros((len(rows), length, *like.shape[1:]), dtype=like.dtype, device=device(like))
+    for b, row in enumerate(rows):
+        made[b, : row.shape[0]] = row
+    return made
 
 
 def numbers(rngs: Sequence[Draws], n: int) -> tuple[Array, Array]:
@@ -208,7 +295,7 @@ def play(law: PositionLaw, batch: Blocks, rngs: Sequence[Draws]) -> list[Decisio
     u, v = numbers(rngs, n)
     b = xp.arange(size, device=device(p))
     if not n:
-        return splice(batch, b * 0, p[:, 0], None, v)
+        return splice(batch, b * 0, p[:, 0], None, v, None if law.exact else drift_of(law, batch, b * 0))
     drafted = (b[:, None], xp.arange(n, device=device(p)), items)
     if law.elementwise:
         q_x = 1.0 if q is None else q[drafted]
@@ -229,7 +316,37 @@ def play(law: PositionLaw, batch: Blocks, rngs: Sequence[Draws]) -> list[Decisio
         residual = law.residual(p_row, q_row)
     else:
         residual = law.residual(p_row, q_row, batch.p_max[b, kept], batch.q_max[b, stop])
-    return splice(batch, kept, p_row, residual, v)
+    return splice(batch, kept, p_row, residual, v, None if law.exact else drift_of(law, batch, kept))
+
+
+def drift_of(law: PositionLaw, batch: Blocks, kept: Array) -> Array:
+    """The drift meter [batch, n + 1] of a law that is not exact: TV(π, p) at each position that was judged.
+
+    Judged are the kept items and the refused one, which the splice stands for; a bonus is a sample of p and has 0, and
+    so has what was not judged. π is what the law emits there over all drafts and draws, of q as it was declared, or of
+    all mass on a given item.
+    """
+    xp, p, q, items = batch.xp, batch.p, batch.q, batch.items
+    size, n = items.shape
+    found = xp.zeros((size, n + 1), dtype=xp.float64, device=device(p))
+    if not n:
+        return found
+    places = xp.arange(n, device=device(p))
+    rows = xp.arange(size, device=device(p))[:, None]
+    judged = (places <= kept[:, None]) & (places < host_to(xp, p, batch.lengths)[:, None])
+    if on_host(p):
+        b, i = xp.nonzero(judged)
+    else:  # which ones were judged is not known before the transfer, so all are measured
+        b, i = (xp.reshape(xp.broadcast_to(x, judged.shape), (-1,)) for x in (rows, places))
+    p_rows = p[b, i]
+    q_rows = one_hot(xp, items[b, i], p) if q is None else q[b, i]
+    if batch.p_max is None:
+        emitted = law.emitted(p_rows, q_rows)
+    else:
+        emitted = law.emitted(p_rows, q_rows, batch.p_max[b, i], batch.q_max[b, i])
+    tv = xp.sum(positive(p_rows - emitted), axis=-1, dtype=xp.float64)
+    found[b, i] = xp.where(judged[b, i], tv, xp.zeros_like(tv))
+    return found
 
 
 def leading(batch: Blocks, true: Array) -> Array:
@@ -242,7 +359,9 @@ def leading(batch: Blocks, true: Array) -> Array:
     return xp.sum(xp.astype(misses == 0, xp.int64), axis=-1)
 
 
-def splice(batch: Blocks, kept: Array, p_row: Array, residual: Array | None, v: Array) -> list[Decision]:
+def splice(
+    batch: Blocks, kept: Array, p_row: Array, residual: Array | None, v: Array, drift: Array | None = None
+) -> list[Decision]:
     """Draw an item for each block and bring the round's end to the host.
 
     Args:
@@ -251,37 +370,66 @@ def splice(batch: Blocks, kept: Array, p_row: Array, residual: Array | None, v: 
         p_row: [batch, V], the target's rows after them.
         residual: [batch, V], what replaces a refused item; None when there were no items.
         v: [batch], uniforms.
+        drift: [batch, n + 1]; None of a rule that emits p.
     """
     xp = batch.xp
     whole = None if residual is None else kept == host_to(xp, kept, batch.lengths)
     item, mass = sample(xp, p_row if residual is None else residual, p_row, whole, v)
-    return decisions(batch, kept, item, mass, "improbable")
+    return decisions(batch, kept, item, mass, "improbable", drift)
 
 
 def sample(xp: Any, weights: Array, p: Array, whole: Array | None, v: Array) -> tuple[Array, Array]:
-    """One item [batch] from each row of `weights` [batch, V], or of `p` where `whole`, and the mass drawn from."""
+    """One item [batch] from each row of `weights` [batch, V], or of `p` where `whole`, and the mass drawn from.
+
+    Args:
+        weights: the caller gives it away.
+    """
     mass = xp.sum(weights, axis=-1)
     if whole is not None:
         # p = q but for rounding can end in a rejection with nothing left to draw from; p itself is right there.
-        weights = xp.where((whole | (mass == 0))[:, None], p, weights)
-        mass = xp.sum(weights, axis=-1)
+        whole = whole | (mass == 0)
+        if not on_host(mass):
+            weights = xp.where(whole[:, None], p, weights)
+            mass = xp.sum(weights, axis=-1)
+        elif xp.any(whole):
+            at = xp.nonzero(whole)[0]
+            weights[at, :] = p[at, :]
+            mass[at] = xp.sum(p[at, :], axis=-1)
     return inverse_cdf(weights, host_to(xp, weights, v)), mass
 
 
-def decisions(batch: Blocks, kept: Array, item: Array, mass: Array, reason: str) -> list[Decision]:
-    """The round's end on the host: how many items each block keeps, its splice, and the mass that it was drawn from.
+def decisions(
+    batch: Blocks, kept: Array, item: Array, mass: Array, reason: str, drift: Array | None = None
+) -> list[Decision]:
+    """The round's end on the host, in one transfer: how many items each block keeps, its splice, the mass that it was
+    drawn from, the drift, and the items where they lie on a device.
 
     Raises:
         ContractError: when that mass is zero, infinite or not a number.
     """
     xp = batch.xp
-    good = xp.astype((mass > 0) & (mass < float("inf")), xp.int64)
+    ends = xp.stack([kept, item, xp.astype((mass > 0) & (mass < float("inf")), xp.int64)])
+    if batch.away:
+        ends = xp.concat([ends, batch.items.T])
+    if drift is not None:  # float64 holds every index exactly
+        ends = xp.concat([xp.astype(ends, xp.float64), drift.T])
+    keeps, splices, sound, *more = ends.tolist()
+    width = batch.items.shape[1] if batch.away else 0
+    drafted, drifts = more[:width], more[width:]
     made = []
-    for n, keep, value, sound in zip(batch.lengths, *xp.stack([kept, item, good]).tolist(), strict=True):
-        if not sound:
+    for b, (n, keep, value, good) in enumerate(zip(batch.lengths, keeps, splices, sound, strict=True)):
+        keep = int(keep)
+        if not good:
             raise no_distribution(keep)
-        refused = () if keep == n else (Refusal(keep, reason),)
-        made.append(Decision(kept=tuple(range(keep)), spliced=(value,), refused=refused))
+        made.append(
+            Decision(
+                kept=prefix(keep),
+                spliced=(int(value),),
+                refused=() if keep == n else (Refusal(keep, reason),),
+                drift=tuple(min(1.0, tv[b]) for tv in drifts[: keep + 1]),
+                items=tuple(int(row[b]) for row in drafted[:n]),
+            )
+        )
     return made
 
 
@@ -290,10 +438,8 @@ def no_distribution(row: int) -> ContractError:
     return ContractError(f"row {row} of the target is no distribution: it is all zero, or holds nan or inf")
 
 
-class ChainRule:
-    """What the rules on chains share: one block is a batch of one."""
-
-    shapes = CHAIN
+class BatchRule:
+    """What the rules on samples share: one block is a batch of one."""
 
     def decide(
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
@@ -310,6 +456,12 @@ class ChainRule:
     ) -> list[Decision]:
         """Decide on the blocks of many sessions in one pass."""
         raise NotImplementedError
+
+
+class ChainRule(BatchRule):
+    """A rule on chains alone."""
+
+    shapes = CHAIN
 
 
 class Positionwise(ChainRule):
@@ -349,7 +501,7 @@ class Positionwise(ChainRule):
 class Speculative(Positionwise):
     """Speculative sampling: emits the target's distribution, keeping a drafted x with probability min(1, p(x)/q(x)).
 
-    A given item is kept with probability p(x), and replaced from p with x struck out.
+    A given item is kept with probability p(x), and replaced from p with x struck out. Exact: π = p.
 
     References:
         Leviathan et al., arXiv:2211.17192; Chen et al., arXiv:2302.01318.
@@ -363,7 +515,7 @@ class Speculative(Positionwise):
 class Lenience(Positionwise):
     """Keeps a drafted x with probability min(1, p(x)/(ℓ·q(x))), replaces it from (p − q)₊.
 
-    Bound: no item is emitted with more than p/ℓ. Exact at ℓ = 1.
+    Bound: no item is emitted with more than p/ℓ, so TV(π, p) ≤ 1 − ℓ. Exact at ℓ = 1.
 
     Args:
         lenience: ℓ, 0 < ℓ ≤ 1; smaller keeps more.
@@ -383,7 +535,8 @@ class Lenience(Positionwise):
 class Lossy(Positionwise):
     """Keeps a drafted x with probability min(1, p(x)/((1 − α)·q(x))), replaces it from (p/β − q)₊.
 
-    Bound: π ≤ p/(1 − α) when β is left out, and then π = max(min(q, p/(1 − α)), p/β). Exact at α = 0.
+    Bound: π ≤ p/(1 − α), so TV(π, p) ≤ α. When β is left out, π = max(min(q, p/(1 − α)), p/β). Exact at
+    α = 0.
 
     Args:
         alpha: 0 ≤ α < 1; larger keeps more.
@@ -422,7 +575,8 @@ class Cascade(Positionwise):
     token_v3 choose item by item. chow, diff, opt and token_v1 do not take the law "given": they ask how sure the
     draft is, and a given item counts as wholly sure, so each would be kept.
 
-    Bound: none; the formulas are in `draftverify.rules.laws`.
+    Bound: for chow, diff and opt TV(π, p) is TV(p, q) where π is q, else 0; for the others it is at most Σ q·a, with a
+    the items that are kept. The formulas are in `draftverify.rules.laws`.
 
     Args:
         kind: which law.
@@ -468,7 +622,7 @@ class GreedyMatch(ChainRule):
     """Keeps drafted items while they are the target's argmax (the lowest index of equals), then splices the argmax.
 
     Emits what the target emits at temperature 0, whatever temperature its distributions were made at, so it is exact at
-    temperature 0 alone. Draws nothing.
+    temperature 0 alone. Draws nothing. Bound: TV(π, p) = 1 − max p at each value, whatever was drafted.
     """
 
     needs = TARGET
@@ -483,14 +637,16 @@ class GreedyMatch(ChainRule):
         rngs: Sequence[Draws],
     ) -> list[Decision]:
         batch = blocks(proposals, verifications, self.laws, q=False)
-        return _match(batch, _argmax(batch.xp, batch.p), "not the argmax")
+        xp, wanted = batch.xp, _argmax(batch.xp, batch.p)
+        likely = xp.take_along_axis(batch.p, wanted[..., None], axis=-1)[..., 0]
+        return _match(batch, wanted, "not the argmax", positive(1 - xp.astype(likely, xp.float64)))
 
 
 class TokenMatch(ChainRule):
     """Draws y from p at every position, keeps drafted items while x = y, then splices y.
 
-    Emits the target's distribution for any generator; keeps less than speculative sampling, Σ p·q, and the same for
-    a given item. The fallback of transformers for drafts without probabilities.
+    Exact: emits the target's distribution for any generator; keeps less than speculative sampling, Σ p·q, and the same
+    for a given item. The fallback of transformers for drafts without probabilities.
     """
 
     needs = TARGET
@@ -509,19 +665,16 @@ class TokenMatch(ChainRule):
         return _match(batch, inverse_cdf(batch.p, u), "another item was drawn")
 
 
-def _match(batch: Blocks, wanted: Array, reason: str) -> list[Decision]:
+def _match(batch: Blocks, wanted: Array, reason: str, drift: Array | None = None) -> list[Decision]:
     """Keep each block's items while they are the wanted ones [batch, n + 1], then splice the wanted one."""
     size, n = batch.items.shape
     kept = leading(batch, wanted[:, :n] == batch.items)
     b = batch.xp.arange(size, device=device(wanted))
-    return decisions(batch, kept, wanted[b, kept], batch.xp.sum(batch.p[b, kept], axis=-1), reason)
+    return decisions(batch, kept, wanted[b, kept], batch.xp.sum(batch.p[b, kept], axis=-1), reason, drift)
 
 
 def _argmax(xp: Any, p: Array) -> Array:
     """The lowest index of the largest entry along the last axis."""
-    # Over rows of a vocabulary torch takes ten times as long as NumPy on a CPU, which can read the same memory.
-    if str(device(p)) == "cpu" and p.dtype in (xp.float32, xp.float64):
-        return xp.asarray(np.asarray(p).argmax(axis=-1))
     return xp.argmax(p, axis=-1)
 
 

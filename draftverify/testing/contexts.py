@@ -84,7 +84,7 @@ def advanced(context: Context, *values: Any) -> Context:
     )
 
 
-_APART = frozenset({"scratch", "draws", "cost", "nested", "hidden"})
+_APART = frozenset({"scratch", "draws", "cost", "nested", "hidden", "place"})
 
 
 def as_numpy(array: Any) -> np.ndarray[Any, Any]:
@@ -100,7 +100,7 @@ def snapshot(value: Any, arrays: list[Any] | None = None, depth: int = 0) -> Any
 
     Args:
         value: anything; structs lose the fields that may change or differ freely (scratch, draws, costs, nested
-            records, hidden states, the seconds among the notes).
+            records, hidden states, places in a pass's array, the seconds among the notes).
         arrays: collects the NumPy arrays that were met.
         depth: of the recursion; objects of unknown classes are not followed beyond four levels.
     """

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from itertools import product
+from math import log
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ import numpy as np
 
 from draftverify.testing.calls import LAWS, SHAPES
 from draftverify.testing.contexts import make_context, make_draws
-from draftverify.testing.registry import check, deviates, ensure
+from draftverify.testing.registry import ERROR_PROBABILITY, check, deviates, ensure
 from draftverify.testing.scripted import DraftFrom, TableModel, TargetFrom
 from draftverify.testing.subject import Subject
 from draftverify.values import Context, Decision, Proposal, Verification
@@ -122,19 +123,103 @@ def draws_from_rng_alone(subject: Subject) -> None:
         )
 
 
+@check("rule", after=["names_items_that_exist"], when=_needs("target"))
+def drift_has_an_entry_for_each_value(subject: Subject) -> None:
+    """A rule that says `exact` reports no drift, another one TV(π, p), from 0 to 1, for each kept and spliced value."""
+    for *_, decision in _decided(subject):
+        drift, values = decision.drift, len(decision.kept) + len(decision.spliced)
+        if subject.declared("exact", False):
+            what = f"drift {drift} was reported by a rule that says `exact`"
+            ensure(drift == (), f"{what}; leave it out, or do not declare `exact`")
+            continue
+        what = f"{len(drift)} entries of drift came for {values} emitted values"
+        hint = "() means that p itself is emitted; give TV(π, p) for each, or 1.0, which is always a bound"
+        ensure(len(drift) == values, f"{what}; {hint}")
+        wrong = [tv for tv in drift if type(tv) is not float or not 0 <= tv <= 1]
+        ensure(not wrong, f"{wrong[:1]} was reported as drift; a float from 0 to 1 is needed")
+
+
 @check("rule", after=_SOUND, when=lambda s: s.declared("exact", False))
 def exact_means_the_targets_distribution(subject: Subject) -> None:
     """A rule that says `exact` emits, over many rounds, the target's joint distribution, for every shape and law."""
+    trials, combinations = 2 * subject.trials, _combinations(subject)
+    for shape, law in combinations:
+        depth, rest, rounds = _played(subject, shape, law, trials)
+        found = np.zeros(_V**depth)
+        for values, _ in rounds:
+            # What the target would go on with stands for the rest: the mean of this is the joint distribution.
+            found += rest(values)
+        for length in range(1, depth + 1):
+            got = found.reshape(_V**length, -1).sum(axis=1)
+            right = trials * rest(()).reshape(_V**length, -1).sum(axis=1)
+            far = deviates(got - right, right * (1 - right / trials), 2 * len(combinations) * _V**depth)
+            worst = int(np.argmax(abs(got - right)))
+            sequence = [int(value) for value in np.unravel_index(worst, (_V,) * length)]
+            what = f"of a {shape} of law {law} comes {sequence} first in {got[worst] / trials:.1%} of rounds"
+            hint = "mend residual, bonus, tail or stream, declare fewer `laws` or `shapes`, or do not declare `exact`"
+            ensure(not np.any(far), f"{what}, where the target has {right[worst] / trials:.1%}; {hint}")
+
+
+@check(
+    "rule",
+    after=[*_SOUND, "drift_has_an_entry_for_each_value"],
+    when=lambda s: _needs("target")(s) and not s.declared("exact", False),
+)
+def drift_bounds_the_distance_from_the_target(subject: Subject) -> None:
+    """The mean of the summed drift is no less than the distance of what is emitted from the target's distribution."""
+    combinations = _combinations(subject)
+    for shape, law in combinations:
+        depth, rest, rounds = _played(subject, shape, law, 2 * subject.trials)
+        made = [(rest(values), sum(decision.drift[:depth])) for values, decision in rounds]
+        first, second = made[: subject.trials], made[subject.trials :]
+        # The sequences that come too often in one half of the rounds come too often, by less than the distance, in
+        # the other half too; were they chosen and counted in the same half, chance would add to their number.
+        right = rest(())
+        often = np.mean([joint for joint, _ in first], axis=0) > right
+        over = np.asarray([joint[often].sum() for joint, _ in second]) - right[often].sum()
+        drift = np.asarray([tv for _, tv in second])
+        far = _above_zero(over - drift, depth + 2, len(combinations))
+        what = f"of a {shape} of law {law} come sequences that lie {over.mean():.3f} from the target"
+        hint = "what is reported for each value must be TV(π, p) of what is emitted there, or more"
+        ensure(not far, f"{what}, where the drift is {drift.mean():.3f} on average; {hint}")
+
+
+def _above_zero(terms: Any, width: float, tests: int) -> bool:
+    """Whether the mean of independent terms, in an interval of a width, is above 0 for more than chance.
+
+    References:
+        Maurer and Pontil, "Empirical Bernstein bounds and sample variance penalization", arXiv:0907.3740, theorem 4.
+    """
+    n, weight = len(terms), log(2 * tests / ERROR_PROBABILITY)
+    margin = np.sqrt(2 * np.var(terms, ddof=1) * weight / n) + 7 * width * weight / (3 * (n - 1))
+    return bool(np.mean(terms) > margin)
+
+
+_V = 5
+
+
+def _combinations(subject: Subject) -> list[tuple[Any, Any]]:
+    return list(product(subject.declared("shapes", SHAPES), subject.declared("laws", LAWS)))
+
+
+def _played(
+    subject: Subject, shape: Any, law: Any, trials: int
+) -> tuple[int, Callable[[tuple[int, ...]], Any], Iterator[tuple[tuple[int, ...], Decision]]]:
+    """Rounds of one shape and law against a target of few values.
+
+    Returns:
+        How many values of a round are looked at; the target's distribution of so many, given the first ones; and the
+        rounds, each as its first values and its decision.
+    """
     settings = subject.contexts[0].settings
     # This pair of tables shows every known mistake about twice as large as the bound or more; others hide some.
-    table, V, trials = TableModel(5, seed=28, order=2, sharpness=1.5), 5, 2 * subject.trials
+    table = TableModel(_V, seed=28, order=2, sharpness=1.5)
     target = TargetFrom(table, temperature=settings.get("temperature", 1.0))
-    combinations = list(product(subject.declared("shapes", SHAPES), subject.declared("laws", LAWS)))
-    for shape, law in combinations:
-        draft = DraftFrom(TableModel(5, seed=97, order=2, sharpness=2.0), shape=shape, law=law)
-        n, depth = {"chain": (2, 3), "alternatives": (2, 2)}.get(shape, (4, 3))
-        verified, rest = cache(partial(_verified, target)), cache(partial(_continued, target, depth))
-        found = np.zeros(V**depth)
+    draft = DraftFrom(TableModel(_V, seed=97, order=2, sharpness=2.0), shape=shape, law=law)
+    n, depth = {"chain": (2, 3), "alternatives": (2, 2)}.get(shape, (4, 3))
+    verified, rest = cache(partial(_verified, target)), cache(partial(_continued, target, depth))
+
+    def rounds() -> Iterator[tuple[tuple[int, ...], Decision]]:
         for trial in range(trials):
             context = make_context(f"{shape} {law}", attempt=trial, settings=settings)
             made, rng = draft.propose(context, n), make_draws("0", attempt=trial)
@@ -143,17 +228,9 @@ def exact_means_the_targets_distribution(subject: Subject) -> None:
             ensure(
                 emitted, f"of a {shape} of law {law} nothing was emitted; keep or splice at least one value"
             )
-            # What the target would go on with stands for the rest: the mean of this is the joint distribution.
-            found += rest(emitted[:depth])
-        for length in range(1, depth + 1):
-            got = found.reshape(V**length, -1).sum(axis=1)
-            right = trials * rest(()).reshape(V**length, -1).sum(axis=1)
-            far = deviates(got - right, right * (1 - right / trials), 2 * len(combinations) * V**depth)
-            worst = int(np.argmax(abs(got - right)))
-            sequence = [int(value) for value in np.unravel_index(worst, (V,) * length)]
-            what = f"of a {shape} of law {law} comes {sequence} first in {got[worst] / trials:.1%} of rounds"
-            hint = "mend residual, bonus, tail or stream, declare fewer `laws` or `shapes`, or do not declare `exact`"
-            ensure(not np.any(far), f"{what}, where the target has {right[worst] / trials:.1%}; {hint}")
+            yield emitted[:depth], decision
+
+    return depth, rest, rounds()
 
 
 def _verified(target: TargetFrom, items: tuple[int, ...], parents: tuple[int, ...]) -> Verification:

@@ -18,7 +18,11 @@ from draftverify import (
     Pipeline,
     Proposal,
     Refusal,
+    RoundDone,
+    Session,
     Task,
+    TaskDone,
+    TaskStarted,
     Verification,
     escalate,
     fallback,
@@ -26,6 +30,7 @@ from draftverify import (
     retry,
     reverify,
 )
+from draftverify.engine.drivers import run, run_batch
 
 from .parts import Blocks, Judge, Prefix, TakeFirst
 
@@ -131,15 +136,24 @@ POLICY = (
 DONE = lambda context, new: len(new) if len(context.accepted) >= 12 else None
 
 
+def low(context, item):
+    return "pass" if item < 7 else "reject"
+
+
 def plain(records):
-    """Records without what differs by clock: every seconds figure of the driver's, and tracebacks."""
+    """Records without what differs by clock or driver: its seconds, how many shared a pass, and tracebacks."""
 
     def strip(record):
         rounds = tuple(
             msgspec.structs.replace(
                 r,
                 timing=msgspec.structs.replace(
-                    r.timing, decide=0.0, busy=0.0, draft=round(r.timing.draft), verify=round(r.timing.verify)
+                    r.timing,
+                    decide=0.0,
+                    busy=0.0,
+                    batch=1,
+                    draft=round(r.timing.draft),
+                    verify=round(r.timing.verify),
                 ),
                 failure=r.failure and msgspec.structs.replace(r.failure, traceback=""),
             )
@@ -202,6 +216,34 @@ def test_batched_driver_makes_one_call_for_all_that_wait_for_the_same():
     assert round.timing.busy < round.timing.verify + round.timing.draft + round.timing.decide
 
 
+def test_one_call_serves_sessions_of_several_pipelines_and_of_unlike_steps():
+    """Who shares a part shares its pass, whatever order they stand in; who waits for something else is not held up."""
+    calls = []
+
+    class Counting(Judge):
+        def verify_many(self, contexts, proposals):
+            calls.append([context.task.id for context in contexts])
+            return [self.verify(*each) for each in zip(contexts, proposals, strict=True)]
+
+    class CountingFirst(Counting):
+        def prepare(self, task):
+            return task
+
+    def pipeline(verifier):
+        blocks = Blocks(Proposal.chain((1,)), Proposal.chain((2,)))
+        return Pipeline(blocks, verifier, Prefix(), done=lambda c, new: 1 if len(c.accepted) > 1 else None)
+
+    shared = Counting(low)
+    one, two = pipeline(shared), pipeline(shared)
+    late, other = pipeline(CountingFirst(low)), pipeline(Counting(low))
+    order = [("a", one), ("b", late), ("c", two), ("d", one), ("e", other)]
+    sessions = [Session(pipeline, Task(id=id)) for id, pipeline in order]
+    records = run_batch(sessions)
+    assert [record.outcome.value for record in records] == [(1, 2)] * 5
+    assert calls == [["a", "c", "d"], ["e"], ["b"]] * 2
+    assert [record.rounds[0].timing.batch for record in records] == [3, 1, 3, 3, 1]
+
+
 def test_a_batch_call_that_raises_fails_every_member_and_no_other_task():
     """The failure reaches each session of the group; the driver goes on."""
 
@@ -211,6 +253,33 @@ def test_a_batch_call_that_raises_fails_every_member_and_no_other_task():
 
     outcomes = Pipeline(Blocks(Proposal.chain((1,))), Broken(), Prefix()).run_batch(["a", "b"])
     assert [(o.status, o.failure.kind) for o in outcomes] == [("failed", "timeout")] * 2
+
+
+def test_a_fallback_drafts_for_its_own_sessions_alone():
+    """In one lockstep some sessions draft with the fallback, in one call, and the others with the generator."""
+    calls = []
+
+    class Many:
+        def __init__(self, name):
+            self.name = name
+
+        def propose(self, context, n):
+            return Proposal.chain((9 if self.name == "main" and "bad" in context.task.id else 1,))
+
+        def propose_many(self, contexts, ns):
+            calls.append((self.name, [context.task.id for context in contexts]))
+            return [self.propose(*each) for each in zip(contexts, ns, strict=True)]
+
+    pipeline = Pipeline(
+        Many("main"),
+        Judge(low),
+        Prefix(),
+        policy=fallback(Many("other")),
+        done=lambda c, new: 1 if len(c.accepted) > 1 else None,
+    )
+    pipeline.record_batch([Task(id=id) for id in ("a", "bad1", "b", "bad2")])
+    everyone = ["a", "bad1", "b", "bad2"]
+    assert calls[:3] == [("main", everyone), ("main", ["a", "b"]), ("other", ["bad1", "bad2"])]
 
 
 def test_finished_sessions_are_replaced():
@@ -235,6 +304,17 @@ def test_finished_sessions_are_replaced():
     outcomes = pipeline.run_batch(["a", "b", "c", "d", "e"], size=2, on_event=listen)
     assert [o.value for o in outcomes] == [2] * 5
     assert most == 2
+
+
+def test_a_session_without_a_listener_keeps_no_events():
+    """A long task does not grow by events that nobody will ask for; with a listener all are told."""
+    pipeline = Pipeline(Blocks([1]), Judge(low), TakeFirst())
+    heard = []
+    run(Session(pipeline, Task(id="t")), on_event=heard.append)
+    assert [type(event) for event in heard] == [TaskStarted, RoundDone, TaskDone]
+    unheard = Session(pipeline, Task(id="t"))
+    run(unheard)
+    assert [type(event) for event in unheard.events()] == [TaskStarted]
 
 
 def test_stream_yields_decisions_as_they_are_made():

@@ -80,3 +80,27 @@ def test_inverse_cdf_inverts():
     weights = np.array([0.25, 0.0, 0.5, 0.25])
     points = np.array([0.0, 0.2499, 0.25, 0.7499, 0.75, 1 - 2**-53])
     assert inverse_cdf(np.tile(weights, (6, 1)), points).tolist() == [0, 0, 2, 2, 3, 3]
+
+
+@given(st.integers(1, 700), st.integers(0, 10**6), st.integers(0, 2**53 - 1))
+def test_inverse_cdf_of_a_wide_row_is_that_of_its_running_sum(size, seed, u):
+    """Runs of items are summed first; the index is the same, and never one of weight zero."""
+    rng = np.random.default_rng(seed)
+    weights = rng.random((2, size)) * (rng.random((2, size)) < 0.3)
+    weights[:, rng.integers(size)] = 0.5
+    points = np.array([u / 2**53, rng.random()])
+    cumulative = np.cumsum(weights, axis=-1)
+    found = inverse_cdf(weights, points)
+    assert (weights[[0, 1], found] > 0).all()
+    level = points * cumulative[:, -1]
+    assert (cumulative[[0, 1], found] >= level - 1e-12).all()
+    assert ((found == 0) | (cumulative[[0, 1], found - 1] <= level + 1e-12)).all()
+
+
+def test_inverse_cdf_of_what_is_no_distribution_fails_nowhere():
+    """The caller finds it by its mass, when the draw has been made."""
+    for bad in (0.0, np.nan, np.inf):
+        for size in (5, 1000):
+            with np.errstate(invalid="ignore"):
+                found = inverse_cdf(np.full((3, size), bad), np.array([0.0, 0.5, 1 - 2**-53]))
+            assert (found >= 0).all()

@@ -10,6 +10,7 @@ from draftverify import (
     Budget,
     Check,
     Cost,
+    Decision,
     Draft,
     DraftVerifyError,
     Pipeline,
@@ -288,6 +289,29 @@ def test_done_cuts_inside_a_block():
     assert record.rounds[0].decision.emitted == (2, 4)
 
 
+def test_the_stopping_rule_sees_the_verifiers_context_after_the_round():
+    """Accepted values, the last decision and the draws are there; an early stop, which is the verifier's, is not."""
+    seen = {}
+
+    class Judging(Judge):
+        def verify(self, context, proposal):
+            seen["verify"] = context
+            return super().verify(context, proposal)
+
+    def done(context, new):
+        seen["done"] = context, list(context.accepted)
+
+    class Enough(TakeFirst):
+        enough = 1
+
+    Pipeline(Blocks([1, 4]), Judging(even), Enough(), block=2, done=done).run(TASK)
+    before, (after, accepted) = seen["verify"], seen["done"]
+    assert (list(before.accepted), before.last, before.enough) == ([], None, 1)
+    assert (accepted, after.last.decision.kept, after.enough) == ([4], (1,), None)
+    assert after.draws.uniforms(range(3)) == before.draws.uniforms(range(3))
+    assert (after.round, after.scratch is before.scratch) == (before.round, True)
+
+
 def test_a_stopping_rule_or_block_size_that_raises_fails_its_task_alone():
     """The exception is the failure; what was accepted before stays the value."""
     chains = [Proposal.chain((2,)), Proposal.chain((4,))]
@@ -355,6 +379,20 @@ def test_an_edit_becomes_a_proposal_and_is_verified():
     assert [round.source for round in record.rounds] == ["generator", "person", "person"]
 
 
+def test_an_edit_is_not_verified_once_the_rounds_are_spent():
+    """The budget is looked at before every pass, of a person's edit too."""
+    seen = []
+
+    def watched(context, item):
+        seen.append(item)
+        return even(context, item)
+
+    pipeline = staged([1], policy=escalate(), judge=watched, budget=Budget(rounds=1))
+    outcome = pipeline.run(TASK, ask=lambda request: Answer("edit", 4))
+    assert (outcome.status, seen) == ("exhausted", [1])
+    assert "1 rounds" in outcome.reason
+
+
 def test_a_person_can_reject():
     """The task ends with the person's note."""
     outcome = staged([1], policy=escalate()).run(TASK, ask=lambda ask: Answer("reject", note="hopeless"))
@@ -406,6 +444,49 @@ def test_self_reported_costs_count_instead_of_the_clock():
     outcome = Pipeline(Blocks([1]), Priced(None), TakeFirst()).run(TASK)
     assert 100.0 <= outcome.seconds < 101.0
     assert outcome.units == 0.5
+
+
+def test_an_outcome_sums_its_rounds():
+    """Counts, units and drift are those of all rounds together, of what was emitted and no more."""
+
+    class Priced(Judge):
+        def verify(self, context, proposal):
+            checks = super().verify(context, proposal).checks
+            return Verification(checks=checks, cost=Cost(units=0.5))
+
+    class Drifting(Prefix):
+        def decide(self, *asked):
+            decision = super().decide(*asked)
+            return msgspec.structs.replace(decision, drift=(0.25,) * len(decision.kept))
+
+    blocks = [Proposal.chain(items) for items in ((2, 4, 1), (6, 3, 5), (8, 10, 12))]
+    done = lambda context, new: 2 if len(context.accepted) == 6 else None
+    record = Pipeline(Blocks(*blocks), Priced(even), Drifting(), block=3, done=done).record(TASK)
+    outcome = record.outcome
+    assert outcome.value == (2, 4, 6, 8, 10)
+    assert (outcome.units, outcome.drift) == (1.5, 1.25)
+    assert [round.timing.units for round in record.rounds] == [0.5] * 3
+    assert [round.timing.batch for round in record.rounds] == [1] * 3
+    for name in outcome.tally.__struct_fields__:
+        assert getattr(outcome.tally, name) == sum(getattr(round.tally, name) for round in record.rounds)
+    assert (outcome.tally.trials, outcome.tally.accepted) == (9, 6)
+
+
+def test_a_round_keeps_what_is_seldom_there():
+    """An end of the generator's blocks, inner records and a correction stand in the record of their round alone."""
+    inner = staged([4]).record(TASK)
+    last = Proposal.alternatives((1, 6), exhausted=True)
+    blocks = Blocks([1], Proposal.alternatives((3,), nested=(inner,)), last)
+
+    class Correcting(Judge):
+        def verify(self, context, proposal):
+            found = super().verify(context, proposal)
+            return msgspec.structs.replace(found, correction=(7,) if context.round == 1 else ())
+
+    record = Pipeline(blocks, Correcting(even), TakeFirst(), policy=retry(2), block=8).record(TASK)
+    assert [round.exhausted for round in record.rounds] == [False, False, True]
+    assert [round.nested for round in record.rounds] == [(), (inner,), ()]
+    assert [round.correction for round in record.rounds] == [(), (7,), ()]
 
 
 def test_budget_is_checked_before_the_next_call_and_the_paid_answer_is_used():
@@ -536,3 +617,25 @@ def test_events_tell_rounds_steps_and_the_end():
         TASK, on_event=lambda e: steps.append(e) if isinstance(e, StepTaken) else None
     )
     assert (steps[0].step.do, steps[0].step.on) == ("regenerate", "reject")
+
+
+def test_items_that_the_rule_brought_are_the_rounds():
+    """The record holds host values, the decision's copy is not kept twice, and a wrong number of them is a failure."""
+
+    class Brings:
+        def __init__(self, items):
+            self.items = items
+
+        def decide(self, context, proposal, verification, rng):
+            return Decision(kept=(0,), items=self.items, done=True)
+
+    def run(items):
+        return Pipeline(
+            Blocks(["a", "b"]), Judge(lambda context, item: "pass"), Brings(items), block=2
+        ).record("x")
+
+    record = run(("A", "B"))
+    assert record.rounds[0].items == ("A", "B")
+    assert record.rounds[0].decision.items == ()
+    assert record.outcome.value == ("A",)
+    assert "1 items were brought along for a block of 2" in run(("A",)).outcome.reason

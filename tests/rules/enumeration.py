@@ -1,15 +1,12 @@
 """Exact enumeration: everything a drafter and a rule can do, with its probability, by running the real code.
 
-A component gets its random numbers from a `Stream`, whose numbers are not floats but unknowns on [0, 1). An unknown can
-be scaled and compared. A comparison that is not settled yet forks: both answers are followed, each narrowing the
-unknown to an interval, and the probability of a path is the product of its intervals' lengths. So a rule's `decide`
-is integrated over all of its draws, with no sampling and no tolerance but the rounding of doubles.
+The random numbers are unknowns whose comparisons fork (`draftverify.audit.unknowns`), so a rule's `decide` is
+integrated over all of its draws, with no sampling and no tolerance but the rounding of doubles.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
@@ -17,78 +14,9 @@ from typing import Any
 import numpy as np
 
 from draftverify import Evidence, Proposal, Verification, iid, without_replacement
+from draftverify.audit import Path, Stream, explore
 
 from .oracle import choose
-
-
-class Path:
-    """One way through the comparisons: the answers in `script` first, then True."""
-
-    def __init__(self, script: tuple[bool, ...]) -> None:
-        self.script = script
-        self.answers: list[bool] = []
-        self.bounds: dict[Any, tuple[float, float]] = {}
-
-    def below(self, key: Any, threshold: float) -> bool:
-        low, high = self.bounds.get(key, (0.0, 1.0))
-        if threshold >= high:
-            return True
-        if threshold <= low:
-            return False
-        at = len(self.answers)
-        answer = self.script[at] if at < len(self.script) else True
-        self.answers.append(answer)
-        self.bounds[key] = (low, threshold) if answer else (threshold, high)
-        return answer
-
-    @property
-    def probability(self) -> float:
-        return math.prod(high - low for low, high in self.bounds.values())
-
-
-class Unknown:
-    """factor · u, for a u that is uniform on [0, 1)."""
-
-    def __init__(self, path: Path, key: Any, factor: float = 1.0) -> None:
-        self.path, self.key, self.factor = path, key, factor
-
-    def __mul__(self, factor: float) -> Unknown:
-        return Unknown(self.path, self.key, self.factor * float(factor))
-
-    __rmul__ = __mul__
-
-    def __lt__(self, threshold: float) -> bool:
-        return self.path.below(self.key, float(threshold) / self.factor) if self.factor > 0 else threshold > 0
-
-    def __ge__(self, threshold: float) -> bool:
-        return not self < threshold
-
-    __le__, __gt__ = __lt__, __ge__  # an unknown is never just its threshold
-
-
-class Stream:
-    """The unknowns of one role, by position and draw: asked twice, the same."""
-
-    def __init__(self, path: Path, role: str) -> None:
-        self.path, self.role = path, role
-
-    def uniform(self, position: int = 0, draw: int = 0) -> Any:
-        return Unknown(self.path, (self.role, position, draw))
-
-    def uniforms(self, positions: Any, draw: int = 0) -> list[Any]:
-        return [self.uniform(position, draw) for position in positions]
-
-
-def explore(run: Callable[[Path], Any]) -> Iterator[tuple[Any, float]]:
-    """Every result of `run`, with its probability."""
-    waiting: list[tuple[bool, ...]] = [()]
-    while waiting:
-        script = waiting.pop()
-        path = Path(script)
-        result = run(path)
-        for at in range(len(script), len(path.answers)):
-            waiting.append((*path.answers[:at], not path.answers[at]))
-        yield result, path.probability
 
 
 class Model:

@@ -13,7 +13,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from draftverify import Decision, Proposal
+from draftverify import Decision, Proposal, iid
+from draftverify.audit import Path, Stream, explore
 from draftverify.rules import (
     BlockVerification,
     Cascade,
@@ -32,8 +33,6 @@ from draftverify.rules import (
 from . import oracle
 from .enumeration import (
     Model,
-    Path,
-    Stream,
     declared_joint,
     draft_given,
     draft_iid,
@@ -42,7 +41,6 @@ from .enumeration import (
     draft_unknown,
     emitted,
     error,
-    explore,
     joint,
     one_round,
     target_joint,
@@ -359,6 +357,28 @@ def test_a_generator_that_lies_about_q_is_found() -> None:
         return msgspec.structs.replace(honest, law=msgspec.structs.replace(honest.law, q=q))
 
     assert error(joint(model, 3, 2, Speculative(), draft), target_joint(model, 3)) > 1e-3
+
+
+@pytest.mark.parametrize("shaped", ["drafts", "report", "both"])
+def test_sampling_settings_that_shape_one_of_the_two_are_found(shaped: str) -> None:
+    """Drafts at another temperature than their q, or a q with another one than the drafts; both alike is right."""
+    model = Model(3, 6)
+    rows = {"drafts": (0.4, 1.0), "report": (1.0, 0.4), "both": (0.4, 0.4)}[shaped]
+
+    def at(prefix: tuple[int, ...], temperature: float) -> Any:
+        row = model.q(prefix) ** (1 / temperature)
+        return row / row.sum()
+
+    def draft(model: Model, prefix: tuple[int, ...], n: int, rng: Stream) -> Proposal:
+        items: list[int] = []
+        for i in range(n):
+            items.append(oracle.choose(at((*prefix, *items), rows[0]), rng.uniform(i)))
+        if not n:
+            return Proposal.chain(())
+        return Proposal.chain(items, iid(np.stack([at((*prefix, *items[:i]), rows[1]) for i in range(n)])))
+
+    off = error(joint(model, 3, 2, Speculative(), draft), target_joint(model, 3))
+    assert off < EXACT if shaped == "both" else off > 1e-3
 
 
 def test_an_item_taken_back_for_what_it_is_is_found() -> None:

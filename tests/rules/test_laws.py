@@ -68,10 +68,29 @@ def test_emitted_is_the_declared_pi(law: Any, pi: Any, rows: Any, alpha: float) 
 def test_bounds(rows: Any, alpha: float) -> None:
     """Lenience and the lossy law stay below p/ℓ; the ensemble is (1 − w)·TV from p."""
     p, q = rows
-    for law in (LenienceLaw(1 - alpha), LossyLaw(alpha), LossyLaw(alpha, 1.0)):
-        assert (law.emitted(p, q) <= p / (1 - alpha) + 1e-12).all()
+    for law in (
+        LenienceLaw(1 - alpha),
+        LossyLaw(alpha),
+        LossyLaw(alpha, 1.0),
+        LossyLaw(alpha, 1 - alpha / 2),
+    ):
+        emitted = law.emitted(p, q)
+        assert (emitted <= p / (1 - alpha) + 1e-12).all()
+        assert abs(emitted - p).sum() / 2 <= alpha + 1e-12
     mixed = EnsembleLaw(1 - alpha).emitted(p, q)
     assert np.isclose(abs(mixed - p).sum(), alpha * abs(q - p).sum())
+
+
+@given(rows=rows(), alpha=st.floats(-1.0, 1.0))
+def test_bounds_of_the_cascades(rows: Any, alpha: float) -> None:
+    """For a whole position π is q or p; item by item it moves no more mass than is kept of q."""
+    p, q = rows
+    apart = abs(q - p).sum() / 2
+    for law in (Chow(alpha), Diff(alpha), Opt(alpha)):
+        tv = abs(law.emitted(p, q, p.max(), q.max()) - p).sum() / 2
+        assert np.isclose(tv, apart, atol=1e-9) or np.isclose(tv, 0.0, atol=1e-9)
+    for kind, kept in ((TokenV1, q >= p.max() - alpha), (TokenV2, p >= p.max() - alpha)):
+        assert abs(kind(alpha).emitted(p, q) - p).sum() / 2 <= q[kept].sum() + 1e-12
 
 
 def test_what_the_notebook_calls_the_lossy_law_is_another() -> None:

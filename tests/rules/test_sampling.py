@@ -184,7 +184,12 @@ def test_items_may_be_an_array() -> None:
         [np.int32(i) for i in proposal.items],
     ):
         moved = Proposal.chain(items, proposal.law)
-        assert Speculative().decide(None, moved, verification, draws) == expected
+        found = Speculative().decide(None, moved, verification, draws)
+        assert (found.kept, found.spliced, found.refused) == (
+            expected.kept,
+            expected.spliced,
+            expected.refused,
+        )
 
 
 def test_equal_rows_that_round_apart_still_draw_from_p() -> None:
@@ -318,3 +323,23 @@ def test_which_rules_are_exact() -> None:
     assert not any(
         rule.exact for rule in [Lenience(0.9), Lossy(0.1), Ensemble(0.9), Cascade("token_v3", 0.0), Typical()]
     )
+
+
+@pytest.mark.parametrize("rule", [Speculative(), TokenMatch(), Ensemble(0.5)])
+def test_items_of_an_array_come_to_the_host_with_the_decision(rule):
+    """A block that lies on a device needs no transfer of its own: the rule's brings the items, each block's own."""
+    torch = pytest.importorskip("torch")
+    p = torch.full((2, 4, 5), 0.2)
+    proposals = [
+        Proposal.chain(torch.tensor([1, 2, 3]), iid(p[0, :3])),
+        Proposal.chain(torch.tensor([4]), iid(p[0, :1])),
+    ]
+    found = [Verification(evidence=Evidence(target=p[b, : n + 1])) for b, n in enumerate((3, 1))]
+    rngs = [Draws((b, 7), 0) for b in range(2)]
+    contexts: Any = [None, None]
+    decisions = rule.decide_many(contexts, proposals, found, rngs)
+    assert [decision.items for decision in decisions] == [(1, 2, 3), (4,)]
+    on_host = [Proposal.chain(tuple(o.items.tolist()), o.law) for o in proposals]
+    same = rule.decide_many(contexts, on_host, found, rngs)
+    assert [(d.kept, d.spliced, d.drift) for d in same] == [(d.kept, d.spliced, d.drift) for d in decisions]
+    assert all(decision.items == () for decision in same)

@@ -643,10 +643,17 @@ class Speculative:
             if rng.uniform(i) * q[i, x] >= p[i, x]:
                 row = self.residual(p[i], q[i])
                 return Decision(
-                    kept=tuple(range(i)), spliced=(_draw(row, rng.uniform(i, 1)),), refused=(Refusal(i),)
+                    kept=tuple(range(i)),
+                    spliced=(_draw(row, rng.uniform(i, 1)),),
+                    refused=(Refusal(i),),
+                    drift=self.drift(i + 1),
                 )
         n = len(proposal.items)
-        return Decision(kept=tuple(range(n)), spliced=(_draw(self.bonus(p, q), rng.uniform(n, 1)),))
+        bonus = _draw(self.bonus(p, q), rng.uniform(n, 1))
+        return Decision(kept=tuple(range(n)), spliced=(bonus,), drift=self.drift(n + 1))
+
+    def drift(self, values: int) -> tuple[float, ...]:
+        return () if self.exact else (1.0,) * values
 
     def residual(self, p: Any, q: Any) -> Any:
         return np.maximum(p - q, 0)
@@ -693,6 +700,37 @@ class SplicesOutside(Speculative):
 
     def bonus(self, p: Any, q: Any) -> Any:
         return [0.0] * p.shape[1] + [1.0]
+
+
+class ReportsNoDrift(Speculative):
+    """Emits something else than p, and a meter that is read as p's."""
+
+    caught_by = "drift_has_an_entry_for_each_value"
+    exact = False
+
+    def drift(self, values: int) -> tuple[float, ...]:
+        return ()
+
+
+class ReportsDriftThoughExact(Speculative):
+    """Says that it emits p, and shows a distance from it."""
+
+    caught_by = "drift_has_an_entry_for_each_value"
+
+    def drift(self, values: int) -> tuple[float, ...]:
+        return (0.0,) * values
+
+
+class ReportsTooLittleDrift(Speculative):
+    """Keeps every draft, which emits q, and shows a tenth of the distance, at most."""
+
+    caught_by = "drift_bounds_the_distance_from_the_target"
+    exact = False
+
+    def decide(self, context: Any, proposal: Proposal, verification: Verification, rng: Draws) -> Decision:
+        n, p = len(proposal.items), verification.evidence.target
+        spliced = (_draw(p[-1], rng.uniform(n, 1)),)
+        return Decision(kept=tuple(range(n)), spliced=spliced, drift=(0.05,) * n + (0.0,))
 
 
 class DrawsFromTheDraftersStream(Speculative):
