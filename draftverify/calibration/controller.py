@@ -1,40 +1,42 @@
 """Block-size controllers: a fixed one, and one that measures while it runs and can say "do not draft".
 
-`Measured` counts in plain steps, the time that the verifier takes for an empty block. It learns what a block of each
-size costs and how much of it is accepted (in the run, and in the task at hand), asks for the size with the highest
-expected progress per second, and keeps a ledger of what drafting has won and lost against plain steps. In debt it
-drafts nothing until a small allowance, a share of the run's time, has paid the debt back; so what a run can lose
-against plain decoding is bounded by the ledger, not by what the model believes.
+`Measured` counts in plain steps, what the verifier takes for a pass of empty blocks at the batch size at hand. It
+learns what a pass costs by its longest block and how much of a block is accepted (in the run, and in the task), asks
+for the size with the highest expected progress for its cost, and keeps a ledger of what drafting has won and lost
+against plain steps. In debt it drafts nothing until a small allowance, a share of the run, has paid the debt back; so
+what a run can lose against plain decoding is bounded by the ledger, not by what the model believes.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from threading import Lock
-from typing import Any, ClassVar
+from collections import Counter
+from collections.abc import Sequence
+from threading import Lock, local
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
-from draftverify.calibration.operating_point import first_accepted, geometric_progress, is_alternatives
+import numpy as np
+
+from draftverify.calibration.block_costs import FIRST_GAP, LAST_GAP, BatchCosts, CostTable, pays_until
+from draftverify.calibration.block_evidence import NEW, Acceptance, Evidence
+from draftverify.calibration.block_pass import Pass
+from draftverify.calibration.operating_point import is_alternatives
 from draftverify.errors import ConfigError
 from draftverify.values import Context, Round
 
-__all__ = ["Fixed", "Measured"]
+__all__ = ["Fixed", "Measured", "Objective"]
+
+Objective: TypeAlias = Literal["latency", "throughput", "cost"]
 
 CREDIT, DEEP = 1.25, 20.0
 """Plain steps that drafting may lose before it has won any; a balance from which no single block is a risk."""
 MARGIN = 1.02
-"""The expected gain below which drafting is not worth its noise."""
-WARM_UP, REFRESH = 3, 32
-"""Plain steps timed before the first paid probe; drafted rounds in a row after which one more is taken."""
-PRIOR = (0.5, 0.6)
-"""Acceptance of the first item and of later ones, before anything was seen."""
-RUN_MEMORY, TASK_MEMORY, IDLE_MEMORY = 0.97, 0.9, 0.99
-"""What evidence keeps of its weight per drafted round of the run, of the task, and per plain round of the task."""
-RUN_WEIGHT, TASK_WEIGHT = 2.0, 3.0
-"""For how many trials the prior counts in the run, and the run in the task."""
-PROBE, FIRST_GAP, LAST_GAP = 2, 4, 64
-"""Items of a probe; rounds of a task between two probes, doubled after each one in vain."""
-GRAIN = 32
-"""Acceptance is looked up in steps of 1/32."""
+"""The expected gain below which drafting, or a size that was never tried, is not worth its noise."""
+REFRESH = 32
+"""Drafted passes in a row after which a plain one is taken."""
+DOUBTFUL, DOUBT = 0.75, 4
+"""A block that takes less than this of an empty one says that the plain steps are stale, and brings the next nearer."""
+PROBE = 2
+"""Items of a probe."""
 
 
 class Fixed:
@@ -59,313 +61,306 @@ class Fixed:
         """Nothing is learned."""
 
 
-class _Line:
-    """Cost of a non-empty block by its size: a decayed least-squares line, and each size's own mean beside it."""
-
-    def __init__(self, guess_1: float, guess_8: float, weight: float) -> None:
-        # Pseudo-observations at 1 and 8 keep the slope defined while one size is all that was seen.
-        self.guess = (
-            weight * 2,
-            weight * 9,
-            weight * 65,
-            weight * (guess_1 + guess_8),
-            weight * (guess_1 + 8 * guess_8),
-        )
-        self.w = self.n = self.nn = self.y = self.ny = 0.0
-        self.means: dict[int, float] = {}
-        self.counts: dict[int, int] = {}
-        self.solve()
-
-    def add(self, n: int, y: float) -> None:
-        """Learn one cost."""
-        count = self.counts[n] = self.counts.get(n, 0) + 1
-        mean = self.means.get(n, y)
-        self.means[n] = mean + (y - mean) * (1.0 / count if count < 10 else 0.1)
-        self.w = 0.98 * self.w + 1.0
-        self.n = 0.98 * self.n + n
-        self.nn = 0.98 * self.nn + n * n
-        self.y = 0.98 * self.y + y
-        self.ny = 0.98 * self.ny + n * y
-
-    def solve(self) -> None:
-        w, n, nn, y, ny = self.guess
-        w, n, nn, y, ny = w + self.w, n + self.n, nn + self.nn, y + self.y, ny + self.ny
-        self.slope = max(0.0, (w * ny - n * y) / (w * nn - n * n))
-        self.intercept = (y - self.slope * n) / w
-
-    def at(self, n: int) -> float:
-        """The line's value, drawn towards the size's own mean the more often that size was seen."""
-        value = max(1e-9, self.intercept + self.slope * n)
-        count = self.counts.get(n)
-        return value if count is None else value + count / (count + 4.0) * (self.means[n] - value)
-
-
-class _Evidence:
-    """Decayed trials and hits of a block's first item, and of later items whose predecessors left them a chance.
-
-    For a task also how far its rounds were counted, when it last drafted and how long to wait with the next probe.
-    """
-
-    __slots__ = (
-        "first_hits",
-        "first_trials",
-        "gap",
-        "last",
-        "later_hits",
-        "later_trials",
-        "opened",
-        "rounds",
-    )
-
-    def __init__(self) -> None:
-        self.first_trials = self.first_hits = self.later_trials = self.later_hits = 0.0
-        self.rounds = self.last = 0
-        self.gap = FIRST_GAP
-        self.opened = False
-
-    def add(self, keep: float, seen: tuple[int, int, int]) -> None:
-        self.first_trials = keep * self.first_trials + 1.0
-        self.first_hits = keep * self.first_hits + seen[0]
-        self.later_trials = keep * self.later_trials + seen[1]
-        self.later_hits = keep * self.later_hits + seen[2]
-
-
 class Measured:
     """Chooses the block size from what this process has measured; an empty block is one of the choices.
 
     Made for chains and alternatives. An empty block is considered once one has made progress, or once a verifier
-    that gives no verdicts has spliced a value; until then at least one item is asked for. Safe to call from several
-    threads. What an instance learns is one pipeline's: do not share it between two.
+    that gives no verdicts has spliced a value; until then at least one item is asked for. Sessions that share a pass
+    get one size. Safe to call from several threads. What an instance learns is one pipeline's: do not share it
+    between two.
 
     Args:
         at_most: the largest block.
-        allowance: the share of the run's time that probing may cost, beyond the first credit of two plain steps.
+        objective: what the size is best for. With E_i the values that session i of the B that share a pass is
+            expected to emit in it, and T the machine seconds of that pass:
+            "latency": least Σ_i (T / E_i) / B, a session's seconds per value, every session alike;
+            "throughput": most Σ_i E_i / T, values per second of the batch, every value alike;
+            "cost": least Σ_i c_i / Σ_i E_i, c_i the units that the parts report for session i's round; machine
+            seconds where they report none, which is throughput again.
+            Latency and throughput are the same for a session alone and where all sessions' acceptance is equal.
+        allowance: the share of the run's time (or units) that probing may cost, beyond a credit of 1.25 plain steps.
     """
 
     deterministic: ClassVar[bool] = False
 
-    def __init__(self, at_most: int = 16, *, allowance: float = 0.005) -> None:
+    def __init__(
+        self, at_most: int = 16, *, objective: Objective = "latency", allowance: float = 0.005
+    ) -> None:
         if at_most < 1:
             raise ConfigError(
                 f"at_most must be 1 or more, not {at_most}; for no drafting at all use a fixed block of 0"
             )
+        if objective not in get_args(Objective):
+            raise ConfigError(f"objective {objective!r} is none of {', '.join(get_args(Objective))}")
         self.at_most = at_most
+        self.objective = objective
         self.allowance = allowance
         self._lock = Lock()
-        self._run = _Evidence()
-        self._verify = _Line(1.1, 1.5, 0.25)
-        self._draft = _Line(0.02, 0.16, 0.05)
+        self._here = local()  # a batch is driven by one thread: its pass is that thread's
+        self._acceptance = Acceptance(at_most, self)
+        self._table = CostTable()
+        self._paid = False  # whether costs are the parts' own units
         self._plain: bool | None = None  # whether an empty block makes progress; None: not known yet
-        self._alternatives = False
-        self._steps: deque[float] = deque(maxlen=9)
-        self._unit = 0.0  # seconds of a plain step; without plain steps, of the first block
-        self._look, self._filled = (
-            0.0,
-            1.0,
-        )  # cost of a look that finds nothing; share of looks that find something
-        self._opening = 0.0  # cost of a task's first draft: a draft model reads the prompt in it
-        self._splice = 1.0  # values spliced per round
-        self._largest = 0
-        self._balance = CREDIT
+        self._filled = 1.0  # share of looks that find something
+        self._splice = 1.0  # values spliced per session and pass
+        self._balance = 0.0  # the ledger, in seconds or units
+        self._dearest = 0.0  # the dearest plain step that it was given credit for
         self._won = 0.0
-        self._rounds = self._drafted = self._since_plain = 0
-        self._cost: list[float] = []
-        self._known: dict[int, tuple[int, float]] = {}
+        self._rounds = self._drafted = 0
 
     def size(self, context: Context) -> int:
-        """How many items to draft now."""
+        """How many items to draft now: the same for all sessions that were in the last pass or join them now."""
         with self._lock:
-            task = self._task(context)
-            if self._plain is None:
-                return 1
-            n, gain = self._best(task)
-            if not self._plain:
-                return n
-            if len(self._steps) < WARM_UP or self._since_plain >= REFRESH:
-                return 0
-            if gain < MARGIN:
-                if task.rounds - task.last < task.gap:
-                    return 0
-                n = min(PROBE, self.at_most)
-            while n and self._balance < DEEP and self._balance < self._risk(task, n):
-                n //= 2
+            now: Pass | None = getattr(self._here, "now", None)
+            if now is not None and now.batch > 1:
+                if now.choice is None and (sessions := now.sessions()):
+                    now.choice = self._choose(now.batch, sessions)
+                if now.choice is not None:
+                    return now.choice
+            # Before its first round nobody knows with how many others a session will be: the most, to be safe.
+            batch = 1 if len(context.rounds) else max(self._table.at, default=1)
+            return self._choose(batch, [self._acceptance.task(context)])
+
+    def _choose(self, batch: int, members: Sequence[Evidence]) -> int:
+        """The size for a pass of so many sessions, of whom `members` are known."""
+        if self._plain is None:
+            return 1
+        costs = self._table.of(batch)
+        n, gain = self._best(costs, batch, members)
+        if not self._plain:
             return n
+        unit = self._table.unit(batch)
+        if not costs.warm or costs.since >= REFRESH or not unit:
+            return 0
+        if gain < MARGIN:
+            task = members[0]
+            waited, gap = (task.rounds - task.last, task.gap) if batch == 1 else (costs.idle, costs.gap)
+            if waited < gap:
+                return 0
+            n = min(PROBE, self._reach(costs))
+        unopened = 1.0 - sum(member.opened for member in members) / max(batch, 1)
+        while n and self._balance < DEEP * unit and self._balance < unit * self._risk(costs, n, unopened):
+            n //= 2
+        return n
 
-    def _risk(self, task: _Evidence, n: int) -> float:
-        """Plain steps lost when a block of n is refused whole."""
-        draft = self._draft.at(n)
-        return self._verify.at(n) - 1.0 + (draft if task.opened else max(draft, self._opening))
+    def _risk(self, costs: BatchCosts, n: int, unopened: float) -> float:
+        """Plain steps lost when a block of n is refused whole; an untimed one costs at most its rows' share."""
+        verify = costs.verify.at(n) - 1.0
+        verify = verify if self._table.timed(costs) else max(verify, n)
+        return verify + max(costs.draft.at(n), unopened * costs.opening)
 
-    def _task(self, context: Context) -> _Evidence:
-        """The task's evidence, kept in scratch; counted again from the rounds when scratch was emptied."""
-        task: _Evidence | None = context.scratch.get(self)
-        if task is None or task.rounds != len(context.rounds):
-            task = context.scratch[self] = _Evidence()
-            for earlier in context.rounds:
-                self._count(task, earlier)
-        return task
+    def _reach(self, costs: BatchCosts) -> int:
+        """The largest block to consider: a size is not trusted before one half as large was timed."""
+        return min(self.at_most, max(1 if self._plain else PROBE, 2 * self._table.timed(costs)))
 
-    def _count(self, task: _Evidence, round: Round) -> tuple[int, int, int] | None:
-        seen = _seen(round, self._alternatives)
-        task.rounds += 1
-        task.opened = task.opened or round.asked > 0
-        if seen is not None:
-            task.add(TASK_MEMORY * IDLE_MEMORY ** (task.rounds - task.last - 1), seen)
-            task.last = task.rounds
-            task.gap = FIRST_GAP if round.tally.accepted else min(2 * task.gap, LAST_GAP)
-        return seen
-
-    def _best(self, task: _Evidence) -> tuple[int, float]:
-        """The best size above 0 for this task, and its expected gain over plain steps."""
-        run = self._run
-        first = (run.first_hits + RUN_WEIGHT * PRIOR[0]) / (run.first_trials + RUN_WEIGHT)
-        later = (run.later_hits + RUN_WEIGHT * PRIOR[1]) / (run.later_trials + RUN_WEIGHT)
-        if task.first_trials:
-            keep = IDLE_MEMORY ** (task.rounds - task.last)
-            first = (keep * task.first_hits + TASK_WEIGHT * first) / (keep * task.first_trials + TASK_WEIGHT)
-            later = (keep * task.later_hits + TASK_WEIGHT * later) / (keep * task.later_trials + TASK_WEIGHT)
-        row, column = int(first * GRAIN), int(later * GRAIN)
-        best = self._known.get(row * 64 + column)
+    def _best(self, costs: BatchCosts, batch: int, members: Sequence[Evidence]) -> tuple[int, float]:
+        """The best size above 0 for sessions that share a pass, and its expected gain over plain steps."""
+        if batch > 1:
+            joining = [NEW] * (batch - len(members))
+            return self._optimum(costs, Counter(self._acceptance.keys([*members[:batch], *joining])))
+        (key,) = self._acceptance.keys(members)
+        best = costs.best.get(key)
         if best is None:
-            best = self._optimum(min((row + 0.5) / GRAIN, 1.0), min((column + 0.5) / GRAIN, 1.0))
-            self._known[row * 64 + column] = best
+            best = costs.best[key] = self._optimum(costs, Counter((key,)))
         return best
 
-    def _optimum(self, first: float, later: float) -> tuple[int, float]:
-        if not self._cost:
-            # A size is not trusted before one half as large was timed.
-            largest = min(self.at_most, max(PROBE, 2 * max(self._verify.counts, default=0)))
+    def _optimum(self, costs: BatchCosts, keys: Counter[int]) -> tuple[int, float]:
+        """The best size and its gain, for so many sessions at each place in the grid of curves."""
+        filled = max(self._filled, 0.02)
+        someone = 1.0 - (1.0 - filled) ** costs.batch  # else nobody's generator found anything: a plain step
+        cost = costs.vector
+        if cost is None:
             floor = 1.0 if self._plain else 0.0  # what seems cheaper than an empty block was timed badly
-            look = self._look * (1.0 - self._filled) / max(self._filled, 0.02)
-            self._cost = [
-                look + max(floor, self._verify.at(n)) + self._draft.at(n) for n in range(1, largest + 1)
-            ]
-        splice = 0.0 if self._alternatives else self._splice
-        progress = geometric_progress(first, later, len(self._cost), alternatives=self._alternatives)
-        rates = [(splice + made) / cost for made, cost in zip(progress, self._cost, strict=True)]
-        best = max(rates)
-        return rates.index(best) + 1, best / splice if splice else best
+            look = costs.look * (1.0 - someone) / someone
+            sizes = range(1, self._reach(costs) + 1)
+            cost = np.array([look + max(floor, costs.verify.at(n)) + costs.draft.at(n) for n in sizes])
+            costs.vector = cost
+        splice = 0.0 if self._acceptance.alternatives else self._splice
+        share, total = filled / someone, 0.0
+        for key, count in keys.items():
+            emitted = splice + share * self._acceptance.curve(key)[: len(cost)]
+            total = total + (count / emitted if self.objective == "latency" else count * emitted)
+        mean = keys.total() / total if self.objective == "latency" else total / keys.total()
+        speeds = mean / cost
+        best = int(speeds.argmax())
+        if best + 1 not in costs.tried:
+            # A size's first block costs more than it teaches, so it must look better than those that were tried.
+            tried = max((n - 1 for n in costs.tried if n <= len(cost)), key=speeds.__getitem__, default=best)
+            best = tried if MARGIN * speeds[tried] >= speeds[best] else best
+        return best + 1, float(speeds[best]) / (splice or 1.0)
 
     def observe(self, context: Context, round: Round) -> None:
         """Learn from a round that has just been decided."""
         with self._lock:
-            task = self._task(context)
-            opened = task.opened
-            seen = self._count(task, round)
-            if round.failure is not None or round.source != "generator" or not round.timing.passes:
+            task = self._acceptance.task(context)
+            opened, timing = task.opened, round.timing
+            self._acceptance.count(task, round, timing.batch if timing.passes else 0)
+            if round.source != "generator" or not timing.passes:
                 return
-            self._rounds += 1
-            if round.asked:
-                self._filled += 0.02 * (bool(round.items) - self._filled)
-            if round.items:
-                self._learn_block(round, opened, seen)
+            now = self._pass(context, timing.batch)
+            now.left -= 1
+            if round.failure is not None:
+                now.spoiled = True
             else:
-                self._learn_empty(round)
-            if self._unit:
-                self._balance += self.allowance * round.timing.verify / self._unit
-            if self._rounds < 64 or self._rounds % 32 == 0:
-                self._verify.solve()
-                self._draft.solve()
-                self._cost = []
-                self._known.clear()
+                self._rounds += 1
+                self._drafted += bool(round.items)
+                self._find_kind(round)
+                # Not learned: what a prompt costs, and what checking failed items again costs.
+                first = round.index == 0 and not self._acceptance.alternatives
+                now.add(round, opened, first or timing.passes > 1)
+                if not round.decision.done:
+                    now.members[context.task.id, context.attempt] = task
+            if not now.left:
+                self._learn(now)
 
-    def _learn_empty(self, round: Round) -> None:
-        self._since_plain = 0
-        if round.decision.spliced:
-            self._plain = not self._alternatives
-        elif self._plain is None:
+    def _pass(self, context: Context, batch: int) -> Pass:
+        """The pass that this round was in: the thread's open one, or a new one."""
+        now: Pass | None = getattr(self._here, "now", None)
+        who = (context.task.id, context.attempt)
+        if now is None or not now.left or now.batch != batch or who in now.tasks:
+            if now is not None and now.left:
+                self._learn(now)
+            now = self._here.now = Pass(batch, {} if now is None or batch == 1 else now.members)
+        now.tasks.add(who)
+        return now
+
+    def _find_kind(self, round: Round) -> None:
+        """See from a round whether blocks are alternatives and whether an empty one makes progress."""
+        if is_alternatives(round) and not self._acceptance.alternatives:
+            self._acceptance.are_alternatives()
+        if self._acceptance.alternatives:
             self._plain = False
-        timing = round.timing
-        if round.index and self._plain:
-            self._steps.append(timing.verify + timing.decide)
-            self._unit = sorted(self._steps)[(len(self._steps) - 1) // 2]
-        if round.asked and self._unit:
-            look = timing.draft / self._unit
-            self._look += 0.1 * (look - self._look)
-            self._balance -= look
-            self._won -= look
-
-    def _learn_block(self, round: Round, opened: bool, seen: tuple[int, int, int] | None) -> None:
-        n, timing, decision = len(round.items), round.timing, round.decision
-        self._drafted += 1
-        self._since_plain += 1
-        spliced = len(decision.spliced)
-        if is_alternatives(round):
-            self._alternatives, self._plain = True, False
-        elif spliced and not round.checks:
+        elif round.decision.spliced and not (round.items and round.checks):
             self._plain = True
         elif self._plain is None:
             self._plain = False
-        if seen is not None:
-            self._run.add(RUN_MEMORY, seen)
-        seconds = timing.verify + timing.decide
-        if not self._unit and not self._plain:
-            self._unit = seconds
-        if self._unit:
-            draft = timing.draft / self._unit
-            # A new largest size pays for allocation, a task's first round for the prompt: neither is learned.
-            expected = self._verify.at(n)
-            verify = min(seconds / self._unit, expected * (3.0 if n <= self._largest else 2.0))
-            if not round.index and not self._alternatives:
+
+    def _learn(self, now: Pass) -> None:
+        if now.spoiled:
+            return
+        if self.objective == "cost" and now.units and not self._paid:
+            # The parts do report units: what was learned in seconds is void.
+            self._paid, self._table, self._balance, self._dearest = True, CostTable(), 0.0, 0.0
+        costs = self._table.of(now.batch)
+        costs.passes += 1
+        verify, draft = (now.units * now.batch / now.told, 0.0) if self._paid else now.seconds()
+        if now.asked:
+            self._filled += (1.0 - 0.98**now.batch) * (now.filled / now.told - self._filled)
+        if now.longest:
+            self._learn_block(now, costs, verify, draft)
+        else:
+            self._learn_empty(now, costs, verify, draft)
+        if costs.unit:
+            self._balance += self.allowance * verify
+        if costs.passes < 64 or costs.passes % 32 == 0:
+            costs.solve()
+
+    def _learn_empty(self, now: Pass, costs: BatchCosts, verify: float, draft: float) -> None:
+        costs.idle += 1
+        if now.dirty:
+            costs.since = max(0, costs.since - REFRESH // 2)
+        unit = self._table.unit(now.batch)
+        if self._plain and not now.dirty:
+            cold = not costs.warm
+            costs.step(verify * (costs.unit / unit if unit else 1.0))
+            if cold and costs.warm and costs.unit > self._dearest:
+                self._balance += CREDIT * (costs.unit - self._dearest)
+                self._dearest = costs.unit
+        if now.asked and unit:
+            look = draft / unit
+            costs.look += 0.1 * (look - costs.look)
+            self._balance -= draft
+            self._won -= look
+
+    def _learn_block(self, now: Pass, costs: BatchCosts, verify: float, draft: float) -> None:
+        n = now.longest
+        costs.since += 1
+        # A shape's first pass may allocate, compile and miss caches: it teaches nothing.
+        known = (now.batch, n) in costs.once
+        costs.once.add((now.batch, n))
+        costs.tried.add(n)
+        if not costs.unit and not self._plain and known:
+            costs.unit = verify
+        unit = self._table.unit(now.batch)
+        if unit:
+            verify, draft = verify / unit, draft / unit
+            if verify < DOUBTFUL:
+                costs.since += DOUBT
+            expected = costs.verify.at(n)
+            verify = min(verify, expected * (3.0 if known else 2.0))
+            if now.dirty:
                 verify = expected
-            elif n <= self._largest:
-                self._verify.add(n, verify)
-            if opened or self._alternatives:
-                self._draft.add(n, draft)
-            else:
-                self._opening += 0.3 * (draft - self._opening)
-            net = len(decision.emitted) / (self._splice or 1.0) - max(1.0, verify) - draft
-            self._balance += net
+            elif known:
+                costs.verify.add(n, verify)
+            unopened = 0.0 if self._acceptance.alternatives else now.unopened / now.told
+            if unopened:
+                costs.opening += 0.3 * (draft / unopened - costs.opening)
+            elif known:
+                costs.draft.add(n, draft)
+            net = now.emitted / (now.told * (self._splice or 1.0)) - max(1.0, verify) - draft
+            self._balance += net * unit
             self._won += net
-        self._splice += 0.05 * (spliced - self._splice)
-        self._largest = max(self._largest, n)
+            costs.gap = FIRST_GAP if net > 0.0 else min(2 * costs.gap, LAST_GAP)
+        costs.idle = 0
+        self._splice += 0.05 * (now.spliced / now.told - self._splice)
 
     def report(self) -> dict[str, Any]:
-        """What a summary says of it: the size it would choose for a new task, the expected gain, and why.
+        """What a summary says of it: the size it would choose for new tasks, the expected gain, and why.
 
         Returns:
-            n, drafting, why; gain over plain decoding, None where there are no plain steps; `drafted` of `rounds`;
-            `won`, plain steps won by drafting so far; `costs` in seconds: "plain", "verify" and "draft" by block size.
+            At the batch size that most passes had (`batch`): n, drafting, why; gain over plain decoding, None where
+            there are no plain steps; `costs` of a pass in seconds (or units): "plain", "verify" and "draft" by block
+            size. Of the run: `drafted` of `rounds`; `won`, plain steps won by drafting so far. `batches`: for each
+            measured batch size its n and gain. `pays_until_batch`: the largest batch size at which drafting is
+            expected to pay, interpolated between measured ones; 0 when it does not pay alone; None when that is
+            unknown: it pays at the largest measured one, at none while 1 was not measured, or there are no plain steps.
         """
         with self._lock:
-            n, gain = self._best(_Evidence())
+            main = max(self._table.at.values(), key=lambda costs: costs.passes, default=BatchCosts(1))
+            n, gain = self._best(main, main.batch, [NEW])
             drafting = not self._plain or (gain >= MARGIN and self._balance > 0.0)
+            batches = {costs.batch: self._best(costs, costs.batch, [NEW]) for costs in self._table.measured()}
+            gains = {batch: gain for batch, (_, gain) in batches.items()}
+            until = pays_until(gains, MARGIN) if self._plain else None
             if not self._plain:
-                why = f"blocks of {n} make the most progress per second; there are no plain steps to compare with"
+                per = "unit" if self._paid else "second"
+                why = f"blocks of {n} make the most progress per {per}; there are no plain steps to compare with"
             else:
-                why = f"blocks of {n} are expected to run at {gain:.2f} of plain decoding"
+                at = f" at batch {main.batch}" if main.batch > 1 else ""
+                why = f"blocks of {n} are expected to run at {gain:.2f} of plain decoding{at}"
+                if not main.verify.counts:
+                    why += " by a guess, since none was timed yet"
                 if not drafting:
                     lost = f", and drafting has lost {-self._won:.1f} plain steps" if self._won < 0.0 else ""
                     why = f"do not draft: {why}{lost}"
-            sizes = sorted(self._verify.counts)
+                if max(batches, default=1) > 1:
+                    why += f"; {_words(until, sorted(batches))}"
+            sizes = sorted(main.verify.counts)
             return {
                 "n": n if drafting else 0,
                 "gain": None if not self._plain else gain if drafting else 1.0,
                 "drafting": drafting,
                 "why": why,
+                "objective": self.objective,
+                "batch": main.batch,
                 "drafted": self._drafted,
                 "rounds": self._rounds,
                 "won": self._won,
                 "costs": {
-                    "plain": self._unit if self._plain else None,
-                    "verify": {size: self._verify.at(size) * self._unit for size in sizes},
-                    "draft": {size: self._draft.at(size) * self._unit for size in sizes},
+                    "plain": main.unit if self._plain else None,
+                    "verify": {size: main.verify.at(size) * main.unit for size in sizes},
+                    "draft": {size: main.draft.at(size) * main.unit for size in sizes},
                 },
+                "batches": {batch: {"n": n, "gain": gain} for batch, (n, gain) in batches.items()},
+                "pays_until_batch": until,
             }
 
 
-def _seen(round: Round, alternatives: bool) -> tuple[int, int, int] | None:
-    """Hit or miss of the block's first item, and trials and hits of later ones; None when nothing was judged."""
-    if not round.items or round.failure is not None or round.source != "generator":
-        return None
-    tally = round.tally
-    if alternatives:
-        if not tally.accepted:
-            return (0, tally.trials - 1, 0) if tally.trials else None
-        place = first_accepted(round)
-        return int(place == 1), place - 1, int(place > 1)
-    kept = len(round.decision.kept)
-    stopped = kept < len(round.items) and tally.trials > tally.accepted
-    if kept:
-        return 1, kept - 1 + stopped, kept - 1
-    return (0, 0, 0) if stopped else None
+def _words(until: int | None, measured: list[int]) -> str:
+    """The answer to until which batch size drafting pays."""
+    sizes = ", ".join(map(str, measured))
+    if until:
+        return f"drafting pays up to batch {until} (measured at {sizes})"
+    if until == 0:
+        return f"drafting pays at no batch size (measured at {sizes})"
+    return f"from which batch size drafting no longer pays is unknown (measured at {sizes})"

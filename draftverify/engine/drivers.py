@@ -186,7 +186,7 @@ def run_batch(
                 active.append(session)
             if not active:
                 return [session.record() for session in order]
-            for members, requests in _groups(active):
+            for members, requests in _next_groups(active):
                 _perform_group(members, requests, ask)
             if on_event is not None:
                 for session in active:
@@ -199,8 +199,12 @@ def run_batch(
             _free(session)
 
 
-def _groups(sessions: list[Session]) -> Iterable[tuple[list[Session], list[Request]]]:
-    """The open requests and their sessions, those together that one call can serve."""
+def _next_groups(sessions: list[Session]) -> list[tuple[list[Session], list[Request]]]:
+    """The open requests and their sessions, those together that one call can serve.
+
+    Where sessions are at different steps only the earliest is performed, so that one that has just joined (and is being
+    prepared), or that a policy sent back, catches up with the others and the passes stay full.
+    """
     groups: dict[Any, tuple[list[Session], list[Request]]] = {}
     kind: type | None = None
     pipeline: object = None
@@ -217,7 +221,13 @@ def _groups(sessions: list[Session]) -> Iterable[tuple[list[Session], list[Reque
                 members, requests = groups.setdefault((kind, id(part)), ([], []))
             members.append(session)
             requests.append(request)
-    return groups.values()
+    if len(groups) > 1:
+        earliest = min(_STEPS[kind] for kind, _ in groups)
+        return [group for (kind, _), group in groups.items() if _STEPS[kind] == earliest]
+    return list(groups.values())
+
+
+_STEPS: dict[type, int] = {Prepare: 0, Ask: 0, Finish: 0, Draft: 1, Verify: 2, Decide: 3}
 
 
 def _part(session: Session, request: Request) -> object:

@@ -42,6 +42,16 @@ NOT_WORTH_IT: dict[str, dict[str, Any]] = {
         "draft": lambda n: 0.3,
         "found": 0.1,
     },
+    "random tokens, and timings with a heavy tail": {
+        "accept": lambda task, round: 0.0,
+        "verify": lambda n: 1.0 + 0.1 * n,
+        "heavy": 0.5,
+    },
+    "acceptance that comes and goes": {
+        "accept": lambda task, round: (0.5, 0.0)[round // 150 % 2],
+        "verify": lambda n: 1.0 + 0.25 * (n > 0) + 0.1 * n,
+        "heavy": 0.3,
+    },
 }
 WORTH_IT: dict[str, tuple[dict[str, Any], float]] = {
     "a draft model that is mostly right": (
@@ -68,17 +78,31 @@ def played(parts: dict[str, Any], block: Any, seed: int, *, tasks: int = 10, len
     return machine.work / sum(len(round.decision.emitted) for record in records for round in record.rounds)
 
 
+def slow_runs(name: str, bursts: float, seeds: range) -> int:
+    """How many runs of ten tasks of 100 items did more than 1.02 times plain's work."""
+    parts = {"noise": 0.1 if bursts else 0.05, "bursts": bursts, **NOT_WORTH_IT[name]}
+    plain = played(parts, Fixed(0), 0)
+    return sum(played(parts, Measured(), seed) > 1.02 * plain for seed in seeds)
+
+
 @pytest.mark.parametrize("bursts", [0.0, 0.03])
 @pytest.mark.parametrize("name", NOT_WORTH_IT)
 def test_it_is_not_slower_than_plain(name: str, bursts: float) -> None:
-    """Promise 2: where drafting does not pay, 38 of 40 runs of ten tasks do at most 1.02 times plain's work.
+    """Promise 2: where drafting does not pay, at most one of 20 runs of ten tasks does over 1.02 times plain's work.
 
-    On a machine of steady speed, and on one that halves its speed and recovers every thirty rounds or so. What
-    exploring may cost is bounded: 1.25 plain steps of credit, half a per cent of the run, and the first block.
+    On a machine of steady speed, and on one that halves its speed and recovers every thirty passes or so. What
+    exploring may cost is bounded: 1.25 plain steps of credit, half a per cent of the run, and the first block. A
+    controller that is slow in a quarter of its runs passes with probability .024.
     """
-    parts = {**NOT_WORTH_IT[name], "noise": 0.1 if bursts else 0.05, "bursts": bursts}
-    ratios = sorted(played(parts, Measured(), seed) / played(parts, Fixed(0), seed) for seed in range(40))
-    assert ratios[37] <= 1.02
+    assert slow_runs(name, bursts, range(1000, 1020)) <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bursts", [0.0, 0.03])
+@pytest.mark.parametrize("name", NOT_WORTH_IT)
+def test_it_is_not_slower_than_plain_in_95_of_100_runs(name: str, bursts: float) -> None:
+    """The same promise at its full strength: one that is slow in more than 5 % of its runs passes with p < .037."""
+    assert slow_runs(name, bursts, range(2000, 2100)) <= 1
 
 
 @pytest.mark.parametrize("name", NOT_WORTH_IT)
@@ -267,8 +291,10 @@ def test_rounds_restored_from_a_record_count_for_their_task() -> None:
     for task in range(4):
         machine.task(task, warm, 200)
     good, bad = (list(machine.task(task, Fixed(4), 60).rounds) for task in (8, 9))
-    assert warm.size(context_of("task 8", good, {})) > 0
-    assert warm.size(context_of("task 9", bad, {})) == 0
+    # Just after a block in vain no probe is due.
+    last = max(round.index for round in bad if round.items)
+    assert warm.size(context_of("task 8", good, {})) > 2
+    assert warm.size(context_of("task 9", bad[: last + 1], {})) == 0
 
 
 def test_the_plain_step_is_timed_again_and_again() -> None:
@@ -296,25 +322,26 @@ def test_a_fallbacks_rounds_are_no_evidence() -> None:
 def test_threads_share_one_controller() -> None:
     """Eight tasks at once: never two of them inside it, no round lost, and the run is still fast."""
 
-    class Watched(Measured):
-        inside = most = 0
+    block = Measured()
+    look_up = block._acceptance.task
+    inside, most = [0], [0]
 
-        def _task(self, context: Context) -> Any:
-            self.inside += 1
-            self.most = max(self.most, self.inside)
-            time.sleep(1e-4)
-            found = super()._task(context)
-            self.inside -= 1
-            return found
+    def watched(context: Context) -> Any:
+        inside[0] += 1
+        most[0] = max(most[0], inside[0])
+        time.sleep(1e-4)
+        found = look_up(context)
+        inside[0] -= 1
+        return found
 
-    block = Watched()
+    block._acceptance.task = watched  # type: ignore[method-assign]
 
     def play(task: int) -> TaskRecord:
         return Machine(lambda task, round: 0.8, draft=lambda n: 0.1 * n, seed=task).task(task, block, 200)
 
     with ThreadPoolExecutor(8) as pool:
         records = list(pool.map(play, range(8)))
-    assert block.most == 1
+    assert most == [1]
     assert block.report()["rounds"] == sum(record.outcome.rounds for record in records)
     assert steps(records) < 0.65
 
@@ -325,4 +352,6 @@ def test_bad_arguments_are_refused_early() -> None:
         Fixed(-1)
     with pytest.raises(ConfigError, match="fixed block of 0"):
         Measured(0)
+    with pytest.raises(ConfigError, match="none of latency, throughput, cost"):
+        Measured(objective="speed")  # type: ignore[arg-type]
     assert Fixed(5).size(context_of("a", [], {})) == 5

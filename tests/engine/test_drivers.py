@@ -217,7 +217,7 @@ def test_batched_driver_makes_one_call_for_all_that_wait_for_the_same():
 
 
 def test_one_call_serves_sessions_of_several_pipelines_and_of_unlike_steps():
-    """Who shares a part shares its pass, whatever order they stand in; who waits for something else is not held up."""
+    """Who shares a part shares its pass, whatever order they stand in; who has a step more to do catches up first."""
     calls = []
 
     class Counting(Judge):
@@ -240,7 +240,7 @@ def test_one_call_serves_sessions_of_several_pipelines_and_of_unlike_steps():
     sessions = [Session(pipeline, Task(id=id)) for id, pipeline in order]
     records = run_batch(sessions)
     assert [record.outcome.value for record in records] == [(1, 2)] * 5
-    assert calls == [["a", "c", "d"], ["e"], ["b"]] * 2
+    assert calls == [["a", "c", "d"], ["b"], ["e"]] * 2
     assert [record.rounds[0].timing.batch for record in records] == [3, 1, 3, 3, 1]
 
 
@@ -421,3 +421,39 @@ def test_escalation_works_in_a_batch():
         policy=escalate(),
     )
     assert [o.status for o in pipeline.run_batch(["a", "b", "c"])] == ["waiting", "accepted", "waiting"]
+
+
+def test_passes_stay_full_when_sessions_join_late():
+    """A waiting session that takes the place of a finished one is prepared and drafted for at once, and then all are
+    verified together, however long each task takes."""
+    passes: list[int] = []
+
+    class Prepares(Judge):
+        def prepare(self, task):
+            return task
+
+        def verify_many(self, contexts, proposals):
+            passes.append(len(contexts))
+            return [
+                self.verify(context, proposal) for context, proposal in zip(contexts, proposals, strict=True)
+            ]
+
+    class Counts:
+        shape = "chain"
+
+        def propose(self, context, n):
+            return Proposal.chain((context.round,))
+
+    def done(context, new):
+        return len(new) if len(context.accepted) >= context.task.input["length"] else None
+
+    pipeline = Pipeline(Counts(), Prepares(lambda context, item: "pass"), Prefix(), done=done)
+    lengths = [3, 7, 2, 5, 4, 6, 1, 8, 3, 2, 5, 4]
+    tasks = [Task(id=str(i), input={"length": length}) for i, length in enumerate(lengths)]
+    records = pipeline.record_batch(tasks, size=4)
+    assert [len(record.rounds) for record in records] == lengths
+    assert sum(passes) == sum(lengths)
+    waiting_ended = next(i for i, n in enumerate(passes) if n < 4)
+    assert passes[:waiting_ended] == [4] * waiting_ended
+    assert sum(passes[:waiting_ended]) >= sum(lengths) - 4 * max(lengths)
+    assert {round.timing.batch for record in records for round in record.rounds} <= {1, 2, 3, 4}
