@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,15 @@ from draftverify_llm import LlamaCpp, LocalModel, gguf_file, resolve, torch_dire
 from draftverify_llm.cache import Progress
 
 SMALL = "smollm2-135m-instruct"
+STORIES = "stories15m"
+LARGE = "tinyllama-1.1b-chat"
+TINYLLAMA_TENSORS = {
+    "token_embd.weight": "model.embed_tokens.weight",
+    "output_norm.weight": "model.norm.weight",
+    "blk.3.ffn_gate.weight": "model.layers.3.mlp.gate_proj.weight",
+    "blk.3.attn_v.weight": "model.layers.3.self_attn.v_proj.weight",
+    "blk.21.attn_output.weight": "model.layers.21.self_attn.o_proj.weight",
+}
 TEXTS = [
     "In 2023, 1,234 + 56 = ?  3.14159",
     "  42 times\n\n  def f(x):\n\treturn x  ",
@@ -128,3 +138,61 @@ def test_the_tokenizer_agrees_with_llama_cpp(text: str, llama_url: str) -> None:
     body = {"content": text, "add_special": False, "parse_special": True}
     theirs = httpx.post(f"{llama_url}/tokenize", json=body).json()["tokens"]
     assert LocalModel(SMALL).encode_prompt({"prompt": text, "chat": False}) == theirs
+
+
+@pytest.fixture(scope="module")
+def stories_url() -> Iterator[str]:
+    """llama.cpp's server with the small Llama tokenizer's model (its address without /v1)."""
+    import xllamacpp
+
+    settings = xllamacpp.CommonParams()
+    settings.model.path = str(gguf_file(STORIES))
+    settings.n_ctx, settings.n_parallel, settings.verbosity, settings.ui = 128, 1, -1, False
+    settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = 1
+    running = xllamacpp.Server(settings)
+    yield running.listening_address
+    del running
+
+
+@pytest.mark.weights
+@pytest.mark.parametrize("text", [*TEXTS, " x", "", "a</s>\nb <s> c"])
+def test_llama_s_tokenizer_agrees_with_llama_cpp(text: str, stories_url: str) -> None:
+    """The same with Llama's tokenizer: a space before every text, also one that begins with a space."""
+    import httpx
+
+    body = {"content": text, "add_special": True, "parse_special": True}
+    theirs = httpx.post(f"{stories_url}/tokenize", json=body).json()["tokens"]
+    ours = LocalModel(STORIES).encode_prompt({"prompt": text})
+    assert ours == theirs
+
+
+@pytest.mark.large
+def test_tinyllama_and_stories15m_are_one_family() -> None:
+    """The two models' tokenizers were made from different files and are one: same vocabulary, same ids of all texts."""
+    large, small = LocalModel(LARGE), LocalModel(STORIES)
+    assert large.family == small.family
+    for text in TEXTS:
+        assert large.encode_prompt({"prompt": text, "chat": False}) == small.encode_prompt({"prompt": text})
+
+
+@pytest.mark.large
+def test_tinyllama_s_directory_is_the_file_s_nearest_bfloat16() -> None:
+    """Two-bit, four-bit and plain tensors equal the file's dequantised values rounded to bfloat16, bit for bit."""
+    import torch
+    from gguf import GGUFReader, dequantize
+    from safetensors import safe_open
+
+    tensors = {tensor.name: tensor for tensor in GGUFReader(str(resolve(LARGE))).tensors}
+    found = {tensors[name].tensor_type.name for name in TINYLLAMA_TENSORS}
+    assert found == {"IQ2_XXS", "Q2_K", "Q4_K", "F32"}
+    with safe_open(str(torch_directory(LARGE) / "model.safetensors"), "pt") as converted:
+        for theirs, ours in TINYLLAMA_TENSORS.items():
+            expected = torch.tensor(dequantize(tensors[theirs].data, tensors[theirs].tensor_type))
+            assert torch.equal(converted.get_tensor(ours), expected.bfloat16()), ours
+
+
+@pytest.mark.large
+def test_tinyllama_goes_on_with_a_story() -> None:
+    """Its two bits a weight are weak, and yet it writes sentences."""
+    (told,) = LocalModel(LARGE).complete("Once upon a time", max_tokens=12, temperature=0, chat=False)
+    assert told.text.startswith(", the world was a place of")

