@@ -28,6 +28,7 @@ class Exit(IntEnum):
     RESOURCE = 5
     FAILED_TASKS = 6
     WAITING = 7
+    NOT_LOSSLESS = 8
     INTERRUPTED = 130
 
 
@@ -40,6 +41,7 @@ MEANINGS = {
     Exit.RESOURCE: "a file, package, model, endpoint or run directory is missing or damaged",
     Exit.FAILED_TASKS: "the run ended, and some tasks failed",
     Exit.WAITING: "the run ended, and some tasks wait for a person (draftverify review)",
+    Exit.NOT_LOSSLESS: "the audit found that an exact rule's output is not the verifier's own",
     Exit.INTERRUPTED: "interrupted; the same command goes on where it stopped",
 }
 

@@ -24,6 +24,7 @@ COMMANDS = {
     "init": "Write a small experiment that runs as it stands.",
     "run": "Run an experiment; the same command resumes it.",
     "show": "Show a run's results, or step through one task.",
+    "audit": "Show whether a pipeline's output is its verifier's own.",
     "review": "Answer the tasks that wait for a person.",
     "plugins": "List the installed parts, or describe one.",
     "schema": "Write the JSON schema of the config, for editors.",

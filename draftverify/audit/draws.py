@@ -1,0 +1,338 @@
+"""The rule and the generator at real prefixes: many rounds with fresh draws, counted against p and q.
+
+A recorded round's rows become a process of their own: after a value at depth d the rows are those recorded at depth
+d + 1, whatever the value. In it items are drawn anew from q by the declared law (a given block stays as it is), the
+rule decides, what it leaves of the block's depth is filled up from p, and the sequence must be distributed as p says,
+place by place, in pairs, and over all prefixes together. The generator's own fresh drafts are counted against the q
+that they declare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from draftverify.audit.counts import Count, count, detectable, pooled, verdicts
+from draftverify.audit.recorded import Recorded
+from draftverify.audit.report import Draws as DrawsReport
+from draftverify.engine.randomness import Draws, inverse_cdf, stream_key, uniforms
+from draftverify.errors import ContractError
+from draftverify.protocols import AcceptanceRule
+from draftverify.values import Decision, Evidence, Law, Proposal, Verification
+
+__all__ = ["draw_tests"]
+
+KEPT_ITEMS = 384
+"""Of a larger vocabulary the likeliest items are kept and the others are one; playing 4096 copies over 50,000 items
+would take minutes a prefix and count no more cells."""
+
+CHUNK = 512
+DEPTHS = 4
+"""So many places of a sequence are counted."""
+
+BINS = 10
+ROWS_APART = 0.1
+"""A row of a block further than this from the plain step's is no rounding: bfloat16 moves rows by some hundredths."""
+
+
+def draw_tests(
+    rule: AcceptanceRule, recorded: Sequence[Recorded], *, copies: int, error: float, judge_rule: bool = True
+) -> DrawsReport:
+    """Play and count.
+
+    Args:
+        rule: the pipeline's.
+        recorded: rounds of real tasks.
+        copies: how often each is played.
+        error: the probability that a sound pipeline fails, at most.
+        judge_rule: whether what the rule emits must be p's; else the generator alone is judged.
+    """
+    failures: list[str] = []
+    played: list[Count] = []
+    ranks: list[list[Any]] = [[] for _ in range(DEPTHS)]
+    for at, each in enumerate(recorded if judge_rule else ()):
+        try:
+            found, ranked = _play(rule, each, copies, at)
+        except Exception as problem:
+            failures.append(f"{each.where}: {type(problem).__name__}: {problem}")
+            continue
+        played += found
+        for place, values in enumerate(ranked):
+            ranks[place].append(values)
+    together = [
+        _even(f"value {place} at all prefixes, by p/q", np.concatenate(values))
+        for place, values in enumerate(ranks)
+        if values
+    ]
+    drafts, impossible = _draft_counts(recorded)
+    failures += impossible
+    counts = played + together + drafts
+    if counts:
+        failures += verdicts(counts, error)
+    apart = [each.rows_apart for each in recorded if each.rows_apart is not None]
+    for each in recorded:
+        if each.rows_apart is not None and each.rows_apart > ROWS_APART:
+            failures.append(
+                f"{each.where}: a row of the block is TV {each.rows_apart:.2f} from the same row of a plain step; the "
+                "verifier gives other rows for blocks (a cache that is not rolled back, rows that are shifted)"
+            )
+    share = error / max(len(counts), 1)
+    return DrawsReport(
+        prefixes=len(recorded),
+        drafted=sum(len(each.proposal) > 0 for each in recorded),
+        copies=copies if judge_rule else 0,
+        redrawn=sum(len(each.redrafts) for each in recorded),
+        tests=len(counts),
+        error=error,
+        detects=max((detectable(each.n, each.degrees, share) for each in played), default=None),
+        detects_together=max(
+            (detectable(each.n, each.degrees, share) for each in together[:1]), default=None
+        ),
+        farthest=max((each.distance for each in played), default=None),
+        rows_apart=max(apart, default=None),
+        failures=tuple(failures),
+    )
+
+
+# The rule
+
+
+class _Process:
+    """A recorded round over few items, with rows by depth.
+
+    Args:
+        recorded: the round.
+    """
+
+    def __init__(self, recorded: Recorded) -> None:
+        self.recorded = recorded
+        proposal = recorded.proposal
+        self.parents = proposal.parents
+        self.depth_of = [len(proposal.path(at)) for at in range(len(proposal))]
+        first = {depth: at for at, depth in reversed(list(enumerate(self.depth_of)))}
+        at_depth = [-1, *(first[depth] for depth in sorted(first))]
+        p = recorded.target[[at + 1 for at in at_depth]]
+        q = proposal.law.q
+        if q is not None and len(proposal):
+            # The last depth has leaves alone, and no row of q.
+            q = q[[at + 1 for at in at_depth[:-1]]]
+        else:
+            q = None
+        self.given, self.p, self.q = _fewer(p, q, proposal.items)
+        self.maxima = (
+            None if recorded.raw_maxima is None else recorded.raw_maxima[[0, *(f + 1 for f in at_depth[1:])]]
+        )
+        q_max = proposal.law.raw_maxima
+        self.q_maxima = None if q_max is None or q is None else q_max[[at + 1 for at in at_depth[:-1]]]
+        self.proposals: Callable[[Any], list[Proposal]] = self._given if q is None else self._drawn
+
+    def _given(self, u: Any) -> list[Proposal]:
+        return [Proposal(items=tuple(self.given), parents=self.parents)] * len(u)
+
+    def _drawn(self, u: Any) -> list[Proposal]:
+        """One proposal per row of u [copies, items], items drawn by the declared law."""
+        kind = self.recorded.proposal.law.kind
+        size = len(u)
+        items = np.zeros((size, len(self.parents)), dtype=np.int64)
+        alive = np.ones((size, len(self.parents)), dtype=bool)
+        copies = np.arange(size)
+        for node, parent in enumerate(self.parents):
+            row = np.asarray(self.q[self.depth_of[node] - 1], dtype=np.float64)
+            weights = np.broadcast_to(row, (size, len(row)))
+            if kind == "without_replacement":
+                weights = np.array(weights)
+                for elder in range(node):
+                    if self.parents[elder] == parent:
+                        weights[copies[alive[:, elder]], items[alive[:, elder], elder]] = 0.0
+            possible = weights.sum(axis=1) > 0
+            alive[:, node] = possible & (alive[:, parent] if parent >= 0 else True)
+            safe = np.where(possible[:, None], weights, row)
+            items[:, node] = inverse_cdf(safe, u[:, node])
+        return [self._block(*each) for each in zip(items.tolist(), alive.tolist(), strict=True)]
+
+    def _block(self, items: list[int], alive: list[bool]) -> Proposal:
+        """The nodes of one copy that could be drawn, with their rows of q."""
+        kept = [node for node, there in enumerate(alive) if there]
+        place = {node: at for at, node in enumerate(kept)}
+        parents = tuple(place[self.parents[node]] if self.parents[node] >= 0 else -1 for node in kept)
+        above = [0, *(self.depth_of[node] for node in kept)][: max(parents, default=-1) + 2]
+        rows = [min(depth, len(self.q) - 1) for depth in above]  # a row of no parent is not looked at
+        maxima = None if self.q_maxima is None else self.q_maxima[rows]
+        law = Law(self.recorded.proposal.law.kind, self.q[rows], maxima)
+        return Proposal(items=tuple(items[node] for node in kept), parents=parents, law=law)
+
+    def q_row(self, depth: int) -> Any:
+        """q at a depth, or all mass on the given item; None where nothing was drafted, or several items were given."""
+        if self.q is not None:
+            return np.asarray(self.q[depth], dtype=np.float64) if depth < len(self.q) else None
+        here = [item for item, d in zip(self.given, self.depth_of, strict=True) if d == depth + 1]
+        return np.eye(self.p.shape[-1])[here[0]] if len(here) == 1 else None
+
+    def verification(self, proposal: Proposal) -> Verification:
+        """The rows by depth."""
+        rows = [0, *(len(proposal.path(at)) for at in range(len(proposal)))]
+        maxima = None if self.maxima is None else self.maxima[rows]
+        return Verification(evidence=Evidence(target=self.p[rows], raw_maxima=maxima))
+
+
+def _fewer(p: Any, q: Any, items: Sequence[int]) -> tuple[list[int], Any, Any]:
+    """Items and rows over the likeliest items; all others are one, the last."""
+    size = p.shape[-1]
+    if size <= KEPT_ITEMS:
+        return list(items), p, q
+    rows = [*p, *(q if q is not None else ())]
+    each = max(8, KEPT_ITEMS // len(rows))
+    likely = [np.argpartition(-row, each)[:each] for row in rows]
+    kept = np.unique(np.concatenate([*likely, np.asarray(items, dtype=np.int64)]))
+    place = {int(item): at for at, item in enumerate(kept)}
+
+    def narrow(row: Any) -> Any:
+        chosen = row[:, kept]
+        rest = row.sum(axis=1, keepdims=True, dtype=np.float64) - chosen.sum(
+            axis=1, keepdims=True, dtype=np.float64
+        )
+        return np.concatenate([chosen, np.maximum(rest, 0).astype(row.dtype)], axis=1)
+
+    return [place[item] for item in items], narrow(p), None if q is None else narrow(q)
+
+
+def _play(rule: AcceptanceRule, recorded: Recorded, copies: int, at: int) -> tuple[list[Count], list[Any]]:
+    process = _Process(recorded)
+    n = len(process.parents)
+    depths = min(len(process.p), DEPTHS)
+    values = np.concatenate(
+        [
+            _sequences(rule, process, range(start, min(start + CHUNK, copies)), n, depths, at)
+            for start in range(0, copies, CHUNK)
+        ]
+    )
+    counts: list[Count] = []
+    cells: list[Any] = []
+    ranks: list[Any] = []
+    keys = np.asarray([stream_key(at, "ranks", 0, "audit")])
+    for depth in range(depths):
+        p = np.asarray(process.p[depth], dtype=np.float64)
+        q = process.q_row(depth)
+        cells.append(pooled(p, copies, None if q is None else p > q))
+        counts.append(count(f"{recorded.where}, value {depth}", values[:, depth], p, cells[-1]))
+        w = uniforms(keys, np.asarray([depth]), np.arange(copies))[0]
+        order = np.argsort(-p if q is None else (q + 1e-300) / (p + 1e-300), kind="stable")
+        ranks.append(_ranks(values[:, depth], p, order, w))
+    for one, two in combinations(range(min(depths, 2)), 2):
+        counts.append(_pair(f"{recorded.where}, values {one} and {two}", values, counts, cells, one, two))
+    return counts, ranks
+
+
+def _ranks(values: Any, p: Any, order: Any, w: Any) -> Any:
+    """Each value's rank in `order` [V], spread over its probability: uniform on [0, 1) for values drawn from p.
+
+    In the order of p/q a mistake that moves mass from where p > q to where p < q moves it to one end.
+    """
+    sums = np.cumsum(p[order]) / p.sum()
+    before = np.empty_like(p)
+    before[order] = sums - p[order] / p.sum()
+    return before[values] + w * p[values] / p.sum()
+
+
+def _even(name: str, ranks: Any) -> Count:
+    bins = np.clip((np.asarray(ranks) * BINS).astype(np.int64), 0, BINS - 1)
+    return count(name, bins, np.full(BINS, 1 / BINS), np.arange(BINS))
+
+
+def _pair(name: str, values: Any, counts: list[Count], cells: list[Any], one: int, two: int) -> Count:
+    """The cells of two places together; in the process they are independent."""
+    size = len(counts[two].expected)
+    together = cells[one][values[:, one]] * size + cells[two][values[:, two]]
+    expected = np.outer(counts[one].expected, counts[two].expected).reshape(-1)
+    place = pooled(expected, len(values))
+    return count(name, together, expected, place)
+
+
+def _sequences(rule: Any, process: _Process, copies: range, n: int, depths: int, at: int) -> Any:
+    """[copies, depths] values: emitted by one round each, and filled up from p."""
+    keys = [
+        [stream_key(copy, f"prefix {at}", 0, role) for copy in copies] for role in ("draft", "rule", "rest")
+    ]
+    first = np.zeros(len(copies), dtype=np.int64)
+    u = uniforms(np.asarray(keys[0]), first, np.arange(max(n, 1)))
+    rest = uniforms(np.asarray(keys[2]), first, np.arange(depths))
+    proposals = process.proposals(u)
+    verifications = _verifications(process, proposals)
+    rngs = [Draws(key, 0) for key in keys[1]]
+    contexts = [process.recorded.context] * len(copies)
+    decided: list[Decision]
+    if hasattr(rule, "decide_many"):
+        decided = rule.decide_many(contexts, proposals, verifications, rngs)
+    else:
+        decided = [rule.decide(*each) for each in zip(contexts, proposals, verifications, rngs, strict=True)]
+    values = np.stack(
+        [
+            inverse_cdf(np.broadcast_to(p, (len(copies), len(p))), rest[:, d])
+            for d, p in enumerate(process.p[:depths])
+        ],
+        axis=1,
+    )
+    for copy, (proposal, decision) in enumerate(zip(proposals, decided, strict=True)):
+        emitted = [*(proposal.items[i] for i in decision.kept), *map(int, decision.spliced)][:depths]
+        if not emitted and not decision.done:
+            raise ContractError(
+                "a round emitted nothing; an exact rule keeps or splices a value in every round"
+            )
+        values[copy, : len(emitted)] = emitted
+    return values
+
+
+def _verifications(process: _Process, proposals: Sequence[Proposal]) -> list[Verification]:
+    """One per proposal, made once for each layout."""
+    made: dict[tuple[int, ...], Verification] = {}
+    for proposal in proposals:
+        if proposal.parents not in made:
+            made[proposal.parents] = process.verification(proposal)
+    return [made[proposal.parents] for proposal in proposals]
+
+
+# The generator
+
+
+def _draft_counts(recorded: Sequence[Recorded]) -> tuple[list[Count], list[str]]:
+    """The generator's fresh drafts against their declared law.
+
+    An item's rank in its q, spread evenly over the item's probability, is uniform on [0, 1) when it was drawn from q
+    (the probability integral transform), so draws at all prefixes and places can be counted together.
+    """
+    counts: list[Count] = []
+    impossible: list[str] = []
+    ranks: list[float] = []
+    for each in recorded:
+        lost = [redraft.impossible for redraft in each.redrafts if redraft.impossible is not None]
+        if lost:
+            impossible.append(
+                f"{each.where}: the generator drew item {lost[0]}, to which the q that it declares gives nothing"
+            )
+        elif each.redrafts:
+            ranks += [rank for redraft in each.redrafts for rank in redraft.ranks]
+            row = each.redrafts[0].first
+            first = [redraft.items[0] for redraft in each.redrafts if redraft.first is row]
+            name = f"{each.where}: the generator's first item against its q"
+            counts.append(count(name, first, row, pooled(row, len(first))))
+            counts += _twins(each, row)
+    if ranks:
+        counts.append(_even("all the generator's items, by their rank in q", ranks))
+    return counts, impossible
+
+
+def _twins(recorded: Recorded, row: Any) -> list[Count]:
+    """Of independent siblings the first two are equal as often as Σ q² says."""
+    pairs = []
+    for redraft in recorded.redrafts:
+        roots = [item for item, parent in zip(redraft.items, redraft.parents, strict=True) if parent == -1]
+        if redraft.kind == "iid" and len(roots) > 1 and redraft.first is row:
+            pairs.append(int(roots[0] == roots[1]))
+    if not pairs:
+        return []
+    same = float(np.sum((row / row.sum()) ** 2))
+    name = f"{recorded.where}: how often the generator's first two siblings are equal"
+    return [count(name, pairs, np.asarray([1.0 - same, same]), np.arange(2))]

@@ -1,0 +1,220 @@
+"""Rounds of real tasks, recorded at spread-out prefixes: what was proposed, what the verifier said, and fresh drafts.
+
+The pipeline's own parts run on its own tasks. At a recorded round the generator is asked again with other random draws
+and everything else the same, and the verifier is asked for two of the block's rows by plain steps with nothing cached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from draftverify.audit.driving import drive, empty, perform
+from draftverify.engine.pipeline import Pipeline
+from draftverify.engine.randomness import Draws, stream_key
+from draftverify.engine.requests import Decide, Draft, Request
+from draftverify.engine.session import Session
+from draftverify.testing.contexts import as_numpy
+from draftverify.values import Array, Context, Law, Proposal, Task, Trail
+
+__all__ = ["Recorded", "Redraft", "record"]
+
+SPACING = 3
+"""Of a task's rounds with drafted items every third is recorded, and an answer is decoded no further than is needed."""
+
+LOOKED_AT = 20
+"""So many rounds are run for each that is wanted; where nothing was drafted in them, plain steps are recorded."""
+
+
+class Redraft(msgspec.Struct, frozen=True, eq=False):
+    """What the generator proposed with other draws, without its q, of which hundreds would not fit into memory.
+
+    Args:
+        items, parents, kind: of the proposal and its law.
+        ranks: for each item its rank in the row that the law says it was drawn from, spread over its probability:
+            uniform on [0, 1) when it was drawn from that row.
+        impossible: an item to which that row gives nothing, or None.
+        first: [V], q's first row; the same array in all redrafts of a round whose rows are equal.
+    """
+
+    items: tuple[int, ...]
+    parents: tuple[int, ...]
+    kind: str
+    ranks: tuple[float, ...]
+    impossible: int | None
+    first: Any
+
+
+class Recorded(msgspec.Struct, frozen=True, eq=False):
+    """One round at a real prefix.
+
+    Args:
+        where: the task and the round, for messages.
+        context: of the decision.
+        proposal: what was drafted; its law's q on the host.
+        target: [n + 1, V], the verifier's rows on the host.
+        raw_maxima: [n + 1], where the verifier gives them.
+        redrafts: what the generator proposed with other draws; () for law "given".
+        rows_apart: the largest TV of the first and last row from those of plain steps; None where not looked at.
+    """
+
+    where: str
+    context: Context
+    proposal: Proposal
+    target: Any
+    raw_maxima: Any
+    redrafts: tuple[Redraft, ...]
+    rows_apart: float | None
+
+
+def record(
+    pipeline: Pipeline, tasks: Sequence[Task], prefixes: int, redraws: int, *, rows: bool
+) -> list[Recorded]:
+    """Run the tasks as far as is needed and record rounds, those with drafted items where there are enough.
+
+    Args:
+        pipeline: opened.
+        tasks: its tasks; as many rounds are recorded of each.
+        prefixes: how many rounds in all, at most.
+        redraws: how many times the generator is asked again at each.
+        rows: whether to compare rows with those of plain steps.
+
+    Raises:
+        ContractError: a call failed.
+        Exception: whatever a component raises.
+    """
+    found: list[Recorded] = []
+    for at, task in enumerate(tasks):
+        wanted = -(-(prefixes - len(found)) // (len(tasks) - at))
+        if wanted > 0:
+            found += _of_task(pipeline, task, wanted, redraws, rows, at % SPACING)
+    return found
+
+
+def _of_task(
+    pipeline: Pipeline, task: Task, wanted: int, redraws: int, rows: bool, offset: int
+) -> list[Recorded]:
+    session = Session(pipeline, task)
+    drafted: list[Recorded] = []
+    plain: list[Recorded] = []
+    seen = {True: 0, False: 0}  # rounds with drafted items and without
+
+    def due(has_items: bool) -> bool:
+        seen[has_items] += 1
+        return (seen[has_items] - 1) % SPACING == offset
+
+    redrafts: tuple[Redraft, ...] | None = None
+
+    def hook(request: Request) -> Any:
+        nonlocal redrafts
+        value = perform(session, request)
+        if isinstance(request, Draft) and len(value) and due(True):
+            redrafts = () if value.law.kind == "given" else tuple(_redrafts(request, redraws))
+        if isinstance(request, Decide):
+            if redrafts is not None:
+                drafted.append(_recorded(pipeline, request, redrafts, rows))
+            elif not len(request.proposal) and len(plain) < wanted and due(False):
+                plain.append(_recorded(pipeline, request, (), rows))
+            redrafts = None
+        return value
+
+    try:
+        while session.outcome is None and len(drafted) < wanted and len(session.rounds) < LOOKED_AT * wanted:
+            drive(session, hook, rounds=len(session.rounds) + 1)
+    finally:
+        empty(session.scratch)
+    return (drafted + plain)[:wanted]
+
+
+def _redrafts(request: Draft, redraws: int) -> Iterator[Redraft]:
+    scratch: dict[Any, Any] = {}
+    context = request.context
+    first: Any = None
+    for again in range(redraws):
+        draws = Draws(stream_key(again, context.task.id, context.attempt, "audit"), context.round)
+        other = msgspec.structs.replace(context, draws=draws, scratch=scratch)
+        made = on_host(request.generator.propose(other, request.n))
+        if len(made):
+            row = np.asarray(made.law.q[0], dtype=np.float64)  # type: ignore[index]
+            first = row if first is None or not np.array_equal(row, first) else first
+            yield _redraft(made, first, again)
+    empty(scratch)
+
+
+def _redraft(proposal: Proposal, first: Any, again: int) -> Redraft:
+    spread = Draws(stream_key(again, "ranks", 0, "audit"), 0)
+    ranks: list[float] = []
+    impossible = None
+    for node, item in enumerate(proposal.items):
+        row = _declared(proposal, node)
+        if not row[item] > 0:
+            impossible = item
+            break
+        before = float(row[row > row[item]].sum() + row[:item][row[:item] == row[item]].sum())
+        ranks.append((before + spread.uniform(node) * float(row[item])) / float(row.sum()))
+    return Redraft(
+        items=tuple(proposal.items),
+        parents=proposal.parents,
+        kind=proposal.law.kind,
+        ranks=tuple(ranks),
+        impossible=impossible,
+        first=first,
+    )
+
+
+def _declared(proposal: Proposal, node: int) -> Any:
+    """What the law says that the item was drawn from [V]."""
+    q: Any = proposal.law.q
+    parent = proposal.parents[node]
+    row = np.array(q[parent + 1], dtype=np.float64)
+    if proposal.law.kind == "without_replacement":
+        row[[proposal.items[i] for i in range(node) if proposal.parents[i] == parent]] = 0.0
+    return row
+
+
+def _recorded(pipeline: Pipeline, request: Decide, redrafts: tuple[Redraft, ...], rows: bool) -> Recorded:
+    evidence = request.verification.evidence
+    assert evidence is not None
+    target = as_numpy(evidence.target)
+    apart = None
+    if rows:
+        ends = {-1, len(request.proposal) - 1}
+        apart = max(_apart(pipeline, request, end, target[end + 1]) for end in ends)
+    return Recorded(
+        where=f"task {request.context.task.id}, round {request.context.round}",
+        context=request.context,
+        proposal=on_host(request.proposal),
+        target=target,
+        raw_maxima=None if evidence.raw_maxima is None else as_numpy(evidence.raw_maxima),
+        redrafts=redrafts,
+        rows_apart=apart,
+    )
+
+
+def _apart(pipeline: Pipeline, request: Decide, end: int, row: Array) -> float:
+    """TV between a row and that of a plain step after the same items."""
+    scratch: dict[Any, Any] = {}
+    items = [request.proposal.items[i] for i in request.proposal.path(end)]
+    accepted = Trail([*request.context.accepted, *map(int, items)])
+    context = msgspec.structs.replace(request.context, accepted=accepted, scratch=scratch, last=None)
+    evidence = pipeline.verifier.verify(context, Proposal.chain(())).evidence
+    empty(scratch)
+    assert evidence is not None
+    plain = as_numpy(evidence.target)[0].astype(np.float64)
+    return 0.5 * float(np.abs(plain / plain.sum() - row / row.sum(dtype=np.float64)).sum())
+
+
+def on_host(proposal: Proposal) -> Proposal:
+    """The proposal with plain items and NumPy rows, one row per parent and no more."""
+    law = proposal.law
+    items = tuple(int(item) for item in as_numpy(proposal.items)) if len(proposal) else ()
+    if law.q is None or not items:
+        law = Law("given") if law.q is None else Law(law.kind, np.zeros((0, 0)))
+    else:
+        used = max(proposal.parents) + 2
+        maxima = None if law.raw_maxima is None else as_numpy(law.raw_maxima)[:used]
+        law = Law(law.kind, as_numpy(law.q)[:used], maxima)
+    return Proposal(items=items, parents=proposal.parents, law=law)

@@ -1,0 +1,144 @@
+"""What an audit says: plain values that the command prints as a table or as JSON."""
+
+from __future__ import annotations
+
+import msgspec
+
+__all__ = ["Divergence", "Draws", "Enumeration", "PipelineReport", "Report", "Text"]
+
+
+class Enumeration(msgspec.Struct, frozen=True, kw_only=True):
+    """The rule, enumerated on tiny models.
+
+    Args:
+        cases: how many pairs of a tiny drafter and target were enumerated.
+        paths: how many ways through all random draws were followed.
+        worst: the largest difference of an answer's probability from the target's own.
+        laws, shapes: of the drafters.
+        blocks: the block sizes.
+        failures: what was wrong, the worst answer of each failed case; () when the rule passed.
+    """
+
+    cases: int
+    paths: int
+    worst: float
+    laws: tuple[str, ...]
+    shapes: tuple[str, ...]
+    blocks: tuple[int, ...]
+    failures: tuple[str, ...] = ()
+
+
+class Draws(msgspec.Struct, frozen=True, kw_only=True):
+    """The rule and the generator, played at recorded prefixes.
+
+    Args:
+        prefixes: how many rounds of real tasks were recorded.
+        drafted: how many of them had a drafted item.
+        copies: rounds played with fresh draws at each prefix.
+        redrawn: proposals that the generator made again with fresh draws, in all.
+        tests: how many counts were tested.
+        error: the probability that a sound pipeline fails one of them, at most.
+        detects: a distance TV between what is emitted and p, over a test's cells, that is seen with probability .9 at
+            any one prefix; None where the rule was not judged.
+        detects_together: the same for one that all prefixes have on average.
+        farthest: the largest TV between the rule's counts and their expectation that was found.
+        rows_apart: the largest TV between a row of a block and the same row of a plain step; None at temperature 0,
+            where greedy text says more.
+        failures: what was wrong.
+    """
+
+    prefixes: int
+    drafted: int
+    copies: int
+    redrawn: int
+    tests: int
+    error: float
+    detects: float | None
+    detects_together: float | None
+    farthest: float | None
+    rows_apart: float | None = None
+    failures: tuple[str, ...] = ()
+
+
+class Divergence(msgspec.Struct, frozen=True):
+    """A task whose greedy text is not that of plain steps; `verdict` is "rounding", "bug" or "unexplained"."""
+
+    task: str
+    verdict: str
+    explanation: str
+
+
+class Text(msgspec.Struct, frozen=True, kw_only=True):
+    """Greedy text with blocks against the same with plain steps.
+
+    Args:
+        tasks: how many were decoded both ways.
+        same: how many came out equal.
+        divergences: the others.
+    """
+
+    tasks: int
+    same: int
+    divergences: tuple[Divergence, ...] = ()
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """The divergences that rounding does not explain."""
+        return tuple(
+            f"task {each.task}: {each.explanation}" for each in self.divergences if each.verdict != "rounding"
+        )
+
+
+class PipelineReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One pipeline's audit.
+
+    Args:
+        pipeline, rule: names.
+        exact: whether the rule says that it emits the target's distribution, under these settings.
+        enumeration, draws, text: the three parts; None where one does not apply, and `notes` say why.
+        drift: of a rule that is not exact: Σ TV(π, p) over a task's values, the mean over tasks.
+        failures: what speaks against the pipeline beside the parts.
+        notes: what was left out, and why.
+    """
+
+    pipeline: str
+    rule: str
+    exact: bool
+    enumeration: Enumeration | None = None
+    draws: Draws | None = None
+    text: Text | None = None
+    drift: float | None = None
+    failures: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def found(self) -> tuple[str, ...]:
+        """Everything that is wrong, part by part."""
+        parts = (self.enumeration, self.draws, self.text)
+        return (*self.failures, *(found for part in parts if part is not None for found in part.failures))
+
+    @property
+    def passed(self) -> bool:
+        """Whether an exact claim holds; a rule that claims nothing passes."""
+        return not (self.exact and self.found)
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """An experiment's audit, in the order of its pipelines."""
+
+    experiment: str
+    pipelines: tuple[PipelineReport, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every exact claim holds."""
+        return all(each.passed for each in self.pipelines)
+
+    def to_json(self) -> bytes:
+        """The report as JSON, with what its properties say."""
+        plain = msgspec.to_builtins(self)
+        plain["passed"] = self.passed
+        for entry, each in zip(plain["pipelines"], self.pipelines, strict=True):
+            entry["passed"] = each.passed
+            entry["found"] = each.found
+        return msgspec.json.format(msgspec.json.encode(plain), indent=1)

@@ -1,0 +1,164 @@
+"""`draftverify audit lossless CONFIG`: whether each pipeline's output is its verifier's own, with the evidence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from draftverify.cli.exits import Exit
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from draftverify.audit import Draws, Enumeration, PipelineReport, Report, Text
+
+__all__ = ["audit"]
+
+SHOWN = 6
+"""Findings and divergences that the terminal names of each pipeline; --json has all."""
+
+
+@click.group()
+def audit() -> None:
+    """Show whether a pipeline does what it promises."""
+
+
+@audit.command()
+@click.argument("config", type=click.Path())
+@click.option("--pipeline", "names", multiple=True, metavar="NAME", help="Only this pipeline; repeatable.")
+@click.option(
+    "--set", "overrides", multiple=True, metavar="A.B=C", help="Override a value of the config; repeatable."
+)
+@click.option("--limit", type=click.IntRange(min=0), help="At most so many tasks.")
+@click.option(
+    "--prefixes", type=click.IntRange(min=1), default=20, show_default=True, help="Recorded rounds."
+)
+@click.option(
+    "--draws", type=click.IntRange(min=100), default=4096, show_default=True, help="Rounds played at each."
+)
+@click.option("--json", "as_json", is_flag=True, help="The report as JSON, all of it.")
+def lossless(
+    config: str,
+    names: tuple[str, ...],
+    overrides: tuple[str, ...],
+    limit: int | None,
+    prefixes: int,
+    draws: int,
+    as_json: bool,
+) -> None:
+    """Say of each pipeline of CONFIG whose rule claims to be exact whether it is.
+
+    Three parts: the rule enumerated on tiny models, the rule and the generator played at rounds of the config's own
+    tasks, and at temperature 0 the text against that of plain steps. Rules that make no claim are reported with their
+    drift. Exits with 8 when a claim does not hold.
+    """
+    from rich.console import Console
+
+    from draftverify.audit import Report
+    from draftverify.audit import lossless as examine
+    from draftverify.experiments.build import Builder
+    from draftverify.experiments.config import load_experiment
+    from draftverify.plugins import did_you_mean
+
+    experiment = load_experiment(config, overrides=overrides, limit=limit)
+    known = [each.name for each in experiment.pipelines]
+    for name in names:
+        if name not in known:
+            raise click.UsageError(f"there is no pipeline {name!r} in {config}{did_you_mean(name, known)}")
+    builder = Builder()
+    specs = [each for each in experiment.pipelines if not names or each.name in names]
+    pipelines = [builder.pipeline(each) for each in specs]
+    tasks = builder.part(experiment.tasks).load()
+    reports: list[PipelineReport] = []
+    try:
+        for pipeline in pipelines:
+            click.echo(f"auditing {pipeline.name} …", err=True)
+            # The probability of a false alarm is shared out, so that it holds for the command as a whole.
+            report = examine(pipeline, tasks, prefixes=prefixes, copies=draws, error=1e-6 / len(pipelines))
+            reports.append(report)
+    finally:
+        for pipeline in pipelines:
+            pipeline.close()
+    whole = Report(experiment=experiment.name, pipelines=tuple(reports))
+    if as_json:
+        click.echo(whole.to_json().decode())
+    else:
+        console = Console(highlight=False)
+        if not console.is_terminal:
+            console.width = 200  # a table in a file or a log is not to be folded
+        console.print(audit_table(whole))
+    if not whole.passed:
+        click.get_current_context().exit(Exit.NOT_LOSSLESS)
+
+
+def audit_table(report: Report) -> RenderableType:
+    """The report for a rich console: a table, and under it what was found and left out."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text as Line
+
+    from draftverify.experiments.report import clean
+
+    table = Table(title=Line(clean(report.experiment)), title_justify="left", pad_edge=False)
+    for heading in (
+        "pipeline",
+        "rule",
+        "claim",
+        "verdict",
+        "tiny models",
+        "recorded prefixes",
+        "greedy text",
+    ):
+        table.add_column(heading)
+    lines: list[RenderableType] = []
+    for each in report.pipelines:
+        verdict = Line("lossless", "green") if each.passed else Line("NOT lossless", "bold red")
+        if not each.exact:
+            drift = "" if each.drift is None else f", drift {each.drift:.3g} a task"
+            verdict = Line(f"lossy{drift}", "yellow")
+        cells = (_enumerated(each.enumeration), _drawn(each.draws), _decoded(each.text))
+        names = (Line(clean(each.pipeline)), Line(clean(each.rule)))
+        table.add_row(*names, "exact" if each.exact else "none", verdict, *cells)
+        rounding = [d for d in (each.text.divergences if each.text else ()) if d.verdict == "rounding"]
+        remarks = [
+            *(("red", found) for found in each.found),
+            *(("dim", f"task {d.task}: {d.explanation}") for d in rounding),
+            *(("dim", note) for note in each.notes),
+        ]
+        lines += [Line(f"{each.pipeline}: {clean(text)}", style) for style, text in remarks[:SHOWN]]
+        if len(remarks) > SHOWN:
+            lines.append(Line(f"{each.pipeline}: … and {len(remarks) - SHOWN} more; see --json"))
+    return Group(table, *lines)
+
+
+def _enumerated(part: Enumeration | None) -> str:
+    if part is None:
+        return "–"
+    if part.failures:
+        return f"{len(part.failures)} of {part.cases} cases differ"
+    sizes = ", ".join(map(str, part.blocks))
+    return f"{part.cases} cases, {part.paths} paths, blocks {sizes}: within {part.worst:.0e}"
+
+
+def _drawn(part: Draws | None) -> str:
+    if part is None:
+        return "–"
+    if part.failures:
+        return f"{len(part.failures)} findings at {part.prefixes} prefixes"
+    if part.detects is None or part.detects_together is None:
+        return f"{part.prefixes} prefixes; the generator draws from its q" if part.redrawn else "–"
+    return (
+        f"{part.prefixes} × {part.copies} draws agree with p (error {part.error:.0e}; sees TV {part.detects:.3f}, "
+        f"{part.detects_together:.3f} over all)"
+    )
+
+
+def _decoded(part: Text | None) -> str:
+    if part is None:
+        return "–"
+    words = [f"{part.same} of {part.tasks} equal"]
+    rounding = len(part.divergences) - len(part.failures)
+    words += [f"{rounding} part by rounding"] if rounding else []
+    words += [f"{len(part.failures)} wrong"] if part.failures else []
+    return ", ".join(words)

@@ -1,0 +1,200 @@
+"""Exact rules broken on purpose, in the ways that published code was broken, and generators that do not do as they say.
+
+Each wrapper takes any rule and spoils what goes in or what comes out; the rule inside is the real one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from draftverify import Decision
+from draftverify.engine.randomness import Draws, stream_key
+from draftverify.testing import DraftFrom
+
+
+class Broken:
+    """A rule around another that claims whatever that one claims."""
+
+    def __init__(self, rule: Any) -> None:
+        self.rule = rule
+        self.exact = True
+        for name in ("needs", "laws", "shapes"):
+            setattr(self, name, getattr(rule, name))
+
+    def decide(self, context: Any, proposal: Any, verification: Any, rng: Any) -> Decision:
+        return self.rule.decide(context, proposal, verification, rng)
+
+
+def _with_target(verification: Any, change: Any) -> Any:
+    target = np.array(verification.evidence.target)
+    change(target)
+    return msgspec.structs.replace(
+        verification, evidence=msgspec.structs.replace(verification.evidence, target=target)
+    )
+
+
+class ShiftedRows(Broken):
+    """Off by one: an item is judged by the row after it."""
+
+    def decide(self, context, proposal, verification, rng):
+        def shift(target):
+            target[:-1] = target[1:].copy()
+
+        return self.rule.decide(context, proposal, _with_target(verification, shift), rng)
+
+
+class StaleBonus(Broken):
+    """The bonus is drawn from the last item's own row, not from the row after it."""
+
+    def decide(self, context, proposal, verification, rng):
+        def stale(target):
+            if len(proposal):
+                target[-1] = target[proposal.parents[-1] + 1]
+
+        return self.rule.decide(context, proposal, _with_target(verification, stale), rng)
+
+
+class BonusFromQ(Broken):
+    """The bonus of a block kept whole comes from the draft's last row."""
+
+    def decide(self, context, proposal, verification, rng):
+        def from_q(target):
+            if proposal.law.q is not None and len(proposal):
+                target[-1] = proposal.law.q[-1]
+
+        return self.rule.decide(context, proposal, _with_target(verification, from_q), rng)
+
+
+class OtherQ(Broken):
+    """It reads another q than the items were drawn from: tempered once more."""
+
+    def decide(self, context, proposal, verification, rng):
+        law = proposal.law
+        if law.q is not None and len(proposal):
+            q = np.sqrt(law.q)
+            law = msgspec.structs.replace(law, q=q / q.sum(axis=1, keepdims=True))
+            proposal = msgspec.structs.replace(proposal, law=law)
+        return self.rule.decide(context, proposal, verification, rng)
+
+
+class NoResidual(Broken):
+    """A refused item is drafted anew instead of being replaced."""
+
+    def decide(self, context, proposal, verification, rng):
+        made = self.rule.decide(context, proposal, verification, rng)
+        return msgspec.structs.replace(made, spliced=()) if made.refused else made
+
+
+class ResidualFromP(Broken):
+    """A refused item is replaced from p instead of from the residual."""
+
+    def decide(self, context, proposal, verification, rng):
+        made = self.rule.decide(context, proposal, verification, rng)
+        if not made.refused:
+            return made
+        row = verification.evidence.target[made.kept[-1] + 1 if made.kept else 0]
+        u, total, item = rng.uniform(0, 7), 0.0, int(np.flatnonzero(row)[-1])
+        for at in np.flatnonzero(row)[:-1]:
+            total += float(row[at])
+            if u < total:
+                item = int(at)
+                break
+        return msgspec.structs.replace(made, spliced=(item,))
+
+
+class TailKept(Broken):
+    """What was drafted after a refused item is not dropped."""
+
+    def decide(self, context, proposal, verification, rng):
+        made = self.rule.decide(context, proposal, verification, rng)
+        tail = proposal.items[len(made.kept) + 1 :] if made.refused else ()
+        return msgspec.structs.replace(made, spliced=(*made.spliced, *map(int, tail)))
+
+
+class OneUniform(Broken):
+    """The same number judges every position."""
+
+    class _Same:
+        def __init__(self, rng: Any) -> None:
+            self.rng = rng
+
+        def uniform(self, position: int = 0, draw: int = 0) -> Any:
+            return self.rng.uniform(0, draw)
+
+        def uniforms(self, positions: Any, draw: int = 0) -> list[Any]:
+            return [self.uniform(position, draw) for position in positions]
+
+    def decide(self, context, proposal, verification, rng):
+        return self.rule.decide(context, proposal, verification, self._Same(rng))
+
+
+class DraftersStream(Broken):
+    """It judges with the numbers that the drafter drew with."""
+
+    def decide(self, context, proposal, verification, rng):
+        draft = Draws(stream_key(0, context.task.id, context.attempt, "draft"), context.round)
+        return self.rule.decide(context, proposal, verification, draft)
+
+
+class OtherPositions(Broken):
+    """Not broken: it numbers its draws otherwise."""
+
+    class _Elsewhere(OneUniform._Same):
+        def uniform(self, position: int = 0, draw: int = 0) -> Any:
+            return self.rng.uniform(100 - position, 3 + draw)
+
+    def decide(self, context, proposal, verification, rng):
+        return self.rule.decide(context, proposal, verification, self._Elsewhere(rng))
+
+
+# Generators
+
+
+class Tempered(DraftFrom):
+    """Draws at temperature 0.6 and reports the row of temperature 1."""
+
+    def propose(self, context, n):
+        made = DraftFrom(self.model, temperature=0.6, shape=self.shape, law=self.law).propose(context, n)
+        paths = {-1: (*context.task.input.get("prompt_ids", ()), *context.accepted)}
+        for node, parent in enumerate(made.parents):
+            paths[node] = (*paths[parent], made.items[node])
+        rows = [self.model(paths[parent]) for parent in range(-1, max(made.parents, default=-1) + 1)]
+        return msgspec.structs.replace(made, law=msgspec.structs.replace(made.law, q=np.stack(rows)))
+
+
+class OneHotQ(DraftFrom):
+    """Samples, and reports a q of all mass on what it drew, as if it had been certain."""
+
+    def propose(self, context, n):
+        made = super().propose(context, n)
+        q = np.zeros_like(made.law.q)
+        for node, parent in enumerate(made.parents):
+            q[parent + 1, made.items[node]] = 1.0
+        return msgspec.structs.replace(made, law=msgspec.structs.replace(made.law, q=q))
+
+
+class Cached(DraftFrom):
+    """Ignores its draws: whatever they are, it proposes what it would have with one fixed set."""
+
+    def propose(self, context, n):
+        draws = Draws(stream_key(0, "always", 0, "draft"), context.round)
+        return super().propose(msgspec.structs.replace(context, draws=draws), n)
+
+
+class Misnamed(DraftFrom):
+    """Names another law of siblings than it drew by."""
+
+    @property
+    def laws(self):
+        return frozenset({self._named})
+
+    @property
+    def _named(self):
+        return "iid" if self.law == "without_replacement" else "without_replacement"
+
+    def propose(self, context, n):
+        made = super().propose(context, n)
+        return msgspec.structs.replace(made, law=msgspec.structs.replace(made.law, kind=self._named))

@@ -1,0 +1,238 @@
+"""The rule and the generator at recorded prefixes: exact pairs pass, broken rules and lying generators are found.
+
+Error probability of the passing audits: 1e-6 each by the audit's own limit; all draws are counter-based and fixed.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from draftverify import Pipeline, Task, fallback
+from draftverify.audit import lossless
+from draftverify.audit.counts import Count, count, detectable, limit, pooled, verdicts
+from draftverify.rules import (
+    BlockVerification,
+    GreedyMatch,
+    KSeq,
+    Lenience,
+    Limit,
+    Speculative,
+    TokenMatch,
+    Tree,
+)
+from draftverify.testing import DraftFrom, TableModel, TargetFrom
+
+from . import broken
+
+TASKS = [{"prompt_ids": [i]} for i in range(4)]
+TARGET = TableModel(40, seed=28, order=2, sharpness=1.5)
+DRAFT = TableModel(40, seed=97, order=2, sharpness=1.5)
+
+
+def pipeline(rule, *, law="iid", shape="chain", block=3, draft=DraftFrom, target=None, **how):
+    return Pipeline(
+        draft(DRAFT, shape=shape, law=law),
+        target or TargetFrom(TARGET),
+        rule,
+        block=block,
+        done=Limit(24),
+        **how,
+    )
+
+
+def audit(rule, *, prefixes=6, copies=1024, redraws=32, **parts):
+    return lossless(
+        pipeline(rule, **parts),
+        TASKS,
+        prefixes=prefixes,
+        copies=copies,
+        redraws=redraws,
+        enumerate_all=False,
+    )
+
+
+PAIRS = [
+    (Speculative(), "iid", "chain", 3),
+    (Speculative(), "given", "chain", 3),
+    (BlockVerification(), "iid", "chain", 3),
+    (TokenMatch(), "iid", "chain", 2),
+    (Tree(), "without_replacement", "tree", 4),
+    (Tree(), "given", "alternatives", 3),
+    (KSeq(), "iid", "tree", 4),
+]
+
+
+@pytest.mark.parametrize(("rule", "law", "shape", "block"), PAIRS)
+def test_an_exact_pipeline_passes(rule, law, shape, block):
+    """And says what it looked at and what it would have seen."""
+    found = audit(rule, law=law, shape=shape, block=block)
+    assert found.exact
+    assert found.passed, found.found
+    draws = found.draws
+    assert draws.prefixes == draws.drafted == 6
+    assert draws.redrawn == (0 if law == "given" else 6 * 32)
+    assert 0 < draws.detects_together < draws.detects < 0.25
+    assert draws.farthest < draws.detects
+    assert draws.rows_apart == 0
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        broken.ShiftedRows,
+        broken.StaleBonus,
+        broken.BonusFromQ,
+        broken.OtherQ,
+        broken.NoResidual,
+        broken.ResidualFromP,
+        broken.TailKept,
+        broken.OneUniform,
+        broken.DraftersStream,
+    ],
+    ids=lambda kind: kind.__name__,
+)
+def test_a_broken_rule_is_found_by_its_draws_too(kind):
+    """Not only on tiny models."""
+    # The bonus is reached when all was kept, so a block of one shows it most.
+    block = 1 if kind in (broken.StaleBonus, broken.BonusFromQ) else 3
+    found = audit(kind(Speculative()), copies=2048, block=block)
+    assert not found.passed
+    assert found.enumeration.failures
+    assert found.draws.failures
+
+
+@pytest.mark.parametrize("kind", [broken.OneUniform, broken.ShiftedRows, broken.OtherQ])
+def test_a_broken_tree_rule_is_found_by_its_draws_too(kind):
+    """With siblings of the declared law."""
+    found = audit(kind(KSeq()), shape="alternatives")
+    assert found.draws.failures
+
+
+@pytest.mark.parametrize(
+    ("draft", "law", "shape", "said"),
+    [
+        (broken.Tempered, "iid", "chain", "by their rank in q"),
+        (broken.Cached, "iid", "chain", "the generator's first item against its q"),
+        (broken.Misnamed, "without_replacement", "alternatives", "two siblings are equal"),
+        (broken.Misnamed, "iid", "alternatives", "gives nothing"),
+    ],
+)
+def test_a_generator_that_does_not_draw_from_its_q_is_found(draft, law, shape, said):
+    """The rule is right, so only the generator's own fresh drafts can tell."""
+    named = {"Misnamed": {"iid": "without_replacement", "without_replacement": "iid"}}
+    declared = named.get(draft.__name__, {}).get(law, law)
+    rule = Tree() if declared == "without_replacement" else KSeq()
+    found = audit(rule, law=law, shape=shape, draft=draft, redraws=200, block=2)
+    assert found.enumeration.failures == ()
+    assert any(said in failure for failure in found.draws.failures), found.draws.failures
+    assert not found.passed
+
+
+def test_a_generator_that_reports_certainty_is_no_fault():
+    """q one-hot on what it drew is how a given item is judged: fewer are kept, and what is emitted is p's."""
+    found = audit(Speculative(), draft=broken.OneHotQ, redraws=64)
+    assert found.passed, found.found
+
+
+class RowsOfBlocks(TargetFrom):
+    """Gives blocks the rows of a context one value shorter: a cache that is not rolled back."""
+
+    def verify(self, context, proposal):
+        made = super().verify(context, proposal)
+        if len(proposal) and len(context.accepted):
+            made.evidence.target[0] = self.model(tuple(context.accepted)[:-1])
+        return made
+
+
+def test_a_verifier_whose_rows_depend_on_the_block_is_found():
+    """A row of a block must be the row of a plain step."""
+    found = audit(Speculative(), target=RowsOfBlocks(TARGET))
+    assert found.enumeration.failures == ()
+    assert found.draws.rows_apart > 0.1
+    assert any("plain step" in failure for failure in found.draws.failures)
+
+
+def test_a_lossy_rule_is_reported_with_its_drift_and_passes():
+    """It claims nothing; the drift is the mean of the outcomes'."""
+    found = audit(Lenience(0.5))
+    pipe = pipeline(Lenience(0.5))
+    drifts = [pipe.run(Task(id=str(at), input=task)).drift for at, task in enumerate(TASKS)]
+    assert not found.exact
+    assert found.passed
+    assert found.enumeration is None
+    assert found.draws.detects is None
+    assert found.drift == pytest.approx(np.mean(drifts))
+    assert found.drift > 0
+
+
+def test_greedy_match_claims_to_be_exact_at_temperature_0():
+    """And is audited there."""
+    target = TargetFrom(TARGET, temperature=0)
+    found = lossless(
+        pipeline(GreedyMatch(), target=target, settings={"temperature": 0}), TASKS, prefixes=4, copies=512
+    )
+    assert found.exact
+    assert found.passed, found.found
+    assert found.text.same == found.text.tasks == 4
+    assert not lossless(pipeline(GreedyMatch())).exact
+
+
+def test_without_tasks_the_rule_is_enumerated_alone():
+    """And the report says so."""
+    found = lossless(pipeline(Speculative()))
+    assert found.passed
+    assert found.draws is None
+    assert "no tasks: nothing was recorded" in found.notes
+
+
+def test_an_unverified_fallback_breaks_the_claim():
+    """What it drafts is accepted as it is."""
+    policy = fallback(DraftFrom(DRAFT), verified=False)
+    found = lossless(pipeline(Speculative(), policy=policy))
+    assert not found.passed
+    assert "without verifying" in found.found[0]
+
+
+def test_the_limit_holds_at_every_n():
+    """1,000 sound counts at an error of 1e-3 each by the bound: at most 12 may exceed it (chance below 1e-8)."""
+    rng = np.random.default_rng(5)
+    p = np.asarray([0.5, 0.3, 0.1, 0.06, 0.04])
+    for n in (10, 100, 4096):
+        t = limit(4, 1e-3)
+        exceeded = sum(Count("", observed, p).statistic >= t for observed in rng.multinomial(n, p, size=1000))
+        assert exceeded <= 12
+
+
+def test_what_is_detectable_is_detected():
+    """A deviation of just the stated TV is seen in at least 9 of 10 (of 200; fewer than 165 has chance below 1e-3)."""
+    rng = np.random.default_rng(6)
+    p = np.full(10, 0.1)
+    delta = detectable(4096, 9, 1e-8)
+    shifted = p + np.where(np.arange(10) < 5, delta / 5, -delta / 5)
+    counts = [Count("", observed, p) for observed in rng.multinomial(4096, shifted, size=200)]
+    assert sum(each.statistic >= limit(9, 1e-8) for each in counts) >= 165
+    assert 0.05 < delta < 0.15
+
+
+def test_an_impossible_value_fails_at_once():
+    """Once is enough."""
+    p = np.asarray([0.5, 0.5, 0.0])
+    cells = pooled(p, 1000)
+    good, bad = count("good", [0, 1] * 500, p, cells), count("bad", [0, 1] * 500 + [2], p, cells)
+    assert verdicts([good], 1e-9) == []
+    assert math.isinf(bad.statistic)
+    assert "impossible" in verdicts([bad], 1e-9)[0]
+
+
+def test_cells_expect_five_counts_each():
+    """Whatever the distribution; the halves tell where p exceeds q."""
+    rng = np.random.default_rng(7)
+    for _ in range(50):
+        p = rng.dirichlet(np.full(300, rng.choice([0.01, 0.1, 1.0])))
+        cells = pooled(p, 1000, rng.random(300) < 0.5)
+        expected = np.bincount(cells, weights=p * 1000)
+        assert np.all(expected[expected > 0] >= 5)
+        assert len(expected) <= 11

@@ -1,0 +1,230 @@
+"""The enumeration passes every exact rule and fails each one that was broken on purpose."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+
+from draftverify import Decision
+from draftverify.audit import NotEnumerable, Stream, enumerate_rule, explore
+from draftverify.rules import (
+    BlockVerification,
+    Cascade,
+    Ensemble,
+    GreedyMatch,
+    KSeq,
+    Lenience,
+    Lossy,
+    Speculative,
+    TokenMatch,
+    Tree,
+)
+
+from . import broken
+
+EVERY_SHAPE = ("alternatives", "chain", "tree")
+
+
+def audit(rule, *, laws=None, shapes=None, most=2, stop_at_first=True, **how):
+    """The rule for all that it takes."""
+    return enumerate_rule(
+        rule,
+        laws=rule.laws if laws is None else laws,
+        shapes=getattr(rule, "shapes", EVERY_SHAPE) if shapes is None else shapes,
+        most=most,
+        stop_at_first=stop_at_first,
+        **how,
+    )
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Speculative(),
+        BlockVerification(),
+        Lenience(1.0),
+        Lossy(0.0),
+        Ensemble(1.0),
+        KSeq(),
+    ],
+    ids=lambda rule: type(rule).__name__,
+)
+def test_an_exact_rule_passes(rule):
+    """Every law, shape and block size, to the rounding of doubles."""
+    most = 2 if isinstance(rule, (Lenience, Lossy, Ensemble)) else 3  # they play the template of Speculative
+    found = audit(rule, most=most)
+    assert found.failures == ()
+    assert found.worst < 1e-12
+    assert found.blocks == tuple(range(most + 1))
+    assert found.cases > 5
+    assert found.paths > 1000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", [Tree(), TokenMatch()], ids=lambda rule: type(rule).__name__)
+def test_an_exact_rule_of_many_laws_passes(rule):
+    """Its cases are more."""
+    assert audit(rule, most=3).failures == ()
+
+
+@pytest.mark.parametrize("rule", [Tree(), TokenMatch()], ids=lambda rule: type(rule).__name__)
+def test_an_exact_rule_of_many_laws_passes_the_quick_cases(rule):
+    """One law at a time is what an audit of a pipeline needs."""
+    assert audit(rule, laws=["without_replacement"], shapes=sorted(rule.shapes)[-1:]).failures == ()
+
+
+def test_greedy_match_is_exact_at_temperature_0_alone():
+    """Where the target's rows have one item each."""
+    assert audit(GreedyMatch(), most=8, greedy=True).failures == ()
+    assert audit(GreedyMatch()).failures
+
+
+def test_a_long_block_is_enumerated_at_its_full_length():
+    """With three free places: its start, its middle and its end."""
+    found = audit(Speculative(), most=12)
+    assert found.blocks == (0, 1, 2, 3, 12)
+    assert found.failures == ()
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [Lenience(0.5), Lossy(0.3), Ensemble(0.6), Cascade("token_v2", 0.2), Cascade("opt", 0.4)],
+    ids=lambda rule: type(rule).__name__,
+)
+def test_a_lossy_rule_is_not_the_target(rule):
+    """It would fail, if it claimed anything."""
+    assert not rule.exact
+    assert audit(rule).worst > 1e-3
+
+
+CHAIN_BREAKS = [broken.ShiftedRows, broken.StaleBonus, broken.NoResidual, broken.TailKept]
+SAMPLING_BREAKS = [broken.OneUniform, broken.DraftersStream, broken.ResidualFromP]
+BROKEN = [
+    *((kind, Speculative()) for kind in (*CHAIN_BREAKS, *SAMPLING_BREAKS, broken.BonusFromQ, broken.OtherQ)),
+    *(
+        (kind, BlockVerification())
+        for kind in (*CHAIN_BREAKS, *SAMPLING_BREAKS, broken.BonusFromQ, broken.OtherQ)
+    ),
+    *((kind, TokenMatch()) for kind in (*CHAIN_BREAKS, *SAMPLING_BREAKS)),
+    *((kind, Lenience(1.0)) for kind in (broken.ShiftedRows, broken.OtherQ)),
+    *((kind, Lossy(0.0)) for kind in (broken.NoResidual, broken.OtherQ)),
+    *((kind, Ensemble(1.0)) for kind in (broken.TailKept, broken.ResidualFromP)),
+    *((kind, Tree()) for kind in (broken.ShiftedRows, broken.NoResidual, *SAMPLING_BREAKS)),
+    *((kind, KSeq()) for kind in (broken.ShiftedRows, broken.NoResidual, *SAMPLING_BREAKS, broken.OtherQ)),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "rule"), BROKEN, ids=lambda part: getattr(part, "__name__", type(part).__name__)
+)
+def test_a_broken_rule_fails(kind, rule):
+    """By far more than the tolerance, or because it breaks its contract."""
+    shapes = [shape for shape in rule.shapes if shape != "alternatives"]
+    laws = {"iid"} & rule.laws or rule.laws
+    found = audit(kind(rule), laws=laws, shapes=shapes)
+    assert found.failures
+    assert found.worst > 1e-3 or "Error" in found.failures[0]
+
+
+@pytest.mark.parametrize("law", ["without_replacement"])
+@pytest.mark.parametrize("kind", [broken.OtherQ, broken.StaleBonus])
+def test_a_broken_tree_rule_fails(kind, law):
+    """Also in what only trees of drawn siblings show."""
+    assert audit(kind(Tree()), laws=[law], shapes=["tree"]).failures
+
+
+@pytest.mark.parametrize(
+    "kind", [broken.ShiftedRows, broken.TailKept, broken.NoResidual], ids=lambda kind: kind.__name__
+)
+def test_a_broken_greedy_match_fails(kind):
+    """Off by one, with the tail, or without the splice."""
+    assert audit(kind(GreedyMatch()), most=3, greedy=True).failures
+
+
+def test_other_numbers_for_the_draws_are_no_fault():
+    """Only what is emitted counts."""
+    assert audit(broken.OtherPositions(Speculative())).failures == ()
+
+
+class PastTheEnd:
+    """A stopping rule that looks at the last new value alone."""
+
+    def __call__(self, context, new):
+        return len(new) if new[-1] in context.task.input["eos_ids"] else None
+
+
+class AtTheEnd:
+    """The right one."""
+
+    def __call__(self, context, new):
+        return next((i + 1 for i, item in enumerate(new) if item in context.task.input["eos_ids"]), None)
+
+
+def test_a_stopping_rule_that_does_not_cut_inside_the_block_fails():
+    """An answer that goes on past its end token is not the target's."""
+    assert audit(Speculative(), done=AtTheEnd()).failures == ()
+    assert audit(Speculative(), done=PastTheEnd()).failures
+
+
+def test_a_rule_that_remembers_across_rounds_fails():
+    """Whole sessions are enumerated too: what a part keeps in its scratch is not lost between rounds."""
+
+    class Remembers(broken.Broken):
+        def decide(self, context, proposal, verification, rng):
+            made = self.rule.decide(context, proposal, verification, rng)
+            first = context.scratch.setdefault("first", made.spliced)
+            return msgspec.structs.replace(made, spliced=first)
+
+    assert audit(Remembers(Speculative())).failures
+
+
+def test_numbers_that_cannot_be_followed_are_refused_and_not_passed():
+    """A float of an unknown would be a guess."""
+
+    class Floats(broken.Broken):
+        def decide(self, context, proposal, verification, rng):
+            return Decision(spliced=(int(float(rng.uniform()) * 3),))
+
+    class Seeds(broken.Broken):
+        def decide(self, context, proposal, verification, rng):
+            np.random.default_rng(rng.seed())
+            return Decision(spliced=(0,))
+
+    for kind in (Floats, Seeds):
+        with pytest.raises(NotEnumerable):
+            audit(kind(Speculative()))
+
+
+@pytest.mark.parametrize(
+    ("test", "chance"),
+    [
+        (lambda u: u < 0.25, 0.25),
+        (lambda u: np.float64(0.25) > u, 0.25),
+        (lambda u: u >= 0.25, 0.75),
+        (lambda u: 1 - u < 0.25, 0.25),
+        (lambda u: 2 * u - 1 < 0, 0.5),
+        (lambda u: -u / 2 > -0.1, 0.2),
+        (lambda u: u * 0 < 0.1, 1.0),
+        (lambda u: u < float("nan"), 0.0),
+        (lambda u: u < 0.5 and u < 0.2, 0.2),
+        (lambda u: bool((np.asarray([0.1, 0.4]) <= u)[1]), 0.6),
+    ],
+)
+def test_an_unknown_is_uniform(test, chance):
+    """Scaled, shifted, turned round, compared from either side and in arrays."""
+    found = {True: 0.0, False: 0.0}
+    for answer, probability in explore(lambda path: bool(test(Stream(path, "one").uniform()))):
+        found[answer] += probability
+    assert found[True] == pytest.approx(chance, abs=1e-15)
+    assert found[False] == pytest.approx(1 - chance, abs=1e-15)
+
+
+def test_streams_of_one_name_share_their_numbers():
+    """And others do not: so a shared stream is seen, and two roles are independent."""
+
+    def both(one, two):
+        return lambda path: Stream(path, one).uniform(3) < 0.5 and Stream(path, two).uniform(3) < 0.5
+
+    assert sum(p for yes, p in explore(both("a", "a")) if yes) == pytest.approx(0.5)
+    assert sum(p for yes, p in explore(both("a", "b")) if yes) == pytest.approx(0.25)

@@ -1,0 +1,137 @@
+"""`draftverify audit lossless`: a verdict per pipeline, its evidence, JSON, and an exit code of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from draftverify.cli.exits import Exit
+from draftverify.cli.main import main
+
+PARTS = '''
+import msgspec
+import numpy as np
+from draftverify import Task
+from draftverify.rules import Speculative
+from draftverify.testing import DraftFrom, TableModel, TargetFrom
+
+
+class Tasks:
+    def __init__(self, limit: int | None = None) -> None:
+        self.limit = limit
+
+    def load(self) -> list[Task]:
+        return [Task(id=f"t{i}", input={"prompt_ids": [i]}) for i in range(4)][: self.limit]
+
+
+class Draft:
+    laws = frozenset({"iid"})
+    shape = "chain"
+
+    def propose(self, context, n):
+        return DraftFrom(TableModel(20, seed=97, order=2)).propose(context, n)
+
+
+class Target(TargetFrom):
+    def __init__(self) -> None:
+        super().__init__(TableModel(20, seed=28, order=2))
+
+
+class NoBonus(Speculative):
+    """Draws the bonus from the row before it."""
+
+    def decide_many(self, contexts, proposals, verifications, rngs):
+        changed = []
+        for proposal, verification in zip(proposals, verifications):
+            target = np.array(verification.evidence.target)
+            if len(proposal):
+                target[-1] = target[-2]
+            evidence = msgspec.structs.replace(verification.evidence, target=target)
+            changed.append(msgspec.structs.replace(verification, evidence=evidence))
+        return super().decide_many(contexts, proposals, changed, rngs)
+'''
+
+YAML = """
+name: audited
+seed: 3
+parts: [parts.py]
+tasks: {use: parts.Tasks}
+pipelines:
+  right:
+    generator: {use: parts.Draft}
+    verifier: {use: parts.Target}
+    rule: {use: speculative}
+    block: 2
+    done: {use: limit, items: 12}
+  lossy:
+    generator: {use: parts.Draft}
+    verifier: {use: parts.Target}
+    rule: {use: lenience, lenience: 0.5}
+    block: 2
+    done: {use: limit, items: 12}
+  wrong:
+    generator: {use: parts.Draft}
+    verifier: {use: parts.Target}
+    rule: {use: parts.NoBonus}
+    block: 2
+    done: {use: limit, items: 12}
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    """An experiment with a right pipeline, a lossy one and a broken one."""
+    (tmp_path / "parts.py").write_text(PARTS)
+    (tmp_path / "experiment.yaml").write_text(YAML)
+    return str(tmp_path / "experiment.yaml")
+
+
+QUICK = ["--prefixes", "4", "--draws", "512"]
+
+
+def test_an_exact_pipeline_and_a_lossy_one_exit_with_0(
+    config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A row for each, with what was looked at and what the lossy one drifts by."""
+    assert main(["audit", "lossless", config, "--pipeline", "right", "--pipeline", "lossy", *QUICK]) == 0
+    said = capsys.readouterr()
+    right = next(line for line in said.out.splitlines() if "Speculative" in line)
+    lossy = next(line for line in said.out.splitlines() if "Lenience" in line)
+    assert "lossless" in right
+    assert "blocks 0, 1, 2: within" in right
+    assert "4 × 512 draws agree with p (error 5e-07; sees TV" in right
+    assert "lossy, drift" in lossy
+    assert "wrong" not in said.out
+    assert "auditing right" in said.err
+
+
+def test_a_broken_exact_rule_exits_with_8_and_says_why(
+    config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The case, the answer and both probabilities."""
+    assert main(["audit", "lossless", config, "--pipeline", "wrong", *QUICK]) == Exit.NOT_LOSSLESS == 8
+    out = capsys.readouterr().out
+    assert "NOT lossless" in out
+    assert "comes with probability" in out
+    assert "see --json" in out
+
+
+def test_the_report_as_json(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """All of it, verdicts included; nothing else on stdout."""
+    assert main(["audit", "lossless", config, "--json", "--limit", "2", *QUICK]) == Exit.NOT_LOSSLESS
+    report = json.loads(capsys.readouterr().out)
+    assert report["passed"] is False
+    right, lossy, wrong = report["pipelines"]
+    assert (right["passed"], lossy["passed"], wrong["passed"]) == (True, True, False)
+    assert right["enumeration"]["worst"] < 1e-12
+    assert right["draws"]["copies"] == 512
+    assert lossy["drift"] > 0
+    assert wrong["found"]
+
+
+def test_an_unknown_pipeline_is_a_usage_error(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The near one is named."""
+    assert main(["audit", "lossless", config, "--pipeline", "rigth"]) == Exit.USAGE
+    assert "did you mean right?" in capsys.readouterr().err
