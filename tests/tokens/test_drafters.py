@@ -9,9 +9,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftverify import ConfigError
+from draftverify import ConfigError, Context, Proposal
 from draftverify.testing import check_component, make_context
-from draftverify_tokens import DraftModel, NoDraft, PromptLookup, probabilities
+from draftverify_tokens import DraftModel, History, NoDraft, PromptLookup, probabilities
 from tests.tokens.tiny import context_of, rows, tiny_model
 
 MODEL = tiny_model(20, spread=0.4)
@@ -81,13 +81,17 @@ def test_no_draft_is_the_empty_chain():
     assert not proposal.exhausted
 
 
-@pytest.mark.parametrize("settings", [{}, {"temperature": 0.6, "top_k": 5}, {"temperature": 0}])
+PENALTIES = {"repetition_penalty": 1.5, "frequency_penalty": 0.7}
+
+
+@pytest.mark.parametrize("settings", [{}, {"temperature": 0.6, "top_k": 5}, {"temperature": 0}, PENALTIES])
 def test_a_draft_models_q_is_its_distribution_after_each_token(settings):
     """Row i of q is the model's distribution after the context and the items before i, under the settings."""
     context = context_of(MODEL, [1, 2, 3], accepted=[4, 5], settings=settings)
     proposal = DraftModel(MODEL).propose(context, 4)
     n = len(proposal)
-    q, maxima = probabilities(rows(MODEL, [1, 2, 3, 4, 5, *proposal.items], n + 1)[:n], settings)
+    logits = rows(MODEL, [1, 2, 3, 4, 5, *proposal.items], n + 1)[:n]
+    q, maxima = probabilities(logits, settings, [History([1, 2, 3], [4, 5], proposal.items[:-1])])
     assert proposal.law.kind == "iid"
     assert torch.allclose(proposal.law.q, q, atol=1e-5)
     assert torch.allclose(proposal.law.raw_maxima, maxima, atol=1e-5)
@@ -144,6 +148,93 @@ def test_a_draft_model_has_nothing_to_say_where_no_position_is_left():
     )
     assert len(proposal) == 0
     assert proposal.law.q.shape == (0, 20)
+
+
+@pytest.mark.parametrize("settings", [{"temperature": 0.8}, {"temperature": 0.8, "repetition_penalty": 1.3}])
+def test_sessions_of_a_batch_do_not_touch_each_other(settings):
+    """Blocks, rooms and answers of different lengths beside it: a session's draft is the one that it has alone."""
+    sharp = tiny_model(5, spread=0.1)  # ends about every fifth token
+    part = DraftModel(sharp)
+    prompts = [[0, 1], [1], [2, 3, 1, 2], [3, 3, 3], [0], [1, 1]]
+    sizes = [6, 1, 9, 0, 4, 7]
+
+    def contexts():
+        return [
+            make_context(
+                {"prompt_ids": prompt, "vocabulary": 7, "positions": 8 if i % 2 == 0 else None},
+                settings=settings if i < 4 else {"temperature": 0.5},
+                seed=i,
+                scratch={},
+            )
+            for i, prompt in enumerate(prompts)
+        ]
+
+    together, alone = contexts(), contexts()
+    lengths = set()
+    for _ in range(3):
+        found = part.propose_many(together, sizes)
+        expected = [part.propose(context, n) for context, n in zip(alone, sizes, strict=True)]
+        assert [p.items for p in found] == [p.items for p in expected]
+        for one, other in zip(found, expected, strict=True):
+            assert one.law.q.shape == (len(one), 7)
+            assert torch.allclose(one.law.q, other.law.q, atol=1e-5)
+            assert torch.allclose(one.law.raw_maxima, other.law.raw_maxima, atol=1e-5)
+        lengths |= {len(p) for p in found}
+        together, alone = ([grown(c, p) for c, p in zip(cs, found, strict=True)] for cs in (together, alone))
+    assert len(lengths) > 3
+
+
+def test_a_draft_that_stays_on_its_device_is_the_same(monkeypatch):
+    """Where nobody looks at tokens a block goes on behind an end token; up to there it is the one of the host."""
+    sharp = tiny_model(5, spread=0.1)
+    contexts = [make_context({"prompt_ids": [seed % 4], "vocabulary": 5}, seed=seed) for seed in range(6)]
+    looked = DraftModel(sharp).propose_many(contexts, [2, 5, 0, 3, 5, 4])
+    monkeypatch.setattr("draftverify_tokens.draft_model._on_host", lambda tensor: False)
+    fresh = [make_context(context.task, seed=seed) for seed, context in enumerate(contexts)]
+    found = DraftModel(sharp).propose_many(fresh, [2, 5, 0, 3, 5, 4])
+    assert [len(p) for p in found] == [2, 5, 0, 3, 5, 4]
+    for one, other in zip(found, looked, strict=True):
+        assert isinstance(one.items, torch.Tensor) or not len(one)
+        assert [int(item) for item in one.items][: len(other)] == list(other.items)
+        assert torch.allclose(one.law.q[: len(other)], other.law.q, atol=1e-5)
+
+
+def grown(context: Context, proposal: Proposal) -> Context:
+    """The next round, in which half of the block was kept and another token came."""
+    values = [*context.accepted, *proposal.items[: len(proposal) // 2], 3]
+    more = {"settings": context.settings, "scratch": context.scratch, "rounds": context.round + 1}
+    return make_context(context.task, accepted=values, seed=len(values), **more)
+
+
+def test_a_draft_model_with_fewer_positions_than_the_target_stops_at_them():
+    """It drafts as far as it was made to read, and then nothing."""
+    short = tiny_model(20, positions=6)
+    for accepted, expected in (([], 4), ([1], 3), ([1, 2, 3, 4], 0), ([1, 2, 3, 4, 5], 0)):
+        context = make_context({"prompt_ids": [1, 2], "vocabulary": 20, "positions": 99}, accepted=accepted)
+        proposal = DraftModel(short).propose(context, 9)
+        assert len(proposal) == expected or proposal.items[-1] == 19
+
+
+@pytest.mark.parametrize("settings", [{}, {"temperature": 0.6, "top_k": 5, "frequency_penalty": 0.5}])
+def test_scores_of_a_tree_are_the_models_after_each_path(settings):
+    """`rows`: of each session after its context and after each item, padded to the target's vocabulary."""
+    trees = [Proposal.tree((3, 4, 5, 3), (-1, 0, 0, -1)), Proposal.chain(()), Proposal.chain((7, 7))]
+    prompts = [[1, 2], [3], [4, 5, 6]]
+    contexts = [
+        make_context({"prompt_ids": prompt, "vocabulary": 22}, settings=settings) for prompt in prompts
+    ]
+    q, raw_maxima = DraftModel(MODEL).rows(contexts, trees)
+    assert q.shape == (5 + 1 + 3, 22)
+    row = 0
+    for prompt, tree in zip(prompts, trees, strict=True):
+        for index in range(-1, len(tree)):
+            path = [tree.items[i] for i in tree.path(index)]
+            history = History(prompt, (), path, start=len(path))
+            expected, largest = probabilities(rows(MODEL, prompt + path, 1), settings, [history])
+            assert torch.allclose(q[row, :20], expected[0], atol=1e-5)
+            assert not q[row, 20:].any()
+            assert torch.allclose(raw_maxima[row], largest[0], atol=1e-5)
+            row += 1
 
 
 @pytest.mark.parametrize("part", [NoDraft(), PromptLookup(), DraftModel(tiny_model(20, layers=1))])

@@ -5,17 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from draftverify import ConfigError, ContractError
-from draftverify_tokens import probabilities
+from draftverify_tokens import probabilities, read_settings
+from draftverify_tokens.history import History
+from draftverify_tokens.sampling import check_settings
+from tests.tokens.tiny import tiny_model
 
 settings_given = st.fixed_dictionaries(
     {},
     optional={
         "temperature": st.floats(0.05, 3),
-        "top_k": st.integers(1, 40),
+        "top_k": st.integers(1, 40) | st.integers(500, 1000),
         "top_p": st.floats(0.05, 1),
         "min_p": st.floats(0, 0.9),
     },
@@ -26,6 +29,7 @@ def logits_of(seed: int, vocabulary: int = 30, spread: float = 3) -> torch.Tenso
     return torch.from_numpy(np.random.default_rng(seed).normal(0, spread, (3, vocabulary)))
 
 
+@example(0, {"top_k": 900, "top_p": 0.95}, 1500, 0.1)
 @given(st.integers(0, 10**6), settings_given, st.sampled_from([30, 1500]), st.sampled_from([0.1, 3.0]))
 def test_distributions_are_those_of_transformers(seed, settings, vocabulary, spread):
     """The same rows come out as from the logits processors that transformers' generate puts in a row, whether the
@@ -90,21 +94,42 @@ def test_half_precision_is_computed_with_in_float32():
     ("settings", "message"),
     [
         ({"temprature": 1}, "there is no sampling setting 'temprature'; did you mean temperature?"),
-        ({"repetition_penalty": 1.2}, "there are temperature, top_k, top_p, min_p"),
+        ({"beams": 4}, "there are repetition_penalty, .*, temperature, top_k, top_p, min_p"),
+        ({3: 1}, "there is no sampling setting 3"),
         ({"temperature": -1}, "temperature must be a number >= 0, not -1"),
         ({"temperature": float("nan")}, "temperature must be"),
         ({"temperature": "0"}, "temperature must be a number >= 0, not '0'"),
+        ({"temperature": True}, "temperature must be a number >= 0, not True"),
         ({"top_k": 0}, "top_k must be a whole number >= 1"),
         ({"top_k": 2.5}, "top_k must be a whole number"),
-        ({"top_p": 0}, r"top_p must be in \(0, 1\]"),
-        ({"min_p": 1.5}, r"min_p must be in \[0, 1\]"),
+        ({"top_p": 0}, r"top_p must be a number in \(0, 1\]"),
+        ({"min_p": 1.5}, r"min_p must be a number in \[0, 1\]"),
+        ({"repetition_penalty": 0}, "repetition_penalty must be a number > 0, not 0"),
+        ({"presence_penalty": 2.5}, "presence_penalty must be a number from -2 to 2"),
+        ({"frequency_penalty": None}, "frequency_penalty must be a number from -2 to 2, not None"),
+        ({"logit_bias": [1, 2]}, "logit_bias must be a mapping of token ids to finite numbers"),
+        ({"logit_bias": {"7": 1}}, "logit_bias must be a mapping"),
+        ({"logit_bias": {7: float("inf")}}, "logit_bias must be a mapping"),
+        ({"processors": "none"}, "processors must be a list of callables"),
+        ({"processors": [1]}, "processors must be a list of callables"),
     ],
 )
 def test_a_bad_setting_is_refused(settings, message):
     """A setting that would be ignored, or makes no distribution, is an error that names it."""
-    with pytest.raises(ConfigError, match=message) as error:
-        probabilities(logits_of(0), settings)
-    assert error.value.path.startswith("settings.")
+    for check in (check_settings, read_settings, lambda bad: probabilities(logits_of(0), bad)):
+        with pytest.raises(ConfigError, match=message) as error:
+            check(settings)
+        assert error.value.path.startswith("settings.")
+
+
+def test_a_bias_for_a_token_that_is_not_there_is_refused():
+    """Once the model is known; before, only that it is a token id at all."""
+    settings = {"logit_bias": {256: 1.0, 257: -1.0}}
+    check_settings(settings)
+    with pytest.raises(
+        ConfigError, match=r"settings\.logit_bias: .* token 257; the model's tokens go from 0 to 256"
+    ):
+        check_settings(settings, tiny_model())
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -114,3 +139,64 @@ def test_logits_that_are_no_numbers_are_refused(value):
     logits[1, 2] = value
     with pytest.raises(ContractError, match="not finite"):
         probabilities(logits, {"temperature": 0})
+
+
+def no_path(ids, scores):
+    return scores
+
+
+def answer_of(settings, histories, rows):
+    logits = torch.empty(rows, 600, device="meta")
+    return probabilities(logits, settings, histories, model=tiny_model())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"temperature": 0},
+        {"temperature": 0.7, "top_k": 40, "top_p": 0.9, "min_p": 0.01},
+        {"top_p": 0.5},
+        {
+            "repetition_penalty": 1.2,
+            "presence_penalty": 0.5,
+            "frequency_penalty": 0.5,
+            "logit_bias": {3: 1.0},
+        },
+        {"processors": [no_path], "json_schema": {"type": "string"}, "temperature": 0},
+    ],
+)
+def test_no_setting_waits_for_a_device(settings):
+    """On torch's meta device, whose numbers nobody can ask for, everything is computed but the numbers; drafted tokens
+    may lie there too, as long as no grammar or processor has to see them."""
+    device = "cpu" if "processors" in settings else "meta"
+    block = torch.zeros(3, dtype=torch.int64, device=device)
+    probs, maxima = answer_of(settings, [History([1], [*b'"a'], block), History([1], [])], 5)
+    assert probs.device.type == "meta"
+    assert (probs.shape, maxima.shape) == ((5, 600), (5,))
+
+
+@pytest.mark.parametrize("settings", [{"repetition_penalty": 1.1}, {"processors": [no_path]}, {"regex": "a"}])
+def test_every_row_needs_its_history(settings):
+    """Without it a penalty would silently be left out."""
+    name = next(iter(settings))
+    for histories in ((), [History([1], [], [2])]):
+        with pytest.raises(ContractError, match=rf"3 rows of logits came with .*settings\.{name} depends on"):
+            probabilities(logits_of(0), settings, histories)
+
+
+def test_a_grammar_needs_the_model():
+    """Its tokenizer says what the tokens are."""
+    with pytest.raises(ContractError, match=r"needs `model` under settings\.regex"):
+        probabilities(logits_of(0), {"regex": "a"}, [History([1], [], [2, 3])])
+
+
+def test_a_processor_of_another_shape_is_named():
+    """What it returned, and what was needed."""
+
+    def loses_a_dimension(ids, scores):
+        return scores[0]
+
+    with pytest.raises(
+        ContractError, match=r"processor loses_a_dimension returned .*\[30\].*\(1, 30\) are needed"
+    ):
+        probabilities(logits_of(0), {"processors": [loses_a_dimension]}, [History([1], [], [2, 3])])

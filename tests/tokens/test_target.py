@@ -60,6 +60,48 @@ def test_the_conformance_kit_finds_nothing():
     check_component(Target(MODEL), contexts=contexts, proposals=proposals, tolerance=1e-4)
 
 
+def test_a_tree_is_one_pass_and_each_token_sees_its_own_path():
+    """Row i + 1 is what the model says after item i's path; later the accepted path is in the cache."""
+    target, context = Target(MODEL), context_of(MODEL, PROMPT)
+    tree = Proposal.tree((1, 2, 3, 4), (-1, -1, 1, 1))
+
+    def rounds() -> None:
+        evidence = target.verify(context, tree).evidence
+        for row, path in zip(evidence.target, ([], [1], [2], [2, 3], [2, 4]), strict=True):
+            expected, _ = probabilities(rows(MODEL, [*PROMPT, *path], 1), {})
+            assert torch.allclose(row, expected[0], atol=1e-5)
+        later = msgspec.structs.replace(context, accepted=Trail([2, 4, 9]))
+        row = target.verify(later, Proposal.chain(())).evidence.target[0]
+        assert torch.allclose(row, probabilities(rows(MODEL, [*PROMPT, 2, 4, 9], 1), {})[0][0], atol=1e-5)
+
+    read = passes(MODEL, rounds)
+    assert read[0] == 5 + 4
+    assert read[-2:] == [1, 8]  # the spliced token alone; then the oracle's own reading
+
+
+def test_hidden_states_are_given_where_they_are_asked_for():
+    """Of the whole prompt and the block at first, then of what is new; and `provides` says so."""
+    target, context = Target(MODEL, hidden=(-1,)), context_of(MODEL, PROMPT)
+    assert "hidden" in target.provides
+    assert "hidden" not in Target(MODEL).provides
+    first = target.verify(context, Proposal.chain((1, 2))).evidence.hidden
+    assert (first.start, tuple(first.states.shape)) == (0, (7, 1, 32))
+    later = msgspec.structs.replace(context, accepted=Trail([1, 9]))
+    second = target.verify(later, Proposal.chain((3,))).evidence.hidden
+    assert (second.start, tuple(second.states.shape)) == (6, (2, 1, 32))
+
+
+def test_sessions_with_settings_of_their_own_share_a_pass():
+    """Each session's rows are under its own settings."""
+    target = Target(MODEL)
+    settings = [{"temperature": 0}, {"temperature": 0.5}, {"repetition_penalty": 2.0}]
+    contexts = [context_of(MODEL, PROMPT, settings=each) for each in settings]
+    found = target.verify_many(contexts, [Proposal.chain((1, 2))] * 3)
+    for context, verification in zip(contexts, found, strict=True):
+        alone = Target(MODEL).verify(msgspec.structs.replace(context, scratch={}), Proposal.chain((1, 2)))
+        assert torch.allclose(verification.evidence.target, alone.evidence.target, atol=1e-5)
+
+
 def test_prepare_puts_what_parts_need_into_the_task():
     """Prompt ids, end tokens, the size of the vocabulary and the number of positions; the rest of the input stays."""
     task = Target(MODEL).prepare(Task(id="a", input={"prompt": "hé", "note": 1}, group="g"))
@@ -91,7 +133,6 @@ def test_a_prompt_that_cannot_be_decoded_is_refused(input, message):
     [
         (Proposal.chain((1, 257)), "the target's tokens go from 0 to 256"),
         (Proposal.chain((-1,)), "the target's tokens go from 0 to 256"),
-        (Proposal.tree((1, 2, 3), (-1, 0, 0)), "a tree was proposed; tokens.target reads chains"),
         (Proposal.chain((1,) * 508), "are 513 tokens; the model takes 512"),
     ],
 )

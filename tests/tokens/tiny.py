@@ -50,6 +50,50 @@ def tiny_llama(
     return LlamaForCausalLM(config).eval()
 
 
+FAMILIES = ("llama", "qwen2", "qwen3", "mistral", "gemma3", "gpt_neox")
+
+
+def tiny_of(
+    family: str, vocabulary: int = 24, *, seed: int = 0, layers: int = 2, dtype: str = "float32"
+) -> Any:
+    """A random model of a family; mistral looks back 4 tokens, gemma3 has a layer that does and one that does not."""
+    import torch
+    import transformers
+
+    name = {
+        "llama": "Llama",
+        "qwen2": "Qwen2",
+        "qwen3": "Qwen3",
+        "mistral": "Mistral",
+        "gpt_neox": "GPTNeoX",
+    }.get(family)
+    common: dict[str, Any] = {
+        "vocab_size": vocabulary, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": layers,
+        "num_attention_heads": 4, "max_position_embeddings": 512, "initializer_range": 0.4, "use_cache": True,
+        "bos_token_id": None, "eos_token_id": vocabulary - 1, "pad_token_id": None,
+    }  # fmt: skip
+    grouped = {"num_key_value_heads": 2}
+    extra: dict[str, dict[str, Any]] = {
+        "llama": grouped,
+        "qwen2": {**grouped, "use_sliding_window": False},
+        "qwen3": {**grouped, "head_dim": 8, "use_sliding_window": False},
+        "mistral": {**grouped, "head_dim": 8, "sliding_window": 4},
+        "gemma3": {
+            **grouped,
+            "head_dim": 8,
+            "sliding_window": 4,
+            "layer_types": ["sliding_attention" if i % 2 == 0 else "full_attention" for i in range(layers)],
+        },
+        "gpt_neox": {"rotary_pct": 0.5},
+    }
+    torch.manual_seed(seed)
+    config_class = transformers.Gemma3TextConfig if name is None else getattr(transformers, name + "Config")
+    model_class = (
+        transformers.Gemma3ForCausalLM if name is None else getattr(transformers, name + "ForCausalLM")
+    )
+    return model_class(config_class(**common, **extra[family])).eval().to(getattr(torch, dtype))
+
+
 def tiny_model(vocabulary: int = 257, **how: Any) -> LocalModel:
     """`tiny_llama` with the tokenizer of bytes; with fewer than 257 tokens only ids make sense."""
     return LocalModel.from_module(tiny_llama(vocabulary, **how), byte_tokenizer())

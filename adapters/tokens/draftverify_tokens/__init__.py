@@ -1,23 +1,40 @@
 """Speculative decoding of language models: a target that verifies, and what may draft for it."""
 
+from draftverify_tokens.cascade import Confidence, WholeAnswer
 from draftverify_tokens.draft_model import DraftModel
+from draftverify_tokens.draft_tree import DraftTree
+from draftverify_tokens.early_exit import EarlyExit
+from draftverify_tokens.first_of import FirstOf
+from draftverify_tokens.history import History
 from draftverify_tokens.models import TokenModel
 from draftverify_tokens.no_draft import NoDraft
+from draftverify_tokens.other_tokenizer import OtherTokenizer
 from draftverify_tokens.prompt_lookup import PromptLookup
-from draftverify_tokens.sampling import Sampling, probabilities, read_settings
+from draftverify_tokens.sampling import Sampling, check_settings, probabilities, read_settings
 from draftverify_tokens.stopping import Stop
-from draftverify_tokens.target import Target
+from draftverify_tokens.suffix import Suffix
+from draftverify_tokens.target import Hidden, Target
 from draftverify_tokens.text import Detokeniser, stream_text
 
 __all__ = [
+    "WholeAnswer",
+    "Confidence",
     "Detokeniser",
     "DraftModel",
+    "DraftTree",
+    "EarlyExit",
+    "FirstOf",
+    "Hidden",
+    "History",
     "NoDraft",
+    "OtherTokenizer",
     "PromptLookup",
     "Sampling",
     "Stop",
+    "Suffix",
     "Target",
     "TokenModel",
+    "check_settings",
     "probabilities",
     "read_settings",
     "stream_text",

@@ -6,7 +6,6 @@ places between a block and single steps. A user cannot tell that from a bug; the
 
 from __future__ import annotations
 
-from draftverify_tokens.cache import next_logits
 from draftverify_tokens.models import TokenModel
 
 __all__ = ["explain"]
@@ -41,8 +40,9 @@ def explain(model: TokenModel, prompt: list[int], expected: list[int], got: list
             f"no token differs, but {shorter} output ends after {min(len(expected), len(got))} tokens where {longer} "
             f"goes on: bug (they were stopped by different rules)"
         )
-    logits = next_logits(model.model, {}, model, prompt + expected[:same], 1)[0]
-    logits = logits.to(torch.float64)
+    ids = torch.tensor([prompt + expected[:same]], device=model.model.device)
+    with torch.inference_mode():
+        logits = model.model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[0, -1].to(torch.float64)
     values, ids = torch.topk(logits, 2)
     largest, gap = float(logits.abs().max()), float(values[0] - values[1])
     apart = float(values[0] - min(logits[expected[same]], logits[got[same]]))

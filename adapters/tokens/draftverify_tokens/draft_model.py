@@ -2,30 +2,55 @@
 
 from __future__ import annotations
 
-from draftverify import Context, Proposal, iid, inverse_cdf
-from draftverify_tokens.cache import new_cache, next_logits
-from draftverify_tokens.models import TokenModel, room, tokens_so_far
-from draftverify_tokens.sampling import probabilities
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from draftverify import Context, Law, Place, Proposal, iid, inverse_cdf, uniforms
+from draftverify_tokens.history import upload
+from draftverify_tokens.models import TokenModel, prompt_of, room
+from draftverify_tokens.reader import Reader, distributions, history_of
 
 __all__ = ["DraftModel"]
+
+NO_BLOCK = Proposal.chain(())
 
 
 class DraftModel:
     """Draws tokens from a small model under the target's sampling settings, and reports the q it drew from.
 
-    At temperature 0 q is one-hot, so the draws are the likeliest tokens. Drafting stops after an end token.
+    At temperature 0 q is one-hot, so the draws are the likeliest tokens. On a CPU drafting stops after an end token;
+    on a device the tokens stay there, and nobody looks.
 
     Args:
         model: a model with the target's tokenizer. Where its rows of logits are more or fewer than the target's
             (padding), the surplus is cut off before the draw, or filled with zeros after it.
+        compiled: compile the steps; by default where the model is on a GPU.
     """
 
     laws = frozenset({"iid"})
     shape = "chain"
     concurrent = False  # as the target
 
-    def __init__(self, model: TokenModel) -> None:
+    def __init__(self, model: TokenModel, compiled: bool | None = None) -> None:
         self.model = model
+        self.compiled = compiled
+
+    @cached_property
+    def _reader(self) -> Reader:
+        return Reader(self.module, compiled=self.compiled)
+
+    @property
+    def module(self) -> Any:
+        """The transformers module that drafts."""
+        return self.model.model
+
+    @property
+    def family(self) -> str:
+        """The tokenizer's identity."""
+        return self.model.family
 
     def open(self) -> None:
         """Load the weights, and refuse a model that cannot be rolled back.
@@ -33,30 +58,112 @@ class DraftModel:
         Raises:
             ConfigError: a layer keeps a running state.
         """
-        new_cache(self.model.model)
+        self._reader  # noqa: B018
 
-    @property
-    def family(self) -> str:
-        """The tokenizer's identity."""
-        return self.model.family
+    def close(self) -> None:
+        """Let the cache's memory go."""
+        self.__dict__.pop("_reader", None)
+
+    def room(self, context: Context, n: int) -> int:
+        """How many of `n` tokens may be drafted before this model or the target runs out of positions."""
+        n = room(context, n)
+        own = getattr(self._config, "max_position_embeddings", None)
+        return n if own is None else max(0, min(n, own - len(prompt_of(context)) - len(context.accepted)))
 
     def propose(self, context: Context, n: int) -> Proposal:
         """At most `n` tokens, with q [tokens, vocabulary]."""
+        return self.propose_many([context], [n])[0]
+
+    def propose_many(self, contexts: Sequence[Context], ns: Sequence[int]) -> list[Proposal]:
+        """`propose` for many sessions, in as many forward passes as the longest block has tokens."""
+        rooms = [self.room(context, n) for context, n in zip(contexts, ns, strict=True)]
+        asked = [index for index, n in enumerate(rooms) if n]
+        drafted, q, raw_maxima, lengths = self._draw(
+            [contexts[index] for index in asked],
+            [rooms[index] for index in asked],
+            self._vocabulary(contexts[0]),
+        )
+        nothing = Proposal.chain((), iid(q.new_empty((0, q.shape[-1])), raw_maxima=q.new_empty(0)))
+        proposals = [nothing] * len(contexts)
+        for b, (index, m) in enumerate(zip(asked, lengths, strict=True)):
+            items = drafted[b, :m]
+            place = Place.of(q, b, m)
+            law = Law("iid", place.rows, raw_maxima[b, :m], place)
+            proposals[index] = Proposal.chain(tuple(items.tolist()) if _on_host(items) else items, law)
+        return proposals
+
+    def _draw(
+        self, contexts: Sequence[Context], sizes: Sequence[int], vocabulary: int
+    ) -> tuple[Any, Any, Any, list[int]]:
+        """Draw a block of each session, token by token.
+
+        Returns:
+            Tokens [sessions, most], q [sessions, most, vocabulary], raw maxima [sessions, most], and how many of them
+            each session's block has.
+        """
         import torch
 
-        module = self.model.model
-        own = module.config.get_text_config().vocab_size
-        vocabulary = context.task.input.get("vocabulary", own)
-        tokens = tokens_so_far(context)
-        items: list[int] = []
-        q = torch.empty((room(context, n, tokens), vocabulary), device=module.device)
-        raw_maxima = q.new_empty(len(q))
-        for i in range(len(q)):
-            logits = next_logits(module, context.scratch, self, tokens + items, 1)[:, :vocabulary]
-            row, raw_maxima[i : i + 1] = probabilities(logits, context.settings)
-            item = int(inverse_cdf(row, row.new_tensor([context.draws.uniform(i)], dtype=torch.float64)))
-            q[i] = torch.nn.functional.pad(row[0], (0, vocabulary - row.shape[-1]))
-            items.append(item)
-            if item in self.model.eos_ids:
+        n = max(sizes, default=0)
+        drafted = torch.zeros((len(sizes), n), dtype=torch.int64, device=self.module.device)
+        q = torch.zeros((len(sizes), n, vocabulary), device=drafted.device)
+        raw_maxima = q.new_zeros((len(sizes), n))
+        lengths = list(sizes)
+        if not lengths:
+            return drafted, q, raw_maxima, lengths
+        keys = np.asarray([context.draws.key for context in contexts])
+        rounds = np.asarray([context.draws.round for context in contexts])
+        u = upload(uniforms(keys, rounds, np.arange(n)), q)
+        ends = torch.tensor(sorted(self.model.eos_ids))
+        going = list(range(len(lengths)))  # the sessions that draft on
+        at: Any = slice(None)
+        logits = self._reader.read(contexts, [NO_BLOCK] * len(lengths)).logits
+        for i in range(n):
+            active, before = [contexts[b] for b in going], drafted[:, :i].unbind()
+            histories = [history_of(self, contexts[b], Proposal.chain(before[b]), start=i) for b in going]
+            rows, raw_maxima[at, i] = distributions(self.model, logits[:, :vocabulary], active, histories)
+            drafted[at, i] = tokens = inverse_cdf(rows, u[at, i])
+            q[at, i, : rows.shape[-1]] = rows
+            if _on_host(tokens):
+                for b, end in zip(going, torch.isin(tokens, ends).tolist(), strict=True):
+                    lengths[b] = i + 1 if end else lengths[b]
+            still = [b for b in going if lengths[b] > i + 1]
+            if not still:
                 break
-        return Proposal.chain(tuple(items), iid(q[: len(items)], raw_maxima=raw_maxima[: len(items)]))
+            if still != going:
+                going, at = still, upload(np.asarray(still), q)
+            logits = self._reader.extend([contexts[b] for b in going], drafted[at, : i + 1])
+        return drafted, q, raw_maxima, lengths
+
+    def rows(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> tuple[Any, Any]:
+        """The scores that a tree is grown by: this model's distributions under each context's settings, in one pass.
+
+        Args:
+            contexts: the sessions.
+            proposals: of each the tokens drafted so far, a chain or a tree.
+
+        Returns:
+            q [rows, vocabulary] and raw maxima [rows]: of each session the row after its context, then one after each
+            item.
+        """
+        import torch
+
+        vocabulary = self._vocabulary(contexts[0])
+        logits = self._reader.read(contexts, proposals).logits[:, :vocabulary]
+        histories = [history_of(self, *pair) for pair in zip(contexts, proposals, strict=True)]
+        q, raw_maxima = distributions(self.model, logits, contexts, histories)
+        return torch.nn.functional.pad(q, (0, vocabulary - q.shape[-1])), raw_maxima
+
+    @property
+    def _config(self) -> Any:
+        return self.module.config.get_text_config()
+
+    def _vocabulary(self, context: Context) -> int:
+        """The target's rows of logits; this model's own where the task was prepared by nobody."""
+        known: int = context.task.input.get("vocabulary", self._config.vocab_size)
+        return known
+
+
+def _on_host(tensor: Any) -> bool:
+    """Whether a look at its values waits for no device."""
+    on_host: bool = tensor.device.type == "cpu"
+    return on_host

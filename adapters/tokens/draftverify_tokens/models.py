@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from draftverify import ConfigError, Context
 
-__all__ = ["TokenModel", "room", "tokens_so_far"]
+__all__ = ["TokenModel", "prompt_of", "room", "tokens_so_far"]
 
 
 class TokenModel(Protocol):
@@ -38,22 +38,35 @@ class TokenModel(Protocol):
         ...
 
 
+def prompt_of(context: Context) -> list[int]:
+    """The prompt's token ids; the same list at every round of a task.
+
+    Raises:
+        ConfigError: the task was not prepared by a verifier such as `Target`.
+    """
+    prompt: list[int] | None = context.task.input.get("prompt_ids")
+    if prompt is None:
+        raise ConfigError(
+            f"task {context.task.id!r} has no prompt_ids; a verifier that prepares the task (tokens.target) puts "
+            "them into its input, or give them yourself"
+        )
+    return prompt
+
+
 def tokens_so_far(context: Context) -> list[int]:
     """Every token id that the next one follows: the prompt's and the accepted ones.
 
     Raises:
         ConfigError: the task was not prepared by a verifier such as `Target`.
     """
-    prompt = context.task.input.get("prompt_ids")
-    if prompt is None:
-        raise ConfigError(
-            f"task {context.task.id!r} has no prompt_ids; a verifier that prepares the task (tokens.target) puts "
-            "them into its input, or give them yourself"
-        )
-    return [*prompt, *context.accepted]
+    return [*prompt_of(context), *context.accepted]
 
 
-def room(context: Context, n: int, tokens: Sequence[int]) -> int:
+def room(context: Context, n: int, tokens: Sequence[int] | None = None) -> int:
     """How many of `n` items may be drafted before the target runs out of positions."""
     positions = context.task.input.get("positions")
-    return n if positions is None else max(0, min(n, positions - len(tokens)))
+    return (
+        n
+        if positions is None
+        else max(0, min(n, positions - len(prompt_of(context)) - len(context.accepted)))
+    )

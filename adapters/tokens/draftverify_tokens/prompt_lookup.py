@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field
 
 from draftverify import ConfigError, Context, Proposal
-from draftverify_tokens.models import room, tokens_so_far
+from draftverify_tokens.models import room
+from draftverify_tokens.text_index import caught_up
 
 __all__ = ["PromptLookup"]
 
@@ -39,18 +41,15 @@ class PromptLookup:
 
     def propose(self, context: Context, n: int) -> Proposal:
         """At most `n` tokens, copied."""
-        tokens = tokens_so_far(context)
-        n = room(context, n, tokens)
-        index = context.scratch.get(self)
-        if index is None or tokens[: len(index.tokens)] != index.tokens:
-            index = context.scratch[self] = Index(self.ngram, self.at_least)
-        index.extend(tokens)
-        start = index.find()
-        if start is None:
-            return Proposal.chain(())
-        for place in range(start, start + n):
-            tokens.append(tokens[place])
-        return Proposal.chain(tuple(tokens[len(tokens) - n :]))
+        index = caught_up(context, self, self._index)
+        return Proposal.chain(index.continuation(room(context, n)))
+
+    def propose_many(self, contexts: Sequence[Context], ns: Sequence[int]) -> list[Proposal]:
+        """As `propose`, for many sessions; it saves the driver's work of one call each."""
+        return [self.propose(context, n) for context, n in zip(contexts, ns, strict=True)]
+
+    def _index(self) -> Index:
+        return Index(self.ngram, self.at_least)
 
 
 class Index:
@@ -59,6 +58,9 @@ class Index:
     Args:
         longest: the longest n-gram.
         shortest: the shortest.
+
+    Raises:
+        ConfigError: no n-gram has both sizes.
     """
 
     def __init__(self, longest: int, shortest: int) -> None:
@@ -70,10 +72,11 @@ class Index:
         self.tokens: list[int] = []
         self._after: dict[tuple[int, ...], int] = {}
 
-    def extend(self, tokens: list[int]) -> None:
-        """Take in a sequence that begins with what is known; only what is new costs time."""
-        old = len(self.tokens)
-        self.tokens = tokens[:]
+    def extend(self, new: Sequence[int]) -> None:
+        """Read on; only what is new costs time."""
+        tokens = self.tokens
+        old = len(tokens)
+        tokens += new
         for end in range(max(old, 1), len(tokens)):  # the n-gram at the very end has nothing after it yet
             for size in self.sizes:
                 if size <= end:
@@ -87,3 +90,13 @@ class Index:
             if place is not None:
                 return place
         return None
+
+    def continuation(self, n: int) -> tuple[int, ...]:
+        """The `n` tokens from that place on; () when nothing is found."""
+        start = self.find()
+        if start is None:
+            return ()
+        copied = self.tokens[start : start + n]
+        if len(copied) < n:  # the copy has reached the text's end, which begins again at `start`
+            copied = (copied * (n // len(copied) + 1))[:n]
+        return tuple(copied)

@@ -1,113 +1,270 @@
 """From logits to probabilities under the pipeline's sampling settings: one function, for drafts and target alike.
 
 A drafter whose q went through other settings than the target's p would be exact for nobody, so both call
-`probabilities`. The filters are those of transformers' `generate`, in its order: temperature, top-k, top-p, min-p.
+`probabilities`. What depends on the tokens before a row (penalties, custom processors, the grammar) reads the row's own
+path, so a row in a block is what plain decoding makes of the same place. The filters are those of transformers'
+`generate`, in its order.
 """
 
 from __future__ import annotations
 
 import difflib
+import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
-from draftverify import ConfigError, ContractError
+import numpy as np
 
-__all__ = ["Sampling", "probabilities", "read_settings"]
+from draftverify import ConfigError, ContractError
+from draftverify_tokens.grammar import Constraint, check_constraint, compiled, forbid
+from draftverify_tokens.history import History, upload
+from draftverify_tokens.models import TokenModel
+from draftverify_tokens.penalties import penalise
+
+__all__ = ["Sampling", "check_settings", "probabilities", "read_settings"]
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Sampling settings.
+    """Sampling settings, in the order in which they are applied.
 
     Args:
+        repetition_penalty: a token of the prompt or the answer has its logit divided by it when positive, multiplied
+            when not; above 1 discourages, below 1 encourages.
+        frequency_penalty: subtracted from a token's logit for every time that the answer holds it, from -2 to 2.
+        presence_penalty: subtracted once from the logit of a token that the answer holds, from -2 to 2.
+        logit_bias: added to the logits of these token ids.
+        processors: callables `(input_ids [1, n], scores [1, vocabulary]) -> scores`, as transformers' LogitsProcessor:
+            the same scores for the same ids whenever asked. Python only.
+        json_schema: the answer is JSON of this schema, a mapping or JSON text.
+        regex: the whole answer matches this regular expression (Rust's syntax; no look-around, no back-references).
+        grammar: the answer is a text of this Lark grammar.
         temperature: logits are divided by it; 0 takes the likeliest token (the lowest id among equals).
         top_k: keep the k likeliest tokens, and what ties with the last of them; None keeps all.
         top_p: keep the likeliest tokens that hold this probability together, and what ties with the last.
         min_p: keep tokens with at least this fraction of the likeliest one's probability.
     """
 
+    repetition_penalty: float = 1.0
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    logit_bias: Mapping[int, float] | None = None
+    processors: Sequence[Callable[[Any, Any], Any]] = ()
+    json_schema: Mapping[str, Any] | str | None = None
+    regex: str | None = None
+    grammar: str | None = None
     temperature: float = 1.0
     top_k: int | None = None
     top_p: float = 1.0
     min_p: float = 0.0
+
+    @property
+    def penalises(self) -> bool:
+        """Whether a token's logit depends on how often it occurred."""
+        return self.repetition_penalty != 1 or bool(self.frequency_penalty or self.presence_penalty)
+
+    @property
+    def constraint(self) -> Constraint | None:
+        """What the answer must be a text of, if anything.
+
+        Raises:
+            ConfigError: the schema holds what JSON has not.
+        """
+        for kind in CONSTRAINTS:
+            if (given := getattr(self, kind)) is not None:
+                return Constraint(kind, _json(given) if isinstance(given, Mapping) else given)
+        return None
+
+    @property
+    def reads_paths(self) -> tuple[str, ...]:
+        """The settings in use for which the tokens before a row count."""
+        return tuple(field for field in _PATH_DEPENDENT if getattr(self, field) != _OFF[field])
+
+
+CONSTRAINTS = ("json_schema", "regex", "grammar")
+_KNOWN = tuple(field.name for field in fields(Sampling))
+_OFF: dict[str, Any] = {field.name: field.default for field in fields(Sampling)}
+_PATH_DEPENDENT = (
+    "repetition_penalty",
+    "frequency_penalty",
+    "presence_penalty",
+    "processors",
+    *CONSTRAINTS,
+)
+FEW = 512
+"""So many of the likeliest tokens hold top_p's mass nearly always, and cost a tenth of a full sort to find."""
 
 
 def read_settings(settings: Mapping[str, Any]) -> Sampling:
     """Sampling settings from a pipeline's settings; what is not given is off, and temperature is 1.
 
     Raises:
-        ConfigError: a setting is unknown here or out of its range.
+        ConfigError: a setting is unknown here, of the wrong type or out of its range. Whether a schema, a regular
+            expression or a grammar is one is `check_settings`'s business.
     """
     for name in settings:
-        if name not in _KNOWN:
+        if name not in _OFF:
             near = difflib.get_close_matches(str(name), _KNOWN, n=1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_KNOWN)}"
             raise ConfigError(f"there is no sampling setting {name!r}; {hint}", path=f"settings.{name}")
     sampling = Sampling(**settings)
-    temperature, top_k, top_p, min_p = sampling.temperature, sampling.top_k, sampling.top_p, sampling.min_p
-    if not _number(temperature) or not 0 <= temperature < math.inf:
+    for name, (allowed, words) in _CHECKS.items():
+        if name in settings and not allowed(settings[name]):
+            raise ConfigError(f"{name} must be {words}, not {settings[name]!r}", path=f"settings.{name}")
+    constraints = [name for name in CONSTRAINTS if getattr(sampling, name) is not None]
+    if len(constraints) > 1:
         raise ConfigError(
-            f"temperature must be a number >= 0, not {temperature!r}", path="settings.temperature"
+            f"{' and '.join(constraints)} are given; an answer follows at most one of them",
+            path=f"settings.{constraints[1]}",
         )
-    if top_k is not None and (not isinstance(top_k, int) or isinstance(top_k, bool) or top_k < 1):
-        raise ConfigError(f"top_k must be a whole number >= 1, not {top_k!r}", path="settings.top_k")
-    if not _number(top_p) or not 0 < top_p <= 1:
-        raise ConfigError(f"top_p must be in (0, 1], not {top_p!r}", path="settings.top_p")
-    if not _number(min_p) or not 0 <= min_p <= 1:
-        raise ConfigError(f"min_p must be in [0, 1], not {min_p!r}", path="settings.min_p")
     return sampling
 
 
-_KNOWN = ("temperature", "top_k", "top_p", "min_p")
-FEW = 512
-"""So many of the likeliest tokens hold top_p's mass nearly always, and cost a tenth of a full sort to find."""
+def check_settings(settings: Mapping[str, Any], model: TokenModel | None = None) -> None:
+    """Refuse settings that cannot be read, and what they ask for that this model cannot do.
+
+    Args:
+        settings: the pipeline's.
+        model: the target's; without it only what needs no tokenizer is checked, and nothing is loaded.
+
+    Raises:
+        ConfigError: a setting is unknown, of the wrong type or out of range; a schema, regular expression or grammar
+            is none; `logit_bias` names a token that the model does not have; the model's tokenizer or its end tokens
+            do not do for a grammar.
+        ResourceError: a grammar is asked for and llguidance is not installed.
+    """
+    sampling = read_settings(settings)
+    constraint = sampling.constraint
+    if constraint is not None:
+        check_constraint(constraint)
+    if model is None:
+        return
+    if sampling.logit_bias:
+        vocabulary = model.model.config.get_text_config().vocab_size
+        for token in sampling.logit_bias:
+            if token >= vocabulary:
+                raise ConfigError(
+                    f"logit_bias names token {token}; the model's tokens go from 0 to {vocabulary - 1}",
+                    path="settings.logit_bias",
+                )
+    if constraint is not None:
+        compiled(constraint, model)
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def probabilities(logits: Any, settings: Mapping[str, Any]) -> tuple[Any, Any]:
+def _whole(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _bias(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(_whole(k, 0) and _number(v) for k, v in value.items())
+
+
+def _callables(value: Any) -> bool:
+    return isinstance(value, (tuple, list)) and all(map(callable, value))
+
+
+def _json(schema: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(schema, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"it is no JSON ({error})", path="settings.json_schema") from None
+
+
+def _text(value: Any) -> bool:
+    return value is None or isinstance(value, str)
+
+
+_TWO = (lambda v: _number(v) and -2 <= v <= 2, "a number from -2 to 2")
+_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "repetition_penalty": (lambda v: _number(v) and v > 0, "a number > 0"),
+    "frequency_penalty": _TWO,
+    "presence_penalty": _TWO,
+    "logit_bias": (lambda v: v is None or _bias(v), "a mapping of token ids to finite numbers"),
+    "processors": (_callables, "a list of callables (input_ids, scores) -> scores"),
+    "json_schema": (lambda v: _text(v) or isinstance(v, Mapping), "a mapping or JSON text"),
+    "regex": (_text, "text"),
+    "grammar": (_text, "text"),
+    "temperature": (lambda v: _number(v) and v >= 0, "a number >= 0"),
+    "top_k": (lambda v: v is None or _whole(v, 1), "a whole number >= 1"),
+    "top_p": (lambda v: _number(v) and 0 < v <= 1, "a number in (0, 1]"),
+    "min_p": (lambda v: _number(v) and 0 <= v <= 1, "a number in [0, 1]"),
+}
+
+
+def probabilities(
+    logits: Any,
+    settings: Mapping[str, Any],
+    histories: Sequence[History] = (),
+    *,
+    model: TokenModel | None = None,
+) -> tuple[Any, Any]:
     """The distribution that the settings make of each row of logits.
 
+    A CUDA device is not waited for, except that a grammar and custom processors must see drafted tokens that lie on it.
+
     Args:
-        logits: [rows, vocabulary], of any floating type; half precision is computed with in float32.
+        logits: [rows, vocabulary], of any floating type; half precision is computed with in float32. Not changed.
         settings: the pipeline's.
+        histories: the sessions whose rows these are, one after the other, the wanted rows of each; not looked at when
+            no setting depends on the tokens before a row.
+        model: whose logits they are; needed under json_schema, regex or grammar.
 
     Returns:
         Probabilities [rows, vocabulary], one-hot at temperature 0, and [rows] the largest probability of each row at
-        temperature 1 with no filter, for rules that need it.
+        temperature 1 with no filter (after penalties, bias, processors and grammar), for rules that need it. A row
+        from which nothing can be drawn sums to nan: a rule that comes to it refuses it.
 
     Raises:
         ConfigError: a setting is unknown or out of range.
-        ContractError: the logits are not finite.
+        ContractError: histories or model are missing, or are not of these logits; a processor returned something
+            else; an accepted token breaks the grammar; on a CPU also: the logits are not finite, or the settings
+            leave no token to a history's first row.
     """
     import torch
 
     sampling = read_settings(settings)
     if logits.dtype in (torch.bfloat16, torch.float16):
         logits = logits.float()
-    largest, likeliest = logits.max(dim=-1)
-    raw_maxima = torch.exp(largest - torch.logsumexp(logits, dim=-1))
-    if not bool(torch.isfinite(raw_maxima).all()):
-        raise ContractError(
-            "the model's logits are not finite numbers; its weights or its dtype are at fault"
-        )
-    if sampling.temperature == 0:
-        one_hot = torch.zeros_like(logits)
-        return one_hot.scatter_(-1, likeliest[:, None], 1.0), raw_maxima
-    if sampling.temperature != 1:
-        logits = logits / sampling.temperature
-    if sampling.top_k is not None and sampling.top_k < logits.shape[-1]:
-        least = torch.topk(logits, sampling.top_k, dim=-1).values[:, -1:]
-        logits = logits.masked_fill(logits < least, -math.inf)
+    given = logits
+    if reads := sampling.reads_paths:
+        _check_rows(logits, histories, reads)
+    if sampling.penalises:
+        logits = penalise(logits, sampling, histories)
+    if sampling.logit_bias:
+        logits = _biased(logits, sampling.logit_bias)
+    for processor in sampling.processors:
+        logits = _processed(logits, processor, histories)
+    if (constraint := sampling.constraint) is not None:
+        if model is None:
+            raise ContractError(f"probabilities() needs `model` under settings.{constraint.kind}")
+        logits = forbid(logits, compiled(constraint, model), histories)
+    # softmax, since exp and logsumexp take ten times as long on a CPU where logits are -inf.
     probs = torch.softmax(logits, dim=-1)
+    raw_maxima = probs.amax(dim=-1)  # nan for a row of no use
+    if logits.device.type == "cpu" and not bool(torch.isfinite(raw_maxima).all()):
+        _diagnose(given, raw_maxima, histories)
+    if sampling.temperature == 0:
+        one = raw_maxima / raw_maxima  # nan in a row of no use
+        likeliest = logits.max(dim=-1, keepdim=True).indices  # a third of argmax's time on a CPU
+        return torch.zeros_like(logits).scatter_(-1, likeliest, one[:, None]), raw_maxima
+    changed = logits
+    if sampling.temperature != 1:
+        changed = changed / sampling.temperature
+    if sampling.top_k is not None and sampling.top_k < changed.shape[-1]:
+        least = torch.topk(changed, sampling.top_k, dim=-1).values[:, -1:]
+        changed = changed.masked_fill(changed < least, -math.inf)
+    if changed is not logits:
+        probs = torch.softmax(changed, dim=-1)
     if sampling.top_p == 1 and sampling.min_p == 0:
         return probs, raw_maxima
     if sampling.top_p < 1:
-        ordered = _likeliest(probs, sampling.top_p)
+        ordered = _likeliest(probs, sampling.top_p, sampling.top_k)
         needed = torch.cumsum(ordered, dim=-1) - ordered < sampling.top_p
         least = torch.where(needed, ordered, 1.0).amin(dim=-1, keepdim=True)
         probs = torch.where(probs >= least, probs, 0.0)
@@ -116,9 +273,75 @@ def probabilities(logits: Any, settings: Mapping[str, Any]) -> tuple[Any, Any]:
     return probs / probs.sum(dim=-1, keepdim=True), raw_maxima
 
 
-def _likeliest(probs: Any, mass: float) -> Any:
-    """Each row's largest probabilities, descending, as many as hold `mass`; a full sort only where few do not."""
-    ordered = probs.topk(min(FEW, probs.shape[-1]), dim=-1).values
-    if bool((ordered.sum(dim=-1) < mass).any()):
+def _likeliest(probs: Any, mass: float, top_k: int | None) -> Any:
+    """Each row's largest probabilities, descending, as many as hold `mass`; a full sort only where few may not."""
+    few = min(FEW, probs.shape[-1])
+    ordered = probs.topk(few, dim=-1).values
+    # After top_k what follows the last of the few can only tie with it, and a tie is kept or dropped as one.
+    if few == probs.shape[-1] or (top_k is not None and top_k <= few):
+        return ordered
+    # To look at the sum costs nothing on a CPU, where a sort is slow; elsewhere it would be a synchronisation.
+    if probs.device.type != "cpu" or bool((ordered.sum(dim=-1) < mass).any()):
         ordered = probs.sort(dim=-1, descending=True).values
     return ordered
+
+
+def _biased(logits: Any, bias: Mapping[int, float]) -> Any:
+    # A draft model of fewer rows than the target has no such token to be biased.
+    known = [token for token in bias if token < logits.shape[-1]]
+    values = upload(np.asarray([bias[token] for token in known], dtype=np.float64), logits).to(logits.dtype)
+    columns = upload(np.asarray(known, dtype=np.int64), logits)
+    return logits.index_add(-1, columns, values.expand(len(logits), -1))
+
+
+def _processed(logits: Any, processor: Callable[[Any, Any], Any], histories: Sequence[History]) -> Any:
+    import torch
+
+    made = []
+    for history in histories:
+        before = [*history.prompt, *history.accepted]
+        for path in history.paths():
+            ids = upload(np.asarray([before + path], dtype=np.int64), logits)
+            scores = logits[len(made)][None].clone()  # some processors write into what they are given
+            out = processor(ids, scores)
+            if getattr(out, "shape", None) != scores.shape:
+                name = getattr(processor, "__name__", type(processor).__name__)
+                raise ContractError(
+                    f"processor {name} returned {getattr(out, 'shape', type(out).__name__)}; "
+                    f"scores of shape {tuple(scores.shape)} are needed"
+                )
+            made.append(out[0])
+    return torch.stack(made)
+
+
+def _check_rows(logits: Any, histories: Sequence[History], reads: Sequence[str]) -> None:
+    wanted = sum(map(len, histories))
+    if wanted != len(logits):
+        raise ContractError(
+            f"{len(logits)} rows of logits came with histories of {wanted} rows; settings.{reads[0]} depends on the "
+            "tokens before each row, so probabilities() needs the history of every row"
+        )
+
+
+def _diagnose(given: Any, raw_maxima: Any, histories: Sequence[History]) -> None:
+    """Say why nothing can be drawn from a row, where a session needs that row or the model is at fault.
+
+    Raises:
+        ContractError: which of the two it is.
+    """
+    import torch
+
+    if not bool(torch.isfinite(torch.logsumexp(given, dim=-1)).all()):
+        raise ContractError(
+            "the model's logits are not finite numbers; its weights or its dtype are at fault"
+        )
+    # Rows after a history's first may be out of reach: plain decoding would not have come there.
+    first = 0
+    for history in histories:
+        if not bool(torch.isfinite(raw_maxima[first])):
+            raise ContractError(
+                f"the settings leave no token after {len(history.accepted) + history.start} tokens of answer and "
+                "block: processors and grammar contradict each other, or the tokenizer cannot write what the grammar "
+                "asks for"
+            )
+        first += len(history)

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from draftverify import ConfigError, Context
 from draftverify_tokens.models import TokenModel
+from draftverify_tokens.text import Detokeniser
 
 __all__ = ["Stop"]
 
@@ -16,6 +17,8 @@ class Stop:
     """Ends an answer at the very token at which decoding one token at a time would end it.
 
     The end token, and the token that completes a stop string, are the last ones kept, as in transformers' `generate`.
+    A stop string may begin and end inside a token, and straddle tokens and rounds; a character counts from the token
+    that completes it, never as a replacement character before. A round costs the same however long the answer is.
 
     Args:
         max_tokens: the most tokens in an answer.
@@ -48,19 +51,47 @@ class Stop:
             eos = context.task.input.get("eos_ids", ())
             ends += [i + 1 for i, token in enumerate(new) if token in eos][:1]
         if self.strings:
-            ends += self._after_string(context, before)
+            ends += self._after_string(context, new)
         return min(ends, default=None)
 
-    def _after_string(self, context: Context, before: int) -> list[int]:
+    def _after_string(self, context: Context, new: tuple[Any, ...]) -> list[int]:
         if self.model is None or "" in self.strings:
             raise ConfigError("tokens.stop needs `model` to find `strings`, none of which may be empty")
-        answer = list(context.accepted)
-        # One look at the whole; token by token only in the round in which a string is there.
-        if not self._holds(answer):
-            return []
-        return next(([n - before] for n in range(before + 1, len(answer) + 1) if self._holds(answer[:n])), [])
+        before = len(context.accepted) - len(new)
+        search: Search | None = context.scratch.get(self)
+        # Accepted tokens never change, so their number says whether these are the ones that were searched.
+        if search is None or search.tokens != before:
+            search = context.scratch[self] = Search(self.model, self.strings)
+            for token in context.accepted[:before]:
+                search.push(token)
+        for n, token in enumerate(new, 1):
+            if search.push(token):
+                return [n]
+        return []
 
-    def _holds(self, tokens: list[int]) -> bool:
-        assert self.model is not None
-        text = self.model.decode(tokens)
-        return any(string in text for string in self.strings)
+
+class Search:
+    """Looks for strings in a text that comes token by token, and keeps no more of it than a string is long.
+
+    Args:
+        model: whose tokens they are.
+        strings: what to look for.
+
+    Attributes:
+        tokens: how many have come.
+    """
+
+    def __init__(self, model: TokenModel, strings: tuple[str, ...]) -> None:
+        self.tokens = 0
+        self._strings = strings
+        self._detokeniser = Detokeniser(model)
+        self._end = ""  # of the text: a string that is still incomplete begins here
+        self._kept = max(map(len, strings)) - 1
+
+    def push(self, token: int) -> bool:
+        """Whether a string is complete with this token, and was not before."""
+        self.tokens += 1
+        seen = len(self._end)
+        text = self._end + self._detokeniser.push(token)
+        self._end = text[max(0, len(text) - self._kept) :]
+        return any(text.find(string, max(0, seen - len(string) + 1)) >= 0 for string in self._strings)

@@ -3,37 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import msgspec
 
-from draftverify import ConfigError, Context, ContractError, Evidence, Proposal, Task, Verification
-from draftverify_tokens.cache import new_cache, next_logits
+from draftverify import ConfigError, Context, ContractError, Evidence, Place, Proposal, Task, Verification
 from draftverify_tokens.divergence import explain
-from draftverify_tokens.models import TokenModel, tokens_so_far
-from draftverify_tokens.sampling import probabilities, read_settings
+from draftverify_tokens.models import TokenModel, prompt_of
+from draftverify_tokens.reader import Reader, distributions, history_of
+from draftverify_tokens.sampling import check_settings
 from draftverify_tokens.text import pieces
 
-__all__ = ["Target"]
+__all__ = ["Hidden", "Target"]
+
+
+class Hidden(NamedTuple):
+    """What a learned drafter reads from `context.last.verification.evidence.hidden`.
+
+    Args:
+        states: [read, layers, width], of the tokens that the pass read: those that it lacked (the whole prompt at
+            first, the last spliced token later), then the block's items in their order.
+        start: the place of the first of them in prompt and answer; `states[i]` is of token `start + i` up to the
+            context's end.
+    """
+
+    states: Any
+    start: int
 
 
 class Target:
     """Verifies drafted tokens with a language model: its distribution after the context and after each token.
 
-    The pass reads what the cache lacks (the prompt at first, the last spliced token later) and the block. The
-    settings temperature, top_k, top_p and min_p are applied to every row.
+    The pass reads what the cache lacks (the prompt at first, the last spliced token later) and the block, of every
+    session that waits at once. Chains and trees alike; a tree's tokens see their own path alone. The pipeline's
+    settings are applied to every row along its own path.
 
     Args:
         model: the language model.
+        hidden: hidden states to give as evidence, as indices into transformers' `hidden_states` (0 the embeddings, -1
+            what the head reads); for learned drafters.
+        compiled: compile the steps; by default where the model is on a GPU.
     """
 
-    provides = frozenset({"target", "raw_maxima"})
     concurrent = (
         False  # one pass keeps all cores, or the device, busy; some models change their buffers in it
     )
 
-    def __init__(self, model: TokenModel) -> None:
+    def __init__(self, model: TokenModel, hidden: tuple[int, ...] = (), compiled: bool | None = None) -> None:
         self.model = model
+        self.hidden = hidden
+        self.compiled = compiled
+
+    @cached_property
+    def _reader(self) -> Reader:
+        return Reader(self.model.model, hidden=self.hidden, compiled=self.compiled)
 
     def open(self) -> None:
         """Load the weights, and refuse a model that cannot be rolled back.
@@ -41,7 +65,16 @@ class Target:
         Raises:
             ConfigError: a layer keeps a running state.
         """
-        new_cache(self.model.model)
+        self._reader  # noqa: B018
+
+    def close(self) -> None:
+        """Let the cache's memory go."""
+        self.__dict__.pop("_reader", None)
+
+    @property
+    def provides(self) -> frozenset[str]:
+        """The evidence: distributions, their largest entries, hidden states where they were asked for."""
+        return frozenset({"target", "raw_maxima", *(["hidden"] if self.hidden else [])})
 
     @property
     def family(self) -> str:
@@ -51,15 +84,15 @@ class Target:
     @property
     def deterministic(self) -> bool:
         """False in half precision, where a block and single steps round differently."""
-        return str(self.model.model.dtype) in ("torch.float32", "torch.float64")
+        return str(self._reader.dtype) in ("torch.float32", "torch.float64")
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
         """Refuse settings that this verifier does not know.
 
         Raises:
-            ConfigError: naming the setting.
+            ConfigError: naming the setting: unknown, out of range, or something that the model's tokenizer cannot do.
         """
-        read_settings(settings)
+        check_settings(settings, self.model)
 
     def prepare(self, task: Task) -> Task:
         """The task with what any part may want to know of the target.
@@ -100,30 +133,39 @@ class Target:
         """The target's distribution after the context and after each of the n drafted tokens.
 
         Returns:
-            Evidence with target [n + 1, vocabulary] and raw_maxima [n + 1].
+            Evidence with target [n + 1, vocabulary] and raw_maxima [n + 1], and `Hidden` where it was asked for.
 
         Raises:
-            ContractError: the block is no chain, an item is no token of the target, or the model has no position
-                left for it.
+            ContractError: an item is no token of the target, or the model has no position left for it.
         """
-        if not proposal.fits("chain"):
-            raise ContractError(f"a {proposal.shape} was proposed; tokens.target reads chains")
-        before = tokens_so_far(context)
-        tokens = before + [int(item) for item in proposal.items]
-        vocabulary, positions = context.task.input["vocabulary"], context.task.input["positions"]
-        if not all(0 <= token < vocabulary for token in tokens[len(before) :]):
-            raise ContractError(
-                f"drafted {list(proposal.items)}; the target's tokens go from 0 to {vocabulary - 1}"
+        return self.verify_many([context], [proposal])[0]
+
+    def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
+        """`verify` for many sessions, in one forward pass."""
+        for context, proposal in zip(contexts, proposals, strict=True):
+            _check_fits(context, proposal)
+        reader = self._reader
+        reading = reader.read(contexts, proposals)
+        histories = (history_of(self, *pair) for pair in zip(contexts, proposals, strict=True))
+        target, raw_maxima = distributions(self.model, reading.logits, contexts, histories)
+        deterministic, counts = self.deterministic, reading.counts
+        rows, maxima = target.split(counts), raw_maxima.split(counts)
+        places: Sequence[Place | None] = [None] * len(counts)
+        if len(counts) > 1 and len(set(counts)) == 1:  # the rule need not put the batch together again
+            whole = target.view(len(counts), counts[0], -1)
+            places = [Place(whole, index, own) for index, own in enumerate(rows)]
+        return [
+            Verification(
+                evidence=Evidence(
+                    target=rows[index],
+                    raw_maxima=maxima[index],
+                    hidden=Hidden(reading.hidden[index], reading.starts[index]) if self.hidden else None,
+                    place=places[index],
+                ),
+                deterministic=deterministic,
             )
-        if positions is not None and len(tokens) > positions:
-            raise ContractError(
-                f"prompt, answer and block are {len(tokens)} tokens; the model takes {positions}"
-            )
-        logits = next_logits(self.model.model, context.scratch, self, tokens, len(proposal) + 1)
-        target, raw_maxima = probabilities(logits, context.settings)
-        return Verification(
-            evidence=Evidence(target=target, raw_maxima=raw_maxima), deterministic=self.deterministic
-        )
+            for index in range(len(counts))
+        ]
 
     def describe(self, values: Sequence[int]) -> list[str]:
         """One text per token; together they are the text. A token without text is shown as the tokenizer writes it."""
@@ -137,3 +179,19 @@ class Target:
         rounding can be the reason."""
         prompt = (task if "prompt_ids" in task.input else self.prepare(task)).input["prompt_ids"]
         return explain(self.model, list(prompt), list(expected), list(got))
+
+
+def _check_fits(context: Context, proposal: Proposal) -> None:
+    items, known, prompt = proposal.items, context.task.input, prompt_of(context)
+    vocabulary, positions = known["vocabulary"], known["positions"]
+    # Looking at items on a device would cost a transfer; those are the generator's word.
+    on_host = not hasattr(items, "device") or str(items.device) == "cpu"
+    if on_host and len(items) and not 0 <= int(min(items)) <= int(max(items)) < vocabulary:
+        raise ContractError(
+            f"drafted {[int(item) for item in items]}; the target's tokens go from 0 to {vocabulary - 1}"
+        )
+    if positions is None:
+        return
+    tokens = len(prompt) + len(context.accepted) + len(items)
+    if tokens > positions:
+        raise ContractError(f"prompt, answer and block are {tokens} tokens; the model takes {positions}")

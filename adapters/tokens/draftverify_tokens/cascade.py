@@ -1,0 +1,152 @@
+"""The sequential cascade: a small model writes the whole answer, and a large one writes it again where the small one
+was not sure. The baseline of speculative cascades, and itself a draft-verify pipeline whose items are whole answers.
+
+```
+Pipeline(
+    WholeAnswer(small, stop),
+    Confidence(small, threshold),
+    First(),
+    policy=fallback(WholeAnswer(large, stop), verified=False),
+)
+```
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from draftverify import Check, ConfigError, Context, Pipeline, Proposal, Task, Verification
+from draftverify.rules import Speculative
+from draftverify_tokens.models import TokenModel
+from draftverify_tokens.no_draft import NoDraft
+from draftverify_tokens.sampling import read_settings
+from draftverify_tokens.stopping import Stop
+from draftverify_tokens.target import Target
+
+__all__ = ["WholeAnswer", "Confidence"]
+
+
+class WholeAnswer:
+    """Proposes whole answers, each decoded plainly by one model under the pipeline's settings.
+
+    Args:
+        model: the language model.
+        stop: where an answer ends.
+    """
+
+    laws = frozenset({"given"})
+    shape = "alternatives"
+    concurrent = False  # as the target
+
+    def __init__(self, model: TokenModel, stop: Stop) -> None:
+        self.model = model
+        self.stop = stop
+
+    @cached_property
+    def _target(self) -> Target:
+        return Target(self.model)
+
+    @property
+    def family(self) -> str:
+        """The tokenizer's identity."""
+        return self.model.family
+
+    def open(self) -> None:
+        """Load the weights."""
+        self._target.open()
+
+    def close(self) -> None:
+        """Let the cache's memory go."""
+        self._target.close()
+
+    def propose(self, context: Context, n: int) -> Proposal:
+        """`n` answers, each a tuple of token ids, decoded as a batch; their records nest in the proposal."""
+        plain = Pipeline(
+            NoDraft(), self._target, Speculative(), block=0, done=self.stop, settings=context.settings,
+            seed=context.draws.seed(), name="answer",
+        )  # fmt: skip
+        return plain.propose(context, n)
+
+
+class Confidence:
+    """Passes an answer whose tokens were likely: mean log-probability at least `threshold`, read in one pass.
+
+    The probabilities are the model's own, at the pipeline's settings but for a temperature of 0, which is read as 1: at
+    0 every greedy token is certain. The score is the mean log-probability, in nats per token.
+
+    Args:
+        model: whose confidence counts; the one that wrote the answer.
+        threshold: nats per token, at most 0. 0 defers nearly all, -inf nothing.
+    """
+
+    provides = frozenset({"verdicts", "scores"})
+    concurrent = False  # as the target
+
+    def __init__(self, model: TokenModel, threshold: float) -> None:
+        if math.isnan(threshold) or threshold > 0:
+            raise ConfigError(
+                f"threshold is a mean log-probability, at most 0, not {threshold}", path="threshold"
+            )
+        self.model = model
+        self.threshold = threshold
+
+    @cached_property
+    def _target(self) -> Target:
+        return Target(self.model)
+
+    @property
+    def family(self) -> str:
+        """The tokenizer's identity."""
+        return self.model.family
+
+    def open(self) -> None:
+        """Load the weights."""
+        self._target.open()
+
+    def close(self) -> None:
+        """Let the cache's memory go."""
+        self._target.close()
+
+    def check_settings(self, settings: Mapping[str, Any]) -> None:
+        """Refuse settings that decoding does not know.
+
+        Raises:
+            ConfigError: naming the setting.
+        """
+        read_settings(settings)
+
+    def prepare(self, task: Task) -> Task:
+        """As the target's."""
+        return self._target.prepare(task)
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """One check per answer, with its score; an answer without tokens abstains."""
+        checks, deterministic = [], True
+        for answer in proposal.items:
+            score, deterministic = self._score(context, answer)
+            if score is None:
+                checks.append(Check("abstain", reason="no tokens"))
+            elif score >= self.threshold:
+                checks.append(Check("pass", score=score))
+            else:
+                checks.append(Check("reject", score=score, reason="not sure"))
+        return Verification(checks=tuple(checks), deterministic=deterministic)
+
+    def _score(self, context: Context, answer: Sequence[int]) -> tuple[float | None, bool]:
+        import msgspec
+        import torch
+
+        if not len(answer):
+            return None, True
+        settings = dict(context.settings)
+        if settings.get("temperature") == 0:
+            settings["temperature"] = 1.0
+        alone = msgspec.structs.replace(context, settings=settings, scratch={})
+        found = self._target.verify(alone, Proposal.chain(tuple(answer)))
+        assert found.evidence is not None
+        rows = found.evidence.target[: len(answer)]
+        picked = rows[torch.arange(len(answer)), torch.as_tensor(answer, device=rows.device)]
+        return float(picked.double().log().mean()), found.deterministic

@@ -1,0 +1,138 @@
+"""Several drafters in order: the first that has something to propose drafts the round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from draftverify import ConfigError, Context, Draws, Generator, Proposal
+
+__all__ = ["FirstOf"]
+
+_SPLIT = 1 << 31
+"""Positions from here on are used for nothing but seeds of streams for later drafters."""
+
+
+class FirstOf:
+    """Asks its drafters in order and takes the first proposal that is not empty: a lookup, else a draft model.
+
+    The block has the law and the evidence of the drafter that made it, so the rule must take every law that one of them
+    declares. When all have nothing the proposal is empty, which is one plain step; when all are exhausted, so is this.
+    What an empty answer cost is known to the driver's clock alone.
+
+    Drafters that stand behind one that draws get random numbers of their own: whether they are asked may depend on the
+    first one's draws, and items drawn with the same numbers would not come from the q that is told.
+
+    Args:
+        drafters: in the order in which they are asked.
+    """
+
+    def __init__(self, drafters: Sequence[Generator]) -> None:
+        if not drafters:
+            raise ConfigError("drafters is empty; at least one is needed", path="drafters")
+        self.drafters = drafters
+        self.laws = frozenset().union(*map(_laws, drafters))
+        self.shape = _common_shape({getattr(drafter, "shape", None) for drafter in drafters})
+
+    @property
+    def family(self) -> str | None:
+        """The family that those drafters share which have one.
+
+        Raises:
+            ConfigError: two have different ones.
+        """
+        named = {getattr(drafter, "family", None): type(drafter).__name__ for drafter in self.drafters}
+        named.pop(None, None)
+        if len(named) > 1:
+            listed = ", ".join(f"{name} {family}" for family, name in named.items())
+            raise ConfigError(
+                f"drafters are of different families: {listed}; their items do not mean the same"
+            )
+        return next(iter(named), None)
+
+    @property
+    def concurrent(self) -> bool:
+        """Whether all are safe to call from several threads."""
+        return all(getattr(drafter, "concurrent", True) for drafter in self.drafters)
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether all answer the same call alike."""
+        return all(getattr(drafter, "deterministic", True) for drafter in self.drafters)
+
+    def check_settings(self, settings: Mapping[str, Any]) -> None:
+        """Let each drafter that reads settings check them.
+
+        Raises:
+            ConfigError: naming the setting.
+        """
+        self._each("check_settings", settings)
+
+    def open(self) -> None:
+        """Open those that can be opened."""
+        self._each("open")
+
+    def close(self) -> None:
+        """Close those that can be closed."""
+        self._each("close")
+
+    def propose(self, context: Context, n: int) -> Proposal:
+        """The first drafter's items that has any."""
+        return self.propose_many([context], [n])[0]
+
+    def propose_many(self, contexts: Sequence[Context], ns: Sequence[int]) -> list[Proposal]:
+        """As `propose`; each drafter is asked once, for the sessions for which those before it had nothing."""
+        made = [_EXHAUSTED] * len(contexts)
+        waiting = list(range(len(contexts)))
+        drew = False
+        for place, drafter in enumerate(self.drafters):
+            asked = [contexts[i] for i in waiting]
+            if drew:
+                asked = [_with_own_draws(context, place) for context in asked]
+            answers = _ask(drafter, asked, [ns[i] for i in waiting])
+            for i, answer in zip(waiting, answers, strict=True):
+                if len(answer.items):
+                    made[i] = answer
+                elif not answer.exhausted:
+                    made[i] = _NOTHING
+            waiting = [i for i in waiting if not len(made[i].items)]
+            if not waiting:
+                break
+            drew = drew or _laws(drafter) != _GIVEN
+        return made
+
+    def _each(self, method: str, *arguments: Any) -> None:
+        for drafter in self.drafters:
+            if hasattr(drafter, method):
+                getattr(drafter, method)(*arguments)
+
+
+_GIVEN = frozenset({"given"})
+_NOTHING = Proposal.chain(())
+_EXHAUSTED = Proposal.chain((), exhausted=True)
+
+
+def _laws(drafter: Generator) -> frozenset[str]:
+    return frozenset(getattr(drafter, "laws", _GIVEN))
+
+
+def _common_shape(shapes: set[str | None]) -> str | None:
+    """The narrowest shape as which all can be read; None when one declares none."""
+    if None in shapes:
+        return None
+    return shapes.pop() if len(shapes) == 1 else "tree"
+
+
+def _ask(drafter: Generator, contexts: list[Context], ns: list[int]) -> list[Proposal]:
+    many = getattr(drafter, "propose_many", None)
+    if many is not None:
+        return list(many(contexts, ns))
+    return [drafter.propose(context, n) for context, n in zip(contexts, ns, strict=True)]
+
+
+def _with_own_draws(context: Context, place: int) -> Context:
+    seed = context.draws.seed(_SPLIT + place)
+    key = seed & 0xFFFFFFFF, seed >> 32
+    return msgspec.structs.replace(context, draws=Draws(key, context.draws.round))

@@ -1,0 +1,139 @@
+"""One forward pass of a transformers model over the buffers of `Slots`: any decoder-only model, by its own code.
+
+The module is handed a cache that writes by position, the positions, and the attention masks, so that it makes none of
+its own: rows of different lengths, trees and sliding windows are all in the masks.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import torch
+from transformers.cache_utils import Cache, DynamicCache
+
+from draftverify import ConfigError
+from draftverify_tokens.llama import LlamaForward, is_llama
+from draftverify_tokens.slots import Pass, Slots, put, seen
+
+__all__ = ["ModuleForward", "check_rollback", "forward_of"]
+
+
+def forward_of(module: Any, hidden: tuple[int, ...], compiled: bool | None) -> Any:
+    """The quickest way to run the module: `LlamaForward` where it knows the architecture, else the module's own code.
+
+    Args:
+        module: a causal language model.
+        hidden: hidden states to return, as indices into transformers' `hidden_states`.
+        compiled: whether to compile the steps; None: on a GPU.
+
+    Raises:
+        ConfigError: a layer keeps a running state instead of keys and values.
+    """
+    check_rollback(module)
+    made: Any = LlamaForward(module, hidden) if is_llama(module) else ModuleForward(module, hidden)
+    if compiled or (compiled is None and module.device.type == "cuda"):
+        made.compile()
+    return made
+
+
+def check_rollback(module: Any) -> None:
+    """Refuse a model that cannot go back to an earlier token.
+
+    Raises:
+        ConfigError: a layer keeps a running state instead of keys and values.
+    """
+    layers: list[Any] = DynamicCache(config=module.config).layers
+    for index, layer in enumerate(layers):
+        if not (layer.is_croppable or getattr(layer, "is_sliding", False)) or hasattr(layer, "conv_states"):
+            raise ConfigError(
+                f"layer {index} of {type(module).__name__} keeps a running state ({type(layer).__name__}), which "
+                "cannot be rolled back to an earlier token; draft-verify decoding needs attention layers only"
+            )
+
+
+class ModuleForward:
+    """A pass by the module's own `forward`."""
+
+    needs_masks = True
+
+    def __init__(self, module: Any, hidden: tuple[int, ...]) -> None:
+        self.module = module
+        self.hidden = hidden
+        self.compiled = False
+        self._cache = _ByPosition()
+        self._call: Any = module
+
+    def compile(self) -> None:
+        """Compile the module's steps; shapes that were not seen yet are compiled when they come."""
+        self.compiled = True
+        self._call = torch.compile(self.module, dynamic=False)
+
+    @cached_property
+    def windows(self) -> dict[str, int | None]:
+        """The window of each type of layer; None looks at everything."""
+        config = self.module.config.get_text_config()
+        window = getattr(config, "sliding_window", None)
+        kinds = getattr(config, "layer_types", None)
+        if kinds is None:
+            if getattr(config, "use_sliding_window", True) is False:
+                window = None
+            kinds = ["full_attention" if window is None else "sliding_attention"]
+        unknown = set(kinds) - {"full_attention", "sliding_attention"}
+        if unknown:
+            raise ConfigError(
+                f"{type(self.module).__name__} has layers of {', '.join(sorted(unknown))}; their masks are not known"
+            )
+        return {kind: window if kind == "sliding_attention" else None for kind in dict.fromkeys(kinds)}
+
+    def __call__(self, slots: Slots, now: Pass, want: Any) -> tuple[Any, Any]:
+        """Run one pass.
+
+        Args:
+            slots: where keys and values are.
+            now: what is read.
+            want: of which of the R·N tokens the logits are wanted: an int for the last so many of a single row,
+                indices [wanted] into the flattened pass, or None for none.
+
+        Returns:
+            Logits [wanted, vocabulary] or None, and hidden states [R, N, layers, width] or None.
+        """
+        self._cache.slots, self._cache.now = slots, now
+        masks = {kind: now.masks[window] for kind, window in self.windows.items()}
+        mask = masks if len(masks) > 1 else next(iter(masks.values()))
+        keep = want if isinstance(want, int) else 1 if want is None else 0
+        found = self._call(
+            input_ids=now.ids,
+            position_ids=now.positions,
+            attention_mask=mask,
+            past_key_values=self._cache,
+            use_cache=True,
+            logits_to_keep=keep,
+            output_hidden_states=bool(self.hidden),
+        )
+        states = torch.stack([found.hidden_states[i] for i in self.hidden], dim=2) if self.hidden else None
+        if want is None:
+            return None, states
+        logits = found.logits.flatten(0, 1)
+        return (logits if isinstance(want, int) else logits[want]), states
+
+
+class _ByPosition(Cache):
+    """The slots as a transformers cache."""
+
+    def __init__(self) -> None:
+        super().__init__(layers=[])
+        self.slots: Any = None
+        self.now: Any = None
+
+    def update(
+        self, key_states: Any, value_states: Any, layer_idx: int, *_: Any, **__: Any
+    ) -> tuple[Any, Any]:
+        slots, now, rows = self.slots, self.now, key_states.shape[0]
+        if layer_idx == len(slots.keys):
+            slots.keys.append(slots.new(key_states))
+            slots.values.append(slots.new(value_states))
+        keys, values = slots.keys[layer_idx], slots.values[layer_idx]
+        put(keys, key_states, now)
+        put(values, value_states, now)
+        return seen(keys, now, rows), seen(values, now, rows)
