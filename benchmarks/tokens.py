@@ -3,8 +3,9 @@
     python -m benchmarks.tokens --data ../shared/data/spec_bench/question.jsonl [--categories summarization rag]
         [--prompts 6] [--tokens 96] [--repeats 5] [--dtype bfloat16] [--ways …] [--out benchmarks/results/tokens.json]
 
-One process, one set of weights, the same prompts, greedy. Each repeat runs every way on every prompt, the order of
-the ways turning round from repeat to repeat (ABBA). The prompt's reading is counted. Figures, per category:
+One process, one set of weights (in bfloat16 ours packed for the CPU), the same prompts, greedy. Each repeat runs every
+way on every prompt, the order of the ways turning round from repeat to repeat (ABBA). The prompt's reading is counted.
+Figures, per category:
 
 - speed: tokens per second over all prompts, and its ratio to our plain decoding and to transformers' generate: the
   geometric mean over repeats, with a 95 % interval (Student's t on the logs);
@@ -33,7 +34,7 @@ from typing import Any
 from benchmarks.provenance import write
 from draftverify import Pipeline, Task, TaskRecord
 from draftverify.calibration import Measured, measured_ratio, predict
-from draftverify.rules import Speculative
+from draftverify.rules import Speculative, Tree
 from draftverify_llm import LlamaCpp, LocalModel
 from draftverify_tokens import DraftModel, EarlyExit, FirstOf, NoDraft, PromptLookup, Stop, Suffix, Target
 
@@ -126,15 +127,17 @@ def llama_cpp(server: LlamaCpp, model: LocalModel, tokens: int) -> Callable[[Tas
 
 def ways(model: LocalModel, options: argparse.Namespace) -> dict[str, Callable[[], Callable[[Task], Run]]]:
     """Every way by its name; called, it is ready for one repeat."""
-    stop, target, quiet = Stop(max_tokens=options.tokens), Target(model), {"temperature": 0}
-    four = (
-        LocalModel(options.weights, dtype="bfloat16", weight_bits=4) if options.dtype == "bfloat16" else None
-    )
+    half = options.dtype == "bfloat16"
+    mine = LocalModel(options.weights, dtype="bfloat16", packed="bfloat16") if half else model
+    four = LocalModel(options.weights, dtype="bfloat16", packed="int4") if half else None
+    stop, target, quiet = Stop(max_tokens=options.tokens), Target(mine), {"temperature": 0}
 
-    def build(generator: Any, block: Any, verifier: Any = target) -> Callable[[], Callable[[Task], Run]]:
+    def build(
+        generator: Any, block: Any, verifier: Any = target, rule: Any = None
+    ) -> Callable[[], Callable[[Task], Run]]:
         def made() -> Pipeline:
             size = Measured(at_most=block[1]) if isinstance(block, tuple) else block
-            return Pipeline(generator, verifier, Speculative(), block=size, done=stop, settings=quiet)
+            return Pipeline(generator, verifier, rule or Speculative(), block=size, done=stop, settings=quiet)
 
         return lambda: ours(made)
 
@@ -142,10 +145,12 @@ def ways(model: LocalModel, options: argparse.Namespace) -> dict[str, Callable[[
     found = {
         "plain": build(NoDraft(), 0),
         "lookup": build(PromptLookup(), options.block),
+        "plain, weights not packed": build(NoDraft(), 0, Target(model)),
         "suffix": build(Suffix(), options.block),
+        "suffix tree": build(Suffix(threshold=0.02, tree=True), 2 * options.block, rule=Tree()),
         "suffix, measured": build(Suffix(), ("measured", 16)),
         "lookup, measured": build(PromptLookup(), ("measured", 16)),
-        "early exit": build(EarlyExit(model, exit_layers), 3),
+        "early exit": build(EarlyExit(mine, exit_layers), 3),
         "transformers": lambda: transformers_way(model, options.tokens),
         "transformers lookup": lambda: transformers_way(
             model, options.tokens, prompt_lookup_num_tokens=options.block

@@ -152,10 +152,9 @@ def test_a_module_that_was_converted_is_read_as_it_is_now():
     model.double()
     with torch.no_grad():
         model.model.layers[0].self_attn.k_proj.weight.mul_(2)
-    fresh = make_context({"prompt_ids": [1, 2, 3]})
-    other = Reader(model)
-    got = other.read([fresh], [Proposal.chain(())]).logits[0]
-    torch.testing.assert_close(got, rows(model, [1, 2, 3]), **CLOSE)
+    got = reader.read([context], [Proposal.chain((4,))]).logits
+    torch.testing.assert_close(got[0], rows(model, [1, 2, 3]), **CLOSE)
+    torch.testing.assert_close(got[1], rows(model, [1, 2, 3, 4]), **CLOSE)
 
 
 def test_long_prompts_are_read_in_pieces(monkeypatch):

@@ -114,7 +114,9 @@ def test_a_chain_is_the_likeliest_continuation_of_the_longest_match(text, n, thr
 
 
 @given(texts, outputs, st.integers(0, 4), thresholds)
-@example([1, 1, 1], [[1, 1], [1, 0, 1, 2]], 2, 0.5)  # a token that is third after one match and first after the other
+@example(
+    [1, 1, 1], [[1, 1], [1, 0, 1, 2]], 2, 0.5
+)  # a token that is third after one match and first after the other
 def test_a_tree_has_the_likeliest_nodes(text, earlier, n, threshold):
     """No path outside the tree is likelier than one inside, and parents stand before their children."""
     proposal = Suffix(threshold, tree=True).propose(context_with(text, memory=remembering(*earlier)), n)

@@ -119,7 +119,7 @@ class DraftModel:
         logits = self._reader.read(contexts, [NO_BLOCK] * len(lengths)).logits
         for i in range(n):
             active, before = [contexts[b] for b in going], drafted[:, :i].unbind()
-            histories = [history_of(self, contexts[b], Proposal.chain(before[b]), start=i) for b in going]
+            histories = (history_of(self, contexts[b], Proposal.chain(before[b]), start=i) for b in going)
             rows, raw_maxima[at, i] = distributions(self.model, logits[:, :vocabulary], active, histories)
             drafted[at, i] = tokens = inverse_cdf(rows, u[at, i])
             q[at, i, : rows.shape[-1]] = rows
@@ -132,6 +132,7 @@ class DraftModel:
             if still != going:
                 going, at = still, upload(np.asarray(still), q)
             logits = self._reader.extend([contexts[b] for b in going], drafted[at, : i + 1])
+        self._reader.note(contexts, drafted)
         return drafted, q, raw_maxima, lengths
 
     def rows(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> tuple[Any, Any]:

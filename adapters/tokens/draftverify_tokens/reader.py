@@ -68,6 +68,7 @@ class Reader:
         self.module = module
         self.slots = Slots()
         self._embeddings = module.get_input_embeddings()
+        self._copied: Any = None
         self._forward = forward_of(module, tuple(hidden), compiled)
 
     @property
@@ -87,8 +88,19 @@ class Reader:
         """
         import torch
 
+        if self._copied is not None:
+            self._copied.synchronize()  # long done: the rule waited for the device after this copy
+            self._copied = None
         # Taken out while the model runs: a pass that fails half-way leaves layers of different lengths behind.
-        slots = [context.scratch.pop(self, None) or self.slots.take() for context in contexts]
+        if self.slots.keys and (self.slots.keys[0].dtype, self.slots.keys[0].device) != (
+            self.dtype,
+            self.device,
+        ):
+            self.slots = Slots()  # the model was converted or moved
+        slots = [context.scratch.pop(self, None) for context in contexts]
+        slots = [
+            slot if slot is not None and slot.slots is self.slots else self.slots.take() for slot in slots
+        ]
         ahead = AHEAD if len(slots) > 1 else CHUNK
         with torch.inference_mode():
             pending = list(map(self._settle, slots, contexts))
@@ -145,6 +157,25 @@ class Reader:
             context.scratch[self] = slot
         return logits
 
+    def note(self, contexts: Sequence[Context], drafted: Any) -> None:
+        """Have what `extend` read on the host by the next `read`, without waiting for the device now.
+
+        Args:
+            contexts: the sessions.
+            drafted: [sessions, k] on the model's device, their blocks.
+        """
+        import torch
+
+        if drafted.device.type != "cuda":
+            return
+        host = torch.empty(drafted.shape, dtype=drafted.dtype, pin_memory=True)
+        host.copy_(drafted, non_blocking=True)
+        self._copied = torch.cuda.Event()
+        self._copied.record()
+        for context, row in zip(contexts, host, strict=True):
+            slot = context.scratch[self]
+            slot.block = row[: len(slot.block)]
+
     def _settle(self, slot: Slot, context: Context) -> list[int]:
         """Bring the slot up to what was accepted.
 
@@ -169,14 +200,14 @@ class Reader:
                 del tokens[known:]
                 slot.block = ()
             new = wanted[known:]
-        if len(slot.block):
+        if new and len(slot.block):
             path = _path(slot.block, slot.parents, new)
             n = len(path)
             if n and path[-1] != n - 1:
                 self.slots.gather(slot, len(tokens), path)
             tokens += new[:n]
-            slot.block = ()
             new = new[n:]
+        slot.block = ()
         return new or [tokens.pop()]
 
     def _read_ahead(self, slot: Slot, pending: list[int], most: int) -> list[Any]:

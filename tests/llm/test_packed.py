@@ -1,4 +1,4 @@
-"""Four-bit weights: what the packed kernel computes is what the codes and scales say, and close to the weights."""
+"""Packed weights: bfloat16 ones compute the same, four-bit ones what their codes and scales say."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from draftverify import ConfigError
-from draftverify_llm.quantised import GROUP, Int4Linear, to_int4
+from draftverify_llm.packed import GROUP, Int4Linear, PackedLinear, pack
 
 
 def layer(outputs: int = 48, inputs: int = 64, *, bias: bool = False) -> torch.nn.Linear:
@@ -41,8 +41,8 @@ def test_weights_of_such_a_form_keep_their_codes():
     assert torch.equal(Int4Linear(linear).weights(), linear.weight)
 
 
-def test_a_model_keeps_its_head_and_embeddings():
-    """Linear layers of the body are replaced, the head and norms are not, and the model still runs."""
+def test_a_model_keeps_the_bits_of_its_head():
+    """Linear layers of the body are rounded, the head is not, and the model still runs."""
     from tests.tokens.tiny import tiny_llama
 
     model = tiny_llama(64).bfloat16()
@@ -52,10 +52,10 @@ def test_a_model_keeps_its_head_and_embeddings():
     del model.model.layers[1:]
     model.config.num_hidden_layers = 1
     before = model(torch.tensor([[1, 2, 3]])).logits
-    to_int4(model)
+    pack(model, "int4")
     kinds = {type(part) for name, part in model.named_modules() if name.endswith("_proj")}
     assert kinds == {Int4Linear}
-    assert type(model.lm_head) is torch.nn.Linear
+    assert type(model.lm_head) is PackedLinear
     after = model(torch.tensor([[1, 2, 3]])).logits
     assert (after - before).abs().max() < 0.2 * before.abs().max()
 
@@ -75,7 +75,7 @@ def test_a_model_that_does_not_fit_is_refused(change, message):
     from tests.tokens.tiny import tiny_llama
 
     with pytest.raises(ConfigError, match=message):
-        to_int4(change(tiny_llama(64)))
+        pack(change(tiny_llama(64)), "int4")
 
 
 @pytest.mark.weights
@@ -83,7 +83,7 @@ def test_a_four_bit_file_comes_out_as_it_is():
     """SmolLM2's GGUF has four-bit layers of that very form: packed again they hold the same values."""
     from draftverify_llm import LocalModel
 
-    packed = LocalModel("smollm2-135m-instruct", dtype="bfloat16", weight_bits=4)
+    packed = LocalModel("smollm2-135m-instruct", dtype="bfloat16", packed="int4")
     whole = LocalModel("smollm2-135m-instruct", dtype="bfloat16")
     name = "model.layers.7.mlp.down_proj"
     got, expected = packed.model.get_submodule(name).weights(), whole.model.get_submodule(name).weight
@@ -94,3 +94,28 @@ def test_a_four_bit_file_comes_out_as_it_is():
     with torch.inference_mode():
         same = packed.model(ids).logits.argmax(-1) == whole.model(ids).logits.argmax(-1)
     assert same.float().mean() > 0.9
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("shape", [(1, 64), (1, 9, 64), (2, 300, 64)])
+def test_packing_alone_changes_no_weight(bias, shape):
+    """The product is the plain layer's, for any number of rows, but for the order of its sums."""
+    linear = layer(bias=bias)
+    x = torch.randn(shape).bfloat16()
+    torch.testing.assert_close(PackedLinear(linear)(x), linear(x), atol=0.03, rtol=0.02)
+
+
+def test_a_packed_model_decodes():
+    """Through transformers' own code and through the short way of the tokens adapter, with the same logits."""
+    from draftverify import Proposal
+    from draftverify.testing import make_context
+    from draftverify_tokens.reader import Reader
+    from tests.tokens.tiny import tiny_llama
+
+    model = tiny_llama(64).bfloat16()
+    ids = [1, 2, 3, 4, 5]
+    before = model(torch.tensor([ids])).logits[0, -1]
+    pack(model, "bfloat16")
+    torch.testing.assert_close(model(torch.tensor([ids])).logits[0, -1], before, atol=0.1, rtol=0.05)
+    read = Reader(model).read([make_context({"prompt_ids": ids})], [Proposal.chain(())]).logits[0]
+    torch.testing.assert_close(read, before, atol=0.1, rtol=0.05)
