@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from draftverify import ConfigError
-from draftverify_llm.packed import GROUP, Int4Linear, PackedLinear, pack
+from draftverify_llm.packed import GROUP, Int4Linear, PackedLinear, Part, pack
 
 
 def layer(outputs: int = 48, inputs: int = 64, *, bias: bool = False) -> torch.nn.Linear:
@@ -53,8 +53,11 @@ def test_a_model_keeps_the_bits_of_its_head():
     model.config.num_hidden_layers = 1
     before = model(torch.tensor([[1, 2, 3]])).logits
     pack(model, "int4")
-    kinds = {type(part) for name, part in model.named_modules() if name.endswith("_proj")}
-    assert kinds == {Int4Linear}
+    kinds = [type(part) for part in model.modules()]
+    assert (
+        kinds.count(Int4Linear) == 4
+    )  # queries, keys and values together; output; gate and up together; down
+    assert kinds.count(PackedLinear) == 1
     assert type(model.lm_head) is PackedLinear
     after = model(torch.tensor([[1, 2, 3]])).logits
     assert (after - before).abs().max() < 0.2 * before.abs().max()
@@ -117,5 +120,6 @@ def test_a_packed_model_decodes():
     before = model(torch.tensor([ids])).logits[0, -1]
     pack(model, "bfloat16")
     torch.testing.assert_close(model(torch.tensor([ids])).logits[0, -1], before, atol=0.1, rtol=0.05)
+    assert type(model.model.layers[0].self_attn.k_proj) is Part
     read = Reader(model).read([make_context({"prompt_ids": ids})], [Proposal.chain(())]).logits[0]
     torch.testing.assert_close(read, before, atol=0.1, rtol=0.05)

@@ -18,6 +18,8 @@ from draftverify.errors import ConfigError
 
 __all__ = ["Int4Linear", "PackedLinear", "pack"]
 
+JOINT = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
+"""Layers that read the same input, in most models: one product in the place of several small ones."""
 GROUP = 32
 FEW = 32
 """Rows up to which the packed kernel is quicker than making the weights bfloat16 again, as for a prompt."""
@@ -90,6 +92,24 @@ def _rounded(weight: Any) -> tuple[Any, Any]:
     return codes.view(outputs, inputs), table.contiguous().bfloat16()
 
 
+class Part(torch.nn.Module):
+    """Some outputs of a layer that was packed together with others.
+
+    Args:
+        joint: the packed layer.
+        start, end: which of its outputs.
+    """
+
+    def __init__(self, joint: torch.nn.Module, start: int, end: int) -> None:
+        super().__init__()
+        self.joint = joint
+        self.start, self.end = start, end
+
+    def forward(self, x: Any) -> Any:
+        """[…, inputs] to […, outputs]; who wants all parts calls `joint`."""
+        return self.joint(x)[..., self.start : self.end]
+
+
 def pack(module: Any, how: Literal["bfloat16", "int4"]) -> None:
     """Replace the linear layers of a causal language model by packed ones; of its head only the layout changes.
 
@@ -106,18 +126,41 @@ def pack(module: Any, how: Literal["bfloat16", "int4"]) -> None:
     if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_reorder_linear_weight"):
         raise ConfigError("packed weights need a build of torch with oneDNN for this CPU", path="packed")
     head = module.get_output_embeddings()
-    for name, child in list(module.named_modules()):
-        if type(child) is not torch.nn.Linear:
-            continue
-        if how == "int4" and child is not head:
-            if child.in_features % GROUP or child.out_features % 16:
-                raise ConfigError(
-                    f"layer {name} is {child.out_features} x {child.in_features}; four-bit weights need inputs "
-                    f"divisible by {GROUP} and outputs by 16",
-                    path="packed",
-                )
-            made: torch.nn.Module = Int4Linear(child)
-        else:
-            made = PackedLinear(child)
-        where, _, last = name.rpartition(".")
-        setattr(module.get_submodule(where), last, made)
+    for name, parent in list(module.named_modules()):
+        for names in (*JOINT, *((each,) for each, _ in list(parent.named_children()))):
+            linears = [getattr(parent, each, None) for each in names]
+            if any(type(linear) is not torch.nn.Linear for linear in linears):
+                continue
+            rounded = how == "int4" and linears[0] is not head
+            made = _packed_together(linears, f"{name}.{names[0]}".lstrip("."), rounded=rounded)
+            for each, part in zip(names, made, strict=True):
+                setattr(parent, each, part)
+
+
+def _packed_together(linears: list[Any], name: str, *, rounded: bool) -> list[torch.nn.Module]:
+    first = linears[0]
+    whole = first
+    if len(linears) > 1:
+        outputs = sum(linear.out_features for linear in linears)
+        whole = torch.nn.Linear(first.in_features, outputs, bias=first.bias is not None, device="meta")
+        whole.weight = torch.nn.Parameter(
+            torch.cat([linear.weight for linear in linears]), requires_grad=False
+        )
+        if first.bias is not None:
+            whole.bias = torch.nn.Parameter(
+                torch.cat([linear.bias for linear in linears]), requires_grad=False
+            )
+    if rounded and (whole.in_features % GROUP or whole.out_features % 16):
+        raise ConfigError(
+            f"layer {name} is {whole.out_features} x {whole.in_features}; four-bit weights need inputs divisible by "
+            f"{GROUP} and outputs by 16",
+            path="packed",
+        )
+    joint: torch.nn.Module = Int4Linear(whole) if rounded else PackedLinear(whole)
+    if len(linears) == 1:
+        return [joint]
+    parts, start = [], 0
+    for linear in linears:
+        parts.append(Part(joint, start, start + linear.out_features))
+        start += linear.out_features
+    return list(parts)

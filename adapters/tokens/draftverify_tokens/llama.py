@@ -167,9 +167,9 @@ class _Layer:
         put(keys, k, now)
         put(values, v.transpose(1, 2), now)
         k, v = seen(keys, now, rows), seen(values, now, rows)
-        if now.causal:
+        if now.causal or mask is None:
             out = functional.scaled_dot_product_attention(
-                q, k, v, is_causal=True, scale=self.scaling, enable_gqa=self.group > 1
+                q, k, v, is_causal=now.causal, scale=self.scaling, enable_gqa=self.group > 1
             )
         else:
             # The queries of a key's group stand below each other, [rows, key heads, group · n, width].
@@ -190,8 +190,12 @@ _WEIGHTS: WeakKeyDictionary[Any, tuple[Any, Any]] = WeakKeyDictionary()
 
 
 def _joined(*linears: Any) -> Callable[[Any], Any]:
-    """One product in the place of several; where a layer is of its own kind (quantised), each is called."""
+    """One product in the place of several. Layers of their own kind may have a `joint` one; else each is called."""
     first = linears[0]
+    joint = getattr(first, "joint", None)
+    if joint is not None and all(getattr(linear, "joint", None) is joint for linear in linears):
+        whole: Callable[[Any], Any] = joint
+        return whole
     if any(type(linear) is not torch.nn.Linear for linear in linears):
         return lambda x: torch.cat([linear(x) for linear in linears], dim=-1)
     found = _WEIGHTS.get(first)
