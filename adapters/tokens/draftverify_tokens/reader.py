@@ -91,12 +91,10 @@ class Reader:
         if self._copied is not None:
             self._copied.synchronize()  # long done: the rule waited for the device after this copy
             self._copied = None
-        # Taken out while the model runs: a pass that fails half-way leaves layers of different lengths behind.
-        if self.slots.keys and (self.slots.keys[0].dtype, self.slots.keys[0].device) != (
-            self.dtype,
-            self.device,
-        ):
+        held = self.slots.keys[0] if self.slots.keys else None
+        if held is not None and (held.dtype, held.device) != (self.dtype, self.device):
             self.slots = Slots()  # the model was converted or moved
+        # Taken out while the model runs: a pass that fails half-way leaves layers of different lengths behind.
         slots = [context.scratch.pop(self, None) for context in contexts]
         slots = [
             slot if slot is not None and slot.slots is self.slots else self.slots.take() for slot in slots
