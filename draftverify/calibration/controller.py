@@ -117,9 +117,15 @@ class Measured:
                     now.choice = self._choose(now.batch, sessions)
                 if now.choice is not None:
                     return now.choice
-            # Before its first round nobody knows with how many others a session will be: the most, to be safe.
-            batch = 1 if len(context.rounds) else max(self._table.at, default=1)
-            return self._choose(batch, [self._acceptance.task(context)])
+            if len(context.rounds):
+                return self._choose(1, [self._acceptance.task(context)])
+            # Before its first round nobody knows with how many others a session will be: the most, to be safe. Those
+            # that begin together ask for the same, whatever other threads teach in between.
+            first: int | None = getattr(self._here, "first", None)
+            if first is None:
+                batch = max(self._table.at, default=1)
+                first = self._here.first = self._choose(batch, [self._acceptance.task(context)])
+            return first
 
     def _choose(self, batch: int, members: Sequence[Evidence]) -> int:
         """The size for a pass of so many sessions, of whom `members` are known."""
@@ -192,6 +198,7 @@ class Measured:
     def observe(self, context: Context, round: Round) -> None:
         """Learn from a round that has just been decided."""
         with self._lock:
+            self._here.first = None
             task = self._acceptance.task(context)
             opened, timing = task.opened, round.timing
             self._acceptance.count(task, round, timing.batch if timing.passes else 0)

@@ -307,6 +307,22 @@ def test_threads_with_a_batch_each_share_one_controller() -> None:
     assert block.report()["rounds"] == sum(machine.rounds for machine in machines)
 
 
+def test_sessions_that_begin_together_ask_for_the_same_whatever_others_teach() -> None:
+    """Between two first asks of a thread, another thread's run changes what the controller would choose."""
+    block = Measured()
+    ask = lambda task: block.size(context_of(task, [], {}))
+    first = ask("one")
+
+    def teach() -> int:
+        machine = Machine(lambda task, round: 0.9, rows=memory_bound(32), seed=3000)
+        machine.batch(range(12), block, lambda task: 100, 3)
+        return ask("of another thread")
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(teach).result() != first
+    assert ask("two") == first
+
+
 def test_plain_steps_amid_drafts_that_are_far_off_ask_for_more() -> None:
     """One leaves the next due, one that agrees settles it, and three on the same side replace what was known."""
     for odd in (1.0, 4.0):
