@@ -10,13 +10,13 @@ that they declare.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import combinations
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 
 from draftverify.audit.counts import Count, count, detectable, pooled, verdicts
-from draftverify.audit.recorded import Recorded
+from draftverify.audit.recorded import ROWS_APART, Recorded
 from draftverify.audit.report import Draws as DrawsReport
 from draftverify.engine.randomness import Draws, inverse_cdf, stream_key, uniforms
 from draftverify.errors import ContractError
@@ -30,12 +30,11 @@ KEPT_ITEMS = 384
 would take minutes a prefix and count no more cells."""
 
 CHUNK = 512
-DEPTHS = 4
+DEPTHS = 9
 """So many places of a sequence are counted."""
 
 BINS = 10
-ROWS_APART = 0.1
-"""A row of a block further than this from the plain step's is no rounding: bfloat16 moves rows by some hundredths."""
+THIRDS = 3
 
 
 def draw_tests(
@@ -221,7 +220,7 @@ def _play(rule: AcceptanceRule, recorded: Recorded, copies: int, at: int) -> tup
         w = uniforms(keys, np.asarray([depth]), np.arange(copies))[0]
         order = np.argsort(-p if q is None else (q + 1e-300) / (p + 1e-300), kind="stable")
         ranks.append(_ranks(values[:, depth], p, order, w))
-    for one, two in combinations(range(min(depths, 2)), 2):
+    for one, two in pairwise(range(depths)):
         counts.append(_pair(f"{recorded.where}, values {one} and {two}", values, counts, cells, one, two))
     return counts, ranks
 
@@ -305,7 +304,8 @@ def _draft_counts(recorded: Sequence[Recorded]) -> tuple[list[Count], list[str]]
     """
     counts: list[Count] = []
     impossible: list[str] = []
-    ranks: list[float] = []
+    ranks: list[list[float]] = [[] for _ in range(DEPTHS)]
+    pairs: list[list[tuple[float, float]]] = [[], []]
     for each in recorded:
         lost = [redraft.impossible for redraft in each.redrafts if redraft.impossible is not None]
         if lost:
@@ -313,15 +313,37 @@ def _draft_counts(recorded: Sequence[Recorded]) -> tuple[list[Count], list[str]]
                 f"{each.where}: the generator drew item {lost[0]}, to which the q that it declares gives nothing"
             )
         elif each.redrafts:
-            ranks += [rank for redraft in each.redrafts for rank in redraft.ranks]
+            for redraft in each.redrafts:
+                for place, rank in enumerate(redraft.ranks):
+                    ranks[min(place, DEPTHS - 1)].append(rank)
+                for place, two in enumerate(pairwise(redraft.quantiles)):
+                    pairs[place % 2].append(two)
             row = each.redrafts[0].first
             first = [redraft.items[0] for redraft in each.redrafts if redraft.first is row]
             name = f"{each.where}: the generator's first item against its q"
             counts.append(count(name, first, row, pooled(row, len(first))))
             counts += _twins(each, row)
-    if ranks:
-        counts.append(_even("all the generator's items, by their rank in q", ranks))
+    if ranks[0]:
+        counts.append(_even("all the generator's items, by their rank in q", list(chain(*ranks))))
+    for place, found in enumerate(ranks[1:], 1):
+        if found:
+            counts.append(_even(f"the generator's items number {place}, by their rank in q", found))
+    # Pairs that share no item, since each test's counts must be independent.
+    counts += [
+        _together(
+            f"the generator's {which} items and those before them together, by their quantiles in q", found
+        )
+        for which, found in zip(("2nd, 4th, …", "3rd, 5th, …"), pairs, strict=True)
+        if found
+    ]
     return counts, impossible
+
+
+def _together(name: str, pairs: Sequence[tuple[float, float]]) -> Count:
+    """Ranks of neighbours [n, 2] in a square of cells: independent where each item was drawn with its own number."""
+    thirds = np.clip((np.asarray(pairs) * THIRDS).astype(np.int64), 0, THIRDS - 1)
+    cells = THIRDS * THIRDS
+    return count(name, thirds[:, 0] * THIRDS + thirds[:, 1], np.full(cells, 1 / cells), np.arange(cells))
 
 
 def _twins(recorded: Recorded, row: Any) -> list[Count]:

@@ -185,9 +185,23 @@ def cases(
                     manner = "likely" if law == "given" else "full"
                     if many and law == "iid":
                         continue  # so many siblings from one row are too many paths
-                    yield Case(
-                        table(3, 41, free=frozenset(free)), law, shape, parents, most, most + 2, manner
-                    )
+                    for places in (free, *_others(free, _depth(parents))):
+                        yield Case(
+                            table(3, 41, free=frozenset(places)), law, shape, parents, most, most + 2, manner
+                        )
+
+
+def _depth(parents: Parents) -> int:
+    depths: list[int] = []
+    for parent in parents:
+        depths.append(depths[parent] + 1 if parent >= 0 else 1)
+    return max(depths)
+
+
+def _others(free: list[int], depth: int) -> list[list[int]]:
+    """The places of a block that `free` leaves out, and that after its end, two by two."""
+    left = [place for place in range(depth + 1) if place not in free]
+    return [left[at : at + 2] for at in range(0, len(left), 2)]
 
 
 def _manners(manners: list[Manner], law: LawKind, parents: Parents) -> list[Manner]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from draftverify.audit.batches import batch_problems
 from draftverify.audit.draws import draw_tests
 from draftverify.audit.driving import with_block
 from draftverify.audit.enumeration import enumerate_rule, stopping_problem
@@ -85,6 +86,9 @@ def lossless(
         if not any(len(each.proposal) for each in recorded):
             notes.append("nothing was drafted at the recorded rounds")
         draws = draw_tests(pipeline.rule, recorded, copies=copies, error=error, judge_rule=exact)
+        found, remarks = batch_problems(pipeline, recorded, judge_rule=exact, rows=not greedy)
+        failures += found
+        notes += remarks
         if greedy:
             text = greedy_text(drafting, listed[:texts])
         if not exact:

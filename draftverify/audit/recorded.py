@@ -20,10 +20,13 @@ from draftverify.engine.session import Session
 from draftverify.testing.contexts import as_numpy
 from draftverify.values import Array, Context, Law, Proposal, Task, Trail
 
-__all__ = ["Recorded", "Redraft", "record"]
+__all__ = ["ROWS_APART", "Recorded", "Redraft", "on_host", "record", "rows_apart"]
 
 SPACING = 3
 """Of a task's rounds with drafted items every third is recorded, and an answer is decoded no further than is needed."""
+
+ROWS_APART = 0.1
+"""A row further than this from the same row of another call is no rounding: bfloat16 moves rows by some hundredths."""
 
 LOOKED_AT = 20
 """So many rounds are run for each that is wanted; where nothing was drafted in them, plain steps are recorded."""
@@ -36,6 +39,8 @@ class Redraft(msgspec.Struct, frozen=True, eq=False):
         items, parents, kind: of the proposal and its law.
         ranks: for each item its rank in the row that the law says it was drawn from, spread over its probability:
             uniform on [0, 1) when it was drawn from that row.
+        quantiles: the same with the row in the order of the vocabulary, in which most generators draw: there a number
+            that was used for two items shows.
         impossible: an item to which that row gives nothing, or None.
         first: [V], q's first row; the same array in all redrafts of a round whose rows are equal.
     """
@@ -44,6 +49,7 @@ class Redraft(msgspec.Struct, frozen=True, eq=False):
     parents: tuple[int, ...]
     kind: str
     ranks: tuple[float, ...]
+    quantiles: tuple[float, ...]
     impossible: int | None
     first: Any
 
@@ -58,7 +64,9 @@ class Recorded(msgspec.Struct, frozen=True, eq=False):
         target: [n + 1, V], the verifier's rows on the host.
         raw_maxima: [n + 1], where the verifier gives them.
         redrafts: what the generator proposed with other draws; () for law "given".
-        rows_apart: the largest TV of the first and last row from those of plain steps; None where not looked at.
+        rows_apart: the largest TV of the first, the last and one other row from those of plain steps; None where not
+            looked at.
+        drafting: what the generator was asked; None where nothing was drafted.
     """
 
     where: str
@@ -68,6 +76,7 @@ class Recorded(msgspec.Struct, frozen=True, eq=False):
     raw_maxima: Any
     redrafts: tuple[Redraft, ...]
     rows_apart: float | None
+    drafting: Draft | None = None
 
 
 def record(
@@ -107,17 +116,20 @@ def _of_task(
         return (seen[has_items] - 1) % SPACING == offset
 
     redrafts: tuple[Redraft, ...] | None = None
+    drafting: Draft | None = None
 
     def hook(request: Request) -> Any:
-        nonlocal redrafts
+        nonlocal redrafts, drafting
         value = perform(session, request)
         if isinstance(request, Draft) and len(value) and due(True):
             redrafts = () if value.law.kind == "given" else tuple(_redrafts(request, redraws))
+            drafting = request
         if isinstance(request, Decide):
             if redrafts is not None:
-                drafted.append(_recorded(pipeline, request, redrafts, rows))
+                made = _recorded(pipeline, request, redrafts, rows, offset + len(drafted))
+                drafted.append(msgspec.structs.replace(made, drafting=drafting))
             elif not len(request.proposal) and len(plain) < wanted and due(False):
-                plain.append(_recorded(pipeline, request, (), rows))
+                plain.append(_recorded(pipeline, request, (), rows, 0))
             redrafts = None
         return value
 
@@ -140,13 +152,15 @@ def _redrafts(request: Draft, redraws: int) -> Iterator[Redraft]:
         if len(made):
             row = np.asarray(made.law.q[0], dtype=np.float64)  # type: ignore[index]
             first = row if first is None or not np.array_equal(row, first) else first
-            yield _redraft(made, first, again)
+            # Numbers of its own for each round: an item that could only be one has no others.
+            name = f"ranks of {context.task.id}, round {context.round}"
+            yield _redraft(made, first, Draws(stream_key(again, name, context.attempt, "audit"), 0))
     empty(scratch)
 
 
-def _redraft(proposal: Proposal, first: Any, again: int) -> Redraft:
-    spread = Draws(stream_key(again, "ranks", 0, "audit"), 0)
+def _redraft(proposal: Proposal, first: Any, spread: Draws) -> Redraft:
     ranks: list[float] = []
+    quantiles: list[float] = []
     impossible = None
     for node, item in enumerate(proposal.items):
         row = _declared(proposal, node)
@@ -154,12 +168,15 @@ def _redraft(proposal: Proposal, first: Any, again: int) -> Redraft:
             impossible = item
             break
         before = float(row[row > row[item]].sum() + row[:item][row[:item] == row[item]].sum())
-        ranks.append((before + spread.uniform(node) * float(row[item])) / float(row.sum()))
+        whole, within = float(row.sum()), spread.uniform(node) * float(row[item])
+        ranks.append((before + within) / whole)
+        quantiles.append((float(row[:item].sum()) + within) / whole)
     return Redraft(
         items=tuple(proposal.items),
         parents=proposal.parents,
         kind=proposal.law.kind,
         ranks=tuple(ranks),
+        quantiles=tuple(quantiles),
         impossible=impossible,
         first=first,
     )
@@ -175,14 +192,18 @@ def _declared(proposal: Proposal, node: int) -> Any:
     return row
 
 
-def _recorded(pipeline: Pipeline, request: Decide, redrafts: tuple[Redraft, ...], rows: bool) -> Recorded:
+def _recorded(
+    pipeline: Pipeline, request: Decide, redrafts: tuple[Redraft, ...], rows: bool, at: int
+) -> Recorded:
     evidence = request.verification.evidence
     assert evidence is not None
     target = as_numpy(evidence.target)
     apart = None
     if rows:
-        ends = {-1, len(request.proposal) - 1}
-        apart = max(_apart(pipeline, request, end, target[end + 1]) for end in ends)
+        # The first, the last, and one between them, another each time: in a tree only some rows may be wrong.
+        n = len(request.proposal)
+        looked_at = {-1, n - 1, *([at % n] if n else [])}
+        apart = max(_apart(pipeline, request, end, target[end + 1]) for end in looked_at)
     return Recorded(
         where=f"task {request.context.task.id}, round {request.context.round}",
         context=request.context,
@@ -203,8 +224,19 @@ def _apart(pipeline: Pipeline, request: Decide, end: int, row: Array) -> float:
     evidence = pipeline.verifier.verify(context, Proposal.chain(())).evidence
     empty(scratch)
     assert evidence is not None
-    plain = as_numpy(evidence.target)[0].astype(np.float64)
-    return 0.5 * float(np.abs(plain / plain.sum() - row / row.sum(dtype=np.float64)).sum())
+    return rows_apart(as_numpy(evidence.target), row[None])
+
+
+def rows_apart(one: Array, other: Array) -> float:
+    """The largest TV of two arrays' rows [rows, V], each scaled to sum 1; 1 where one is not a distribution."""
+    if not len(other):
+        return 0.0
+    one, other = (np.asarray(rows[: len(other)], dtype=np.float64) for rows in (one, other))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        tv = 0.5 * np.abs(
+            one / one.sum(axis=1, keepdims=True) - other / other.sum(axis=1, keepdims=True)
+        ).sum(axis=1)
+    return float(np.where(np.isfinite(tv), tv, 1.0).max())
 
 
 def on_host(proposal: Proposal) -> Proposal:

@@ -139,6 +139,39 @@ class DraftersStream(Broken):
         return self.rule.decide(context, proposal, verification, draft)
 
 
+class ResidualFromPAt(ResidualFromP):
+    """The same at one place of the block alone."""
+
+    def __init__(self, rule: Any, place: int) -> None:
+        super().__init__(rule)
+        self.place = place
+
+    def decide(self, context, proposal, verification, rng):
+        made = self.rule.decide(context, proposal, verification, rng)
+        at_place = made.refused and len(made.kept) == self.place
+        return super().decide(context, proposal, verification, rng) if at_place else made
+
+
+class PaddedBonus(Broken):
+    """In a batch the shorter blocks' bonus is drawn from the row of another place."""
+
+    def decide_many(self, contexts, proposals, verifications, rngs):
+        longest = max(map(len, proposals))
+        stale = StaleBonus(self.rule)
+        return [
+            (self.rule if len(call[1]) == longest else stale).decide(*call)
+            for call in zip(contexts, proposals, verifications, rngs, strict=True)
+        ]
+
+
+class FirstsDraws(Broken):
+    """In a batch all blocks are judged with the first one's numbers."""
+
+    def decide_many(self, contexts, proposals, verifications, rngs):
+        calls = zip(contexts, proposals, verifications, strict=True)
+        return [self.rule.decide(*call, rngs[0]) for call in calls]
+
+
 class OtherPositions(Broken):
     """Not broken: it numbers its draws otherwise."""
 
@@ -198,3 +231,49 @@ class Misnamed(DraftFrom):
     def propose(self, context, n):
         made = super().propose(context, n)
         return msgspec.structs.replace(made, law=msgspec.structs.replace(made.law, kind=self._named))
+
+
+class OneNumber(DraftFrom):
+    """Draws all items of a block with one number: each comes as often as its q says, and not independently."""
+
+    class _Same:
+        def __init__(self, draws: Any) -> None:
+            self.draws = draws
+
+        def uniform(self, position: int = 0, draw: int = 0) -> Any:
+            return self.draws.uniform(0, draw)
+
+    def propose(self, context, n):
+        return super().propose(msgspec.structs.replace(context, draws=self._Same(context.draws)), n)
+
+
+class OwnNumbers(DraftFrom):
+    """Draws with numbers that depend on how often any session has asked."""
+
+    calls = 0
+
+    def propose(self, context, n):
+        self.calls += 1
+        draws = Draws(stream_key(self.calls, "own", 0, "draft"), context.round)
+        return super().propose(msgspec.structs.replace(context, draws=draws), n)
+
+
+class FirstSessions(DraftFrom):
+    """In a batch it draws for all sessions with the first one's numbers."""
+
+    def propose_many(self, contexts, ns):
+        draws = contexts[0].draws
+        return [
+            self.propose(msgspec.structs.replace(context, draws=draws), n)
+            for context, n in zip(contexts, ns, strict=True)
+        ]
+
+
+class FirstsQ(DraftFrom):
+    """In a batch it declares the first session's q for all."""
+
+    def propose_many(self, contexts, ns):
+        made = [self.propose(context, n) for context, n in zip(contexts, ns, strict=True)]
+        for each in made:
+            each.law.q[0] = made[0].law.q[0]
+        return made

@@ -13,6 +13,8 @@ import pytest
 from draftverify import Pipeline, Task, fallback
 from draftverify.audit import lossless
 from draftverify.audit.counts import Count, count, detectable, limit, pooled, verdicts
+from draftverify.audit.draws import draw_tests
+from draftverify.audit.recorded import record
 from draftverify.rules import (
     BlockVerification,
     GreedyMatch,
@@ -116,6 +118,7 @@ def test_a_broken_tree_rule_is_found_by_its_draws_too(kind):
     [
         (broken.Tempered, "iid", "chain", "by their rank in q"),
         (broken.Cached, "iid", "chain", "the generator's first item against its q"),
+        (broken.OneNumber, "iid", "chain", "items and those before them together"),
         (broken.Misnamed, "without_replacement", "alternatives", "two siblings are equal"),
         (broken.Misnamed, "iid", "alternatives", "gives nothing"),
     ],
@@ -129,6 +132,26 @@ def test_a_generator_that_does_not_draw_from_its_q_is_found(draft, law, shape, s
     assert found.enumeration.failures == ()
     assert any(said in failure for failure in found.draws.failures), found.draws.failures
     assert not found.passed
+
+
+@pytest.mark.parametrize("law", ["without_replacement", "iid"])
+def test_items_that_could_be_no_other_are_no_evidence_against_a_generator(law):
+    """Of two items the second sibling is certain at every prefix: its ranks are as independent as any others.
+
+    At an error of 1e-3 a sound generator fails with at most that probability.
+    """
+    two = Pipeline(
+        DraftFrom(TableModel(2, seed=1), shape="tree", law=law),
+        TargetFrom(TableModel(2, seed=2)),
+        Tree() if law == "without_replacement" else KSeq(),
+        block=6,
+        done=Limit(40),
+    )
+    recorded = record(
+        two, [Task(id=str(at), input=task) for at, task in enumerate(TASKS)], 20, 16, rows=False
+    )
+    found = draw_tests(two.rule, recorded, copies=100, error=1e-3, judge_rule=False)
+    assert found.failures == ()
 
 
 def test_a_generator_that_reports_certainty_is_no_fault():
@@ -152,6 +175,24 @@ def test_a_verifier_whose_rows_depend_on_the_block_is_found():
     found = audit(Speculative(), target=RowsOfBlocks(TARGET))
     assert found.enumeration.failures == ()
     assert found.draws.rows_apart > 0.1
+    assert any("plain step" in failure for failure in found.draws.failures)
+
+
+class OneRowOfATree(TargetFrom):
+    """Gives the second root's children the rows of the first one's: a tree mask that is wrong for one node."""
+
+    def verify(self, context, proposal):
+        made = super().verify(context, proposal)
+        if len(proposal) > 3:
+            made.evidence.target[2] = made.evidence.target[1]
+        return made
+
+
+def test_a_verifier_that_is_wrong_at_one_node_of_a_tree_is_found():
+    """Neither the first row of a block nor its last one."""
+    found = audit(
+        Tree(), law="without_replacement", shape="tree", block=5, target=OneRowOfATree(TARGET), copies=256
+    )
     assert any("plain step" in failure for failure in found.draws.failures)
 
 

@@ -127,6 +127,13 @@ def test_a_broken_rule_fails(kind, rule):
     assert found.worst > 1e-3 or "Error" in found.failures[0]
 
 
+@pytest.mark.parametrize("place", [3, 5, 6])
+def test_a_rule_that_is_broken_at_one_place_of_a_long_block_fails(place):
+    """Every place of a block has rows that are drawn, in some case."""
+    kind = broken.ResidualFromPAt(Speculative(), place)
+    assert audit(kind, laws=["iid"], shapes=["chain"], most=8).failures
+
+
 @pytest.mark.parametrize("law", ["without_replacement"])
 @pytest.mark.parametrize("kind", [broken.OtherQ, broken.StaleBonus])
 def test_a_broken_tree_rule_fails(kind, law):

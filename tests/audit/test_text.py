@@ -6,7 +6,7 @@ import msgspec
 import pytest
 import torch
 
-from draftverify import Pipeline, Trail
+from draftverify import Evidence, Pipeline, Trail
 from draftverify.audit import lossless
 from draftverify.rules import BlockVerification, GreedyMatch, Limit, Speculative
 from draftverify.testing import DraftFrom, TableModel, TargetFrom
@@ -72,6 +72,26 @@ def test_a_cache_that_is_not_rolled_back_is_named_a_bug(model, small):
     assert "the likeliest two are" in first.explanation
 
 
+class WrongInBatches(Target):
+    """Moves every row by one item when several sessions share a call."""
+
+    def verify_many(self, contexts, proposals):
+        made = super().verify_many(contexts, proposals)
+        return [
+            msgspec.structs.replace(
+                each, evidence=Evidence(target=torch.roll(each.evidence.target, int(len(made) > 1), dims=-1))
+            )
+            for each in made
+        ]
+
+
+def test_what_is_wrong_only_in_a_batch_is_named_so(model, small):
+    """Alone every task comes out right."""
+    found = audit(DraftModel(small), WrongInBatches(model), GreedyMatch())
+    assert not found.passed
+    assert any("alone it is equal, in a batch not" in each for each in found.text.failures)
+
+
 class Rounds(Target):
     """Says of every difference that it is rounding."""
 
@@ -94,6 +114,25 @@ def test_rounding_is_reported_and_fails_nothing(model, small):
     assert found.text.same < found.text.tasks
     assert {each.verdict for each in found.text.divergences} == {"rounding"}
     assert found.text.failures == ()
+
+
+class Forbidding(Target):
+    """Forgets in a block what the settings ask for."""
+
+    def verify(self, context, proposal):
+        if len(proposal):
+            context = msgspec.structs.replace(context, settings=GREEDY)
+        return super().verify(context, proposal)
+
+
+def test_a_setting_that_blocks_forget_is_no_rounding(small):
+    """Two tokens of one logit, of which the settings leave out one: the difference is judged under them."""
+    twins = tiny_model(VOCABULARY, seed=3, spread=0.5)
+    twins.model.lm_head.register_forward_hook(lambda _, given, out: torch.zeros_like(out))
+    settings = {"temperature": 0, "logit_bias": {0: -1.0}}
+    found = audit(DraftModel(small), Forbidding(twins), GreedyMatch(), settings=settings)
+    assert {each.verdict for each in found.text.divergences} == {"bug"}
+    assert not found.passed
 
 
 def test_a_difference_that_nobody_explains_fails():

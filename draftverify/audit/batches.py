@@ -1,0 +1,186 @@
+"""Batches against single calls: `propose_many`, `verify_many` and `decide_many` at the recorded rounds.
+
+Draws are keyed by task and round, so a part must answer in a batch what it answers alone. The recorded rounds are put
+into one batch of blocks of unlike lengths, where padding and mixed-up rows show, with nothing cached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from draftverify.audit.driving import empty
+from draftverify.audit.recorded import ROWS_APART, Recorded, on_host, rows_apart
+from draftverify.engine.pipeline import Pipeline
+from draftverify.engine.randomness import Draws, stream_key
+from draftverify.engine.requests import Draft
+from draftverify.testing.contexts import as_numpy
+from draftverify.values import Context, Decision, Evidence, Law, Proposal, Verification
+
+__all__ = ["batch_problems"]
+
+DECISIONS = 1000
+"""About so many decisions are compared."""
+
+ROUNDING = 2
+"""So many of them may differ: a draw within rounding of a threshold, of which there is one in 100,000 at most."""
+
+UNLIKE = 0.25
+"""The share of proposals that may differ: rounded rows move an item now and then, other draws move nearly all."""
+
+
+def batch_problems(
+    pipeline: Pipeline, recorded: Sequence[Recorded], *, judge_rule: bool, rows: bool
+) -> tuple[list[str], list[str]]:
+    """What parts do otherwise in a batch than alone, or when they are asked again.
+
+    Args:
+        pipeline: opened.
+        recorded: its rounds.
+        judge_rule: whether the rule is looked at.
+        rows: whether the verifier's rows are; not at temperature 0, where rounding can move all of a row's mass.
+
+    Returns:
+        Failures, and notes of what is no fault.
+    """
+    failures: list[str] = []
+    notes: list[str] = []
+    cut = [_cut(each, at) for at, each in enumerate(recorded)]
+    checks: list[tuple[str, Callable[[], list[str]]]] = []
+    if rows and cut and hasattr(pipeline.verifier, "verify_many"):
+        checks.append(("verify_many", lambda: _verifier(pipeline.verifier, cut)))
+    if judge_rule and cut and hasattr(pipeline.rule, "decide_many"):
+        checks.append(("decide_many", lambda: _rule(pipeline.rule, cut)))
+    for generator in pipeline.generators:
+        drafts = [
+            each.drafting
+            for each in recorded
+            if each.drafting is not None and each.redrafts and each.drafting.generator is generator
+        ]
+        if drafts:
+            said = failures if getattr(generator, "deterministic", True) else notes
+            try:
+                said += _generator(generator, drafts)
+            except Exception as problem:
+                failures.append(f"propose_many: {type(problem).__name__}: {problem}")
+    for name, check in checks:
+        try:
+            failures += check()
+        except Exception as problem:
+            failures.append(f"{name}: {type(problem).__name__}: {problem}")
+    return failures, notes
+
+
+def _cut(recorded: Recorded, at: int) -> tuple[Context, Proposal, Any, Any]:
+    """The round with its block cut to a length that its neighbours do not have: context, proposal, rows, raw maxima."""
+    proposal, law = recorded.proposal, recorded.proposal.law
+    m = len(proposal) - at % (len(proposal) + 1)
+    parents = proposal.parents[:m]
+    if law.q is not None:
+        used = max(parents, default=-2) + 2
+        maxima = None if law.raw_maxima is None else law.raw_maxima[:used]
+        law = Law(law.kind, law.q[:used], maxima)
+    maxima = None if recorded.raw_maxima is None else recorded.raw_maxima[: m + 1]
+    block = Proposal(items=proposal.items[:m], parents=parents, law=law)
+    return recorded.context, block, recorded.target[: m + 1], maxima
+
+
+def _verifier(verifier: Any, cut: Sequence[tuple[Context, Proposal, Any, Any]]) -> list[str]:
+    contexts = [_fresh(context) for context, *_ in cut]
+    try:
+        made = verifier.verify_many(contexts, [proposal for _, proposal, *_ in cut])
+    finally:
+        for context in contexts:
+            empty(context.scratch)
+    apart = [
+        rows_apart(as_numpy(found.evidence.target), rows)
+        for found, (_, _, rows, _) in zip(made, cut, strict=True)
+    ]
+    if max(apart) <= ROWS_APART:
+        return []
+    return [
+        f"in a batch of {len(cut)} blocks the verifier's rows are up to TV {max(apart):.2f} from those of the same "
+        "blocks alone (rows of another session, or of the padding)"
+    ]
+
+
+def _rule(rule: Any, cut: Sequence[tuple[Context, Proposal, Any, Any]]) -> list[str]:
+    contexts = [_fresh(context) for context, *_ in cut]
+    proposals = [proposal for _, proposal, *_ in cut]
+    verifications = [
+        Verification(evidence=Evidence(target=rows, raw_maxima=maxima)) for _, _, rows, maxima in cut
+    ]
+    copies = -(-DECISIONS // len(cut)) if cut[0][2].shape[-1] < 5000 else 16  # large rows take their time
+    unlike = 0
+    for copy in range(copies):
+        rngs = [Draws(stream_key(copy, f"batch {at}", 0, "rule"), 0) for at in range(len(cut))]
+        together = rule.decide_many(contexts, proposals, verifications, rngs)
+        for made, *call in zip(together, contexts, proposals, verifications, rngs, strict=True):
+            unlike += _what(made) != _what(rule.decide(*call))
+    if unlike <= ROUNDING:
+        return []
+    return [
+        f"decide_many decides otherwise than decide on the same block with the same draws, in {unlike} of "
+        f"{copies * len(cut)} decisions of a batch of unlike lengths"
+    ]
+
+
+def _what(decision: Decision) -> Any:
+    """What of a decision changes the answer."""
+    spliced = tuple(int(value) for value in decision.spliced)
+    return tuple(decision.kept), spliced, tuple(decision.held), decision.done
+
+
+def _generator(generator: Any, drafts: Sequence[Draft]) -> list[str]:
+    ns = [1 + at % each.n for at, each in enumerate(drafts)]
+    contexts = [each.context for each in drafts]
+
+    def one(of: list[Context], n: list[int]) -> list[Proposal]:
+        return [generator.propose(of[0], n[0])]
+
+    def alone() -> list[Proposal]:
+        return [_proposed(one, [context], [n])[0] for context, n in zip(contexts, ns, strict=True)]
+
+    first = alone()
+    ways = [("asked twice with the same draws", alone())]
+    if hasattr(generator, "propose_many"):
+        ways.append(("in a batch", _proposed(generator.propose_many, contexts, ns)))
+    problems: list[str] = []
+    for how, again in ways:
+        apart = [
+            rows_apart(b.law.q, a.law.q) for a, b in zip(first, again, strict=True) if _block(a) == _block(b)
+        ]
+        if max(apart, default=0.0) > ROWS_APART:
+            problems.append(
+                f"{how} the generator declares another q for the same items, up to TV {max(apart):.2f} away"
+            )
+        unlike = sum(_block(a) != _block(b) for a, b in zip(first, again, strict=True))
+        if unlike > max(1, UNLIKE * len(first)):
+            problems.append(
+                f"{how} the generator proposes otherwise than before, in {unlike} of {len(first)} rounds: its draws "
+                "are not `context.draws` alone, and nothing shows that they are independent of the rounds before"
+            )
+            break
+    return problems
+
+
+def _proposed(
+    call: Callable[[list[Context], list[int]], Any], contexts: Sequence[Context], ns: list[int]
+) -> list[Proposal]:
+    fresh = [_fresh(context) for context in contexts]
+    try:
+        return [on_host(made) for made in call(fresh, ns)]
+    finally:
+        for context in fresh:
+            empty(context.scratch)
+
+
+def _block(proposal: Proposal) -> Any:
+    return tuple(proposal.items), proposal.parents, proposal.law.kind
+
+
+def _fresh(context: Context) -> Context:
+    scratch: dict[Any, Any] = {}
+    return msgspec.structs.replace(context, scratch=scratch)
