@@ -121,12 +121,14 @@ def sequential_gap(way: Way, draft: Way, target: Way, confidence: Any, *, compar
 def mixture_gap(way: Way, draft: Way, other: Way, *, comparisons: int = 1) -> Interval:
     """Quality of the way less that of answering by `other` on a random share of the prompts and by the draft elsewhere.
 
-    The share is the one that makes the seconds per token equal; at a higher cost than the other's it is all.
+    The share is the one that makes the seconds per token equal; at a higher cost than the other's, or where the draft
+    is the dearer one, it is all.
     """
 
     def gap(of: Any) -> float:
-        costs, qualities = zip(*((each.cost(of), each.quality(of)) for each in (draft, other)), strict=True)
-        return way.quality(of) - float(np.interp(way.cost(of), costs, qualities))
+        reach = other.cost(of) - draft.cost(of)
+        share = min(1.0, max(0.0, (way.cost(of) - draft.cost(of)) / reach)) if reach > 0 else 1.0
+        return way.quality(of) - (1 - share) * draft.quality(of) - share * other.quality(of)
 
     return _difference(len(way.tokens), gap, comparisons)
 

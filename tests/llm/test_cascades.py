@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks import cascades
 from benchmarks.cascade_estimates import (
     Interval,
     Way,
@@ -22,7 +24,17 @@ from benchmarks.cascade_estimates import (
     sequential_gap,
     verdict,
 )
-from benchmarks.cascades import POINTS, Answer, answers, judge, log_likelihood, pipelines, prompts, shown
+from benchmarks.cascades import (
+    POINTS,
+    Answer,
+    answers,
+    drift_alone,
+    judge,
+    log_likelihood,
+    pipelines,
+    prompts,
+    shown,
+)
 from draftverify import Task
 from draftverify_llm import LocalModel
 
@@ -91,6 +103,14 @@ def test_a_mixture_is_a_line_too() -> None:
     draft, other = way(-2, 1), way(-1, 5)
     assert mixture_gap(way(-1.5, 2), draft, other).value == pytest.approx(0.25)
     assert mixture_gap(way(-1.5, 7), draft, other).value == pytest.approx(-0.5)
+    assert mixture_gap(way(-1.5, 0.5), draft, other).value == pytest.approx(0.5)
+
+
+def test_nobody_mixes_in_a_draft_that_is_dearer() -> None:
+    """Where the draft costs more than speculative decoding the rival is speculative decoding alone, at any cost."""
+    dear, other = way(-2, 5), way(-1, 1)
+    for cost in (0.5, 3, 7):
+        assert mixture_gap(way(-1.5, cost), dear, other).value == pytest.approx(-0.5)
 
 
 def test_intervals_cover() -> None:
@@ -222,6 +242,58 @@ def test_log_likelihood_is_the_chain_s(tiny: LocalModel) -> None:
             logits = tiny.model(torch.tensor([prompt + answer[:i]])).logits[0, -1]
         by_steps += float(logits.double().log_softmax(-1)[token])
     assert log_likelihood(tiny, prompt, answer) == pytest.approx(by_steps, abs=1e-4)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 0.0])
+def test_the_draft_s_own_drift_is_tv_at_every_token(tiny: LocalModel, temperature: float) -> None:
+    """Alone it emits q: its drift is Σ TV(q, p) at the run's temperature, and 0 from itself."""
+    import torch
+
+    prompt, answer = [70, 71, 72], [80, 81, 90, 65]
+    other = LocalModel.from_module(rolled(tiny.model), tiny.tokenizer)
+    by_steps = 0.0
+    for i in range(len(answer)):
+        with torch.no_grad():
+            rows = [
+                each(torch.tensor([prompt + answer[:i]])).logits[0, -1] for each in (tiny.model, other.model)
+            ]
+        if temperature:
+            q, p = ((row / temperature).double().softmax(-1) for row in rows)
+            by_steps += float((q - p).abs().sum()) / 2
+        else:
+            by_steps += float(rows[0].argmax() != rows[1].argmax())
+    assert by_steps > 0.01
+    assert drift_alone(tiny, other, prompt, answer, temperature) == pytest.approx(by_steps, abs=1e-4)
+    assert drift_alone(tiny, tiny, prompt, answer, temperature) == 0
+
+
+def rolled(model: Any) -> Any:
+    """The same model with its head's rows moved by one: other logits."""
+    import copy
+
+    import torch
+
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        other.lm_head.weight.copy_(other.lm_head.weight.roll(1, 0))
+    return other
+
+
+@pytest.mark.parametrize("rehearse", [False, True])
+def test_a_rehearsal_leaves_the_recorded_results_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], rehearse: bool
+) -> None:
+    """Its tables are printed; only a run on the fifty prompts is written down."""
+    draft, target, confidence = models(3)
+    ways = {"draft": draft, "target": target, "speculative": way(-1, 3), "chow 0.5": way(-1.5, 2)}
+    measured = {"ways": {name: row(each) for name, each in ways.items()}, "confidence": list(confidence)}
+    monkeypatch.setattr(cascades, "measure", lambda options: measured)
+    out = tmp_path / "cascades.json"
+    out.write_text("{}")
+    monkeypatch.setattr(sys, "argv", ["cascades", "--out", str(out), *(["--rehearse"] if rehearse else [])])
+    cascades.main()
+    assert "| chow 0.5 |" in capsys.readouterr().out
+    assert (json.loads(out.read_text()) == {}) is rehearse
 
 
 def test_the_documented_tables_are_the_recorded_ones() -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from draftverify import ConfigError
-from draftverify_llm.packed import GROUP, Int4Linear, PackedLinear, Part, pack
+from draftverify_llm.packed import GROUP, Int4Linear, Joint, PackedLinear, Part, pack
 
 
 def layer(outputs: int = 48, inputs: int = 64, *, bias: bool = False) -> torch.nn.Linear:
@@ -46,9 +46,7 @@ def test_a_model_keeps_the_bits_of_its_head():
     from tests.tokens.tiny import tiny_llama
 
     model = tiny_llama(64).bfloat16()
-    model.model.layers[0].mlp.down_proj = torch.nn.Linear(64, 32, bias=False).bfloat16()
-    model.model.layers[0].mlp.gate_proj = torch.nn.Linear(32, 64, bias=False).bfloat16()
-    model.model.layers[0].mlp.up_proj = torch.nn.Linear(32, 64, bias=False).bfloat16()
+    widen(model.model.layers[0])
     del model.model.layers[1:]
     model.config.num_hidden_layers = 1
     before = model(torch.tensor([[1, 2, 3]])).logits
@@ -123,3 +121,193 @@ def test_a_packed_model_decodes():
     assert type(model.model.layers[0].self_attn.k_proj) is Part
     read = Reader(model).read([make_context({"prompt_ids": ids})], [Proposal.chain(())]).logits[0]
     torch.testing.assert_close(read, before, atol=0.1, rtol=0.05)
+
+
+IDS = torch.tensor([[1, 2, 3, 4]])
+
+
+def model_of(change=None):
+    from tests.tokens.tiny import tiny_llama
+
+    model = tiny_llama(64).bfloat16()
+    if change is not None:
+        change(model.model.layers[0])
+    return model
+
+
+@pytest.mark.parametrize(
+    "biased", [{"k_proj"}, {"q_proj"}, {"q_proj", "v_proj"}, {"q_proj", "k_proj", "v_proj"}]
+)
+def test_layers_of_which_some_have_a_bias_keep_it(biased):
+    """They are packed each for itself then; only layers that are alike become one product."""
+
+    def change(layer):
+        torch.manual_seed(1)
+        for name in biased:
+            plain = getattr(layer.self_attn, name)
+            made = torch.nn.Linear(plain.in_features, plain.out_features, bias=True).bfloat16()
+            setattr(layer.self_attn, name, made)
+
+    model = model_of(change)
+    with torch.no_grad():
+        before = model(IDS).logits
+        pack(model, "bfloat16")
+        torch.testing.assert_close(model(IDS).logits, before, atol=0.02, rtol=0.02)
+    assert (type(model.model.layers[0].self_attn.q_proj) is Part) is (len(biased) == 3)
+
+
+def test_layers_of_those_names_with_other_inputs_are_not_joined():
+    """A name is no promise that both read the same."""
+
+    class Mlp(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gate_proj, self.up_proj = layer(32, 64), layer(48, 32)
+
+    found = Mlp()
+    x, y = torch.randn(3, 64).bfloat16(), torch.randn(3, 32).bfloat16()
+    before = found.gate_proj(x), found.up_proj(y)
+    pack(found, "bfloat16")
+    torch.testing.assert_close(found.gate_proj(x), before[0], atol=0.02, rtol=0.02)
+    torch.testing.assert_close(found.up_proj(y), before[1], atol=0.02, rtol=0.02)
+
+
+def test_joined_layers_make_one_product_whoever_calls_them(monkeypatch):
+    """transformers calls queries, keys and values one by one: one product, and never an earlier input's."""
+    model = model_of()
+    pack(model, "bfloat16")
+    calls = []
+    plain = PackedLinear.forward
+    monkeypatch.setattr(PackedLinear, "forward", lambda self, x: calls.append(self) or plain(self, x))
+    with torch.no_grad():
+        model(IDS)
+    assert len(calls) == len(set(calls)) == 4 * len(model.model.layers) + 1
+    attention = model.model.layers[0].self_attn
+    q, k, joint = attention.q_proj, attention.k_proj, attention.q_proj.joint
+    assert type(joint) is Joint
+    x, y = torch.randn(2, 32).bfloat16(), torch.randn(2, 32).bfloat16()
+    for part, given in ((q, x), (k, y), (q, y), (k, x), (q, x), (q, x)):
+        assert torch.equal(part(given), joint(given)[..., part.start : part.end])
+    x.copy_(y)
+    assert torch.equal(q(x), joint(y)[..., q.start : q.end])  # it takes each output once
+
+
+def test_threads_that_share_a_model_get_their_own_answers():
+    """Eight threads with inputs of their own, as often as it takes to meet."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    model = model_of()
+    pack(model, "bfloat16")
+    inputs = [torch.tensor([[i, i + 1, 2 * i]]) for i in range(8)]
+
+    def logits(ids):
+        with torch.inference_mode():
+            return model(ids).logits.float()
+
+    alone = [logits(ids) for ids in inputs]
+    with ThreadPoolExecutor(8) as threads:
+        for at, found in enumerate(threads.map(logits, inputs * 10)):
+            assert torch.equal(found, alone[at % 8])
+
+
+@pytest.mark.parametrize("kind", [PackedLinear, Int4Linear])
+@pytest.mark.parametrize("shape", [(64,), (0, 64), (3, 64)])
+def test_any_layout_of_the_input_will_do(kind, shape):
+    """One vector, none, and one that does not lie in a piece."""
+    packed = kind(layer(bias=True))
+    x = torch.randn(shape).bfloat16()
+    apart = torch.empty(*shape[:-1], 128).bfloat16()[..., ::2].copy_(x)
+    assert packed(apart).shape == (*shape[:-1], 48)
+    assert torch.equal(packed(apart), packed(x))
+
+
+@pytest.mark.parametrize("how", ["bfloat16", "int4"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda model, path: model.state_dict(),
+        lambda model, path: model.save_pretrained(path),
+        lambda model, path: torch.save(model, path / "model.pt"),
+        lambda model, path: __import__("copy").deepcopy(model),
+        lambda model, path: model.float(),
+        lambda model, path: model.to("meta"),
+        lambda model, path: pack(model, "int4"),
+        lambda model, path: pack(model, "bfloat16"),
+    ],
+    ids=["state_dict", "save_pretrained", "save", "copy", "float32", "move", "int4 again", "bfloat16 again"],
+)
+def test_a_packed_model_is_not_saved_moved_or_packed_again(how, use, tmp_path):
+    """A file without the weights, or four bits that were not rounded to, would look like a success."""
+    model = model_of()
+    for each in model.model.layers:
+        widen(each)
+    pack(model, how)
+    with pytest.raises(ConfigError, match="packed"):
+        use(model, tmp_path)
+
+
+def test_a_packed_model_may_stay_where_it_is():
+    """What moves nothing is no error."""
+    model = model_of()
+    pack(model, "bfloat16")
+    before = model(IDS).logits
+    assert torch.equal(model.to("cpu").to(torch.bfloat16).eval()(IDS).logits, before)
+
+
+def widen(layer):
+    """So that four-bit groups fit."""
+    mlp = layer.mlp
+    mlp.gate_proj, mlp.up_proj = (torch.nn.Linear(32, 64, bias=False).bfloat16() for _ in range(2))
+    mlp.down_proj = torch.nn.Linear(64, 32, bias=False).bfloat16()
+
+
+def odd_one(model):
+    model.model.layers[-1].mlp.up_proj.float()
+
+
+@pytest.mark.parametrize(
+    ("how", "change", "message"),
+    [
+        ("int8", None, "one of bfloat16, int4, not 'int8'"),
+        ("int4", None, "down_proj is 32 x 48"),
+        ("bfloat16", odd_one, r"layer model.layers.1.mlp.up_proj is torch.float32"),
+    ],
+)
+def test_a_refused_model_is_as_it_was(how, change, message):
+    """Nothing was replaced before the layer that does not fit was found."""
+    model = model_of()
+    if change is not None:
+        change(model)
+    before = [type(part) for part in model.modules()]
+    with pytest.raises(ConfigError, match=message):
+        pack(model, how)
+    assert [type(part) for part in model.modules()] == before
+
+
+def test_a_model_without_such_layers_is_refused():
+    """GPT-2's are of a class of their own: four bits would be asked for and not given."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(
+        vocab_size=64, n_embd=32, n_layer=1, n_head=2, n_positions=16, bos_token_id=0, eos_token_id=0
+    )
+    with pytest.raises(ConfigError, match="GPT2LMHeadModel has none but its head"):
+        pack(GPT2LMHeadModel(config).bfloat16(), "int4")
+
+
+def test_a_tied_head_leaves_the_embeddings_alone():
+    """Four bits go to the body; head and embeddings share a matrix, which embeds as before."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        vocab_size=64, hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=4,
+        num_key_value_heads=2, tie_word_embeddings=True,
+    )  # fmt: skip
+    model = LlamaForCausalLM(config).bfloat16()
+    embedded = model.get_input_embeddings()(IDS).clone()
+    x = torch.randn(1, 32).bfloat16()
+    expected = model.lm_head(x)
+    pack(model, "int4")
+    assert torch.equal(model.get_input_embeddings()(IDS), embedded)
+    assert type(model.lm_head) is PackedLinear
+    torch.testing.assert_close(model.lm_head(x), expected, atol=0.02, rtol=0.02)

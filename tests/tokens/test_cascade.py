@@ -62,6 +62,17 @@ def test_nothing_and_everything_can_be_deferred():
     assert [cascade(0.0, quiet).run(task).value for task in TASKS] == plain(LARGE, quiet)
 
 
+def test_an_answer_may_fill_the_models_positions():
+    """Its last token is read by nobody, so it may be one more than the model has positions for."""
+    short = tiny_model(24, seed=3, spread=0.4, positions=8)
+    stop = Stop(6, ignore_eos=True)
+    outcome = Pipeline(
+        WholeAnswer(short, stop), Confidence(short, -math.inf), First(), settings={"temperature": 0}
+    ).run(TASKS[1])
+    assert outcome.status == "accepted", outcome
+    assert len(TASKS[1].input["prompt_ids"]) + len(outcome.value) == 9
+
+
 def test_sampled_answers_of_one_block_differ():
     """Several answers asked for at once are drawn apart, and the same ones when asked again."""
     context = context_of(SMALL, [1, 2, 3], settings={"temperature": 1.5})

@@ -9,7 +9,9 @@ between (torchao) costs more than a small product.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, get_args
+from weakref import ref
 
 import torch
 from torch.nn import functional
@@ -25,7 +27,33 @@ FEW = 32
 """Rows up to which the packed kernel is quicker than making the weights bfloat16 again, as for a prompt."""
 
 
-class PackedLinear(torch.nn.Module):
+How = Literal["bfloat16", "int4"]
+
+
+class Packed(torch.nn.Module):
+    """A layer whose weights are where its products read them: it stays in bfloat16 on the CPU, and is not saved.
+
+    Without these errors a saved model would lack the weights, and a moved one would fail in the middle of a product.
+    """
+
+    def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> Any:
+        after = fn(torch.empty(0, dtype=torch.bfloat16))
+        if after.dtype != torch.bfloat16 or after.device.type != "cpu":
+            raise ConfigError(
+                f"a packed model stays in bfloat16 on the CPU; load it without `packed` for {after.dtype} on "
+                f"{after.device}",
+                path="packed",
+            )
+        return super()._apply(fn, recurse)
+
+    def _save_to_state_dict(self, *_: Any) -> None:
+        raise ConfigError("a packed model cannot be saved; load it without `packed`", path="packed")
+
+    def __getstate__(self) -> Any:
+        raise ConfigError("a packed model cannot be copied or saved; load it again", path="packed")
+
+
+class PackedLinear(Packed):
     """A linear layer whose bfloat16 weights lie as oneDNN's products read them; the plain ones are not kept.
 
     Args:
@@ -44,7 +72,7 @@ class PackedLinear(torch.nn.Module):
         return torch.ops.mkldnn._linear_pointwise(x, self._packed[0], self.bias, "none", [], "")
 
 
-class Int4Linear(torch.nn.Module):
+class Int4Linear(Packed):
     """A linear layer whose weights are packed in four bits; activations and sums stay in bfloat16.
 
     Args:
@@ -66,7 +94,7 @@ class Int4Linear(torch.nn.Module):
 
     def forward(self, x: Any) -> Any:
         """[…, inputs] to […, outputs]."""
-        flat = x.reshape(-1, self.in_features)
+        flat = x.reshape(-1, self.in_features).contiguous()
         if len(flat) > FEW:
             return functional.linear(x, self.weights(), self.bias)
         out = torch.ops.aten._weight_int4pack_mm_for_cpu(flat, self.packed, GROUP, self.scales)
@@ -92,52 +120,134 @@ def _rounded(weight: Any) -> tuple[Any, Any]:
     return codes.view(outputs, inputs), table.contiguous().bfloat16()
 
 
+class Joint(torch.nn.Module):
+    """Layers that read the same input, packed as one.
+
+    Whoever calls the layers one by one (transformers' own forward) has the product made once all the same: the first
+    call leaves the others their outputs, which each of them takes once.
+
+    Args:
+        packed: the layer of all outputs, one layer's after the other's.
+        layers: how many there are.
+    """
+
+    def __init__(self, packed: PackedLinear | Int4Linear, layers: int) -> None:
+        super().__init__()
+        self.packed = packed
+        self.layers = layers
+        # One tuple, since threads may share the model: who finds another's input there makes its own product.
+        self._left: tuple[Callable[[], Any], Any, frozenset[int]] = _NOTHING
+
+    def forward(self, x: Any) -> Any:
+        """[…, inputs] to […, all outputs]."""
+        return self.packed(x)
+
+    def once(self, x: Any, layer: int) -> Any:
+        """The same for one of the layers, which takes what another one's call made of this very `x`, if it did."""
+        of_x, out, taken = self._left
+        if of_x() is x and layer not in taken:
+            taken |= {layer}
+        else:
+            out, taken = self.packed(x), frozenset({layer})
+        self._left = (ref(x), out, taken) if len(taken) < self.layers else _NOTHING
+        return out
+
+
+_NOTHING: Any = (lambda: None, None, frozenset())
+
+
 class Part(torch.nn.Module):
     """Some outputs of a layer that was packed together with others.
 
     Args:
-        joint: the packed layer.
-        start, end: which of its outputs.
+        joint: the layers together.
+        layer: which of them.
+        start, end: its outputs.
     """
 
-    def __init__(self, joint: torch.nn.Module, start: int, end: int) -> None:
+    def __init__(self, joint: Joint, layer: int, start: int, end: int) -> None:
         super().__init__()
         self.joint = joint
-        self.start, self.end = start, end
+        self.layer, self.start, self.end = layer, start, end
 
     def forward(self, x: Any) -> Any:
         """[…, inputs] to […, outputs]; who wants all parts calls `joint`."""
-        return self.joint(x)[..., self.start : self.end]
+        return self.joint.once(x, self.layer)[..., self.start : self.end]
 
 
-def pack(module: Any, how: Literal["bfloat16", "int4"]) -> None:
+def pack(module: Any, how: How) -> None:
     """Replace the linear layers of a causal language model by packed ones; of its head only the layout changes.
 
     Raises:
-        ConfigError: the model is not in bfloat16 on a CPU, this build of torch has no such products, or a layer's size
-            does not fit.
+        ConfigError: `how` is neither; the model is not in bfloat16 on a CPU, is packed already or has no linear layers;
+            this build of torch has no such products; or a layer's size does not fit. The model is as it was then.
     """
-    parameter = next(module.parameters())
-    if parameter.device.type != "cpu" or parameter.dtype != torch.bfloat16:
-        raise ConfigError(
-            f"packed weights are for bfloat16 on a CPU; this model is {parameter.dtype} on {parameter.device}",
-            path="packed",
-        )
+    if how not in get_args(How):
+        raise ConfigError(f"packed is one of {', '.join(get_args(How))}, not {how!r}", path="packed")
     if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_reorder_linear_weight"):
         raise ConfigError("packed weights need a build of torch with oneDNN for this CPU", path="packed")
-    head = module.get_output_embeddings()
-    for name, parent in list(module.named_modules()):
-        for names in (*JOINT, *((each,) for each, _ in list(parent.named_children()))):
-            linears = [getattr(parent, each, None) for each in names]
-            if any(type(linear) is not torch.nn.Linear for linear in linears):
-                continue
-            rounded = how == "int4" and linears[0] is not head
-            made = _packed_together(linears, f"{name}.{names[0]}".lstrip("."), rounded=rounded)
-            for each, part in zip(names, made, strict=True):
-                setattr(parent, each, part)
+    parameter = next(module.parameters(), None)
+    if parameter is not None:
+        _check(parameter, "this model")
+    if any(isinstance(part, Packed) for part in module.modules()):
+        raise ConfigError("this model is packed already; load it again to pack it otherwise", path="packed")
+    head = module.get_output_embeddings() if hasattr(module, "get_output_embeddings") else None
+    found = list(_found(module))
+    rounded = how == "int4"
+    body = [(name, linears) for _, name, _, linears in found if linears[0] is not head]
+    if not (body if rounded else found):
+        raise ConfigError(
+            f"packed weights are torch.nn.Linear layers'; {type(module).__name__} has none"
+            + (" but its head" if found else ""),
+            path="packed",
+        )
+    # All of them before the first is replaced.
+    for _, name, names, linears in found:
+        for each, linear in zip(names, linears, strict=True):
+            _check(linear.weight, f"layer {name.removesuffix(names[0])}{each}")
+    for name, linears in body if rounded else ():
+        inputs, outputs = linears[0].in_features, sum(linear.out_features for linear in linears)
+        if inputs % GROUP or outputs % 16:
+            raise ConfigError(
+                f"layer {name} is {outputs} x {inputs}; four-bit weights need inputs divisible by {GROUP} and outputs "
+                "by 16",
+                path="packed",
+            )
+    for parent, _, names, linears in found:
+        made = _packed_together(linears, rounded=rounded and linears[0] is not head)
+        for each, part in zip(names, made, strict=True):
+            setattr(parent, each, part)
 
 
-def _packed_together(linears: list[Any], name: str, *, rounded: bool) -> list[torch.nn.Module]:
+def _check(weight: Any, what: str) -> None:
+    if weight.device.type != "cpu" or weight.dtype != torch.bfloat16:
+        raise ConfigError(
+            f"packed weights are for bfloat16 on a CPU; {what} is {weight.dtype} on {weight.device}",
+            path="packed",
+        )
+
+
+def _found(module: Any) -> Iterator[tuple[Any, str, tuple[str, ...], list[Any]]]:
+    """The linear layers, those that can be one product together: their parent, the first's name, their names, they."""
+    for name, parent in module.named_modules():
+        children = dict(parent.named_children())
+        linears = {each: child for each, child in children.items() if type(child) is torch.nn.Linear}
+        for joint in JOINT:
+            if all(each in linears for each in joint) and _alike([linears[each] for each in joint]):
+                yield parent, f"{name}.{joint[0]}".lstrip("."), joint, [linears.pop(each) for each in joint]
+        for each, linear in linears.items():
+            yield parent, f"{name}.{each}".lstrip("."), (each,), [linear]
+
+
+def _alike(linears: list[Any]) -> bool:
+    first = linears[0]
+    return all(
+        each.in_features == first.in_features and (each.bias is None) is (first.bias is None)
+        for each in linears
+    )
+
+
+def _packed_together(linears: list[Any], *, rounded: bool) -> list[torch.nn.Module]:
     first = linears[0]
     whole = first
     if len(linears) > 1:
@@ -150,17 +260,13 @@ def _packed_together(linears: list[Any], name: str, *, rounded: bool) -> list[to
             whole.bias = torch.nn.Parameter(
                 torch.cat([linear.bias for linear in linears]), requires_grad=False
             )
-    if rounded and (whole.in_features % GROUP or whole.out_features % 16):
-        raise ConfigError(
-            f"layer {name} is {whole.out_features} x {whole.in_features}; four-bit weights need inputs divisible by "
-            f"{GROUP} and outputs by 16",
-            path="packed",
-        )
-    joint: torch.nn.Module = Int4Linear(whole) if rounded else PackedLinear(whole)
+    packed = Int4Linear(whole) if rounded else PackedLinear(whole)
     if len(linears) == 1:
-        return [joint]
-    parts, start = [], 0
-    for linear in linears:
-        parts.append(Part(joint, start, start + linear.out_features))
+        return [packed]
+    joint = Joint(packed, len(linears))
+    parts: list[torch.nn.Module] = []
+    start = 0
+    for layer, linear in enumerate(linears):
+        parts.append(Part(joint, layer, start, start + linear.out_features))
         start += linear.out_features
-    return list(parts)
+    return parts

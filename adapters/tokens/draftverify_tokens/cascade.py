@@ -145,8 +145,9 @@ class Confidence:
         if settings.get("temperature") == 0:
             settings["temperature"] = 1.0
         alone = msgspec.structs.replace(context, settings=settings, scratch={})
-        found = self._target.verify(alone, Proposal.chain(tuple(answer)))
+        # The row after the last token is nobody's, and the model may have no position left for it.
+        found = self._target.verify(alone, Proposal.chain(tuple(answer[:-1])))
         assert found.evidence is not None
-        rows = found.evidence.target[: len(answer)]
+        rows = found.evidence.target
         picked = rows[torch.arange(len(answer)), torch.as_tensor(answer, device=rows.device)]
         return float(picked.double().log().mean()), found.deterministic
