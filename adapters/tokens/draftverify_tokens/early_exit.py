@@ -22,16 +22,20 @@ class EarlyExit(DraftModel):
     """Drafts with the first layers of a model, its final norm and its head; a `DraftModel` in all else.
 
     The layers are the model's own modules, so moving or converting it moves or converts both. Keys and values of the
-    first layers are computed twice, once for the draft and once for the target's pass.
+    first layers are computed twice, once for the draft and once for the target's pass; without a cache of its own only
+    those of drafted tokens.
 
     Args:
         model: the target's model.
         layers: how many of its layers draft.
         compiled: compile the steps; by default where the model is on a GPU.
+        own_cache: False reads on in the target's cache, whose first layers hold the same keys and values.
     """
 
-    def __init__(self, model: TokenModel, layers: int, compiled: bool | None = None) -> None:
-        super().__init__(model, compiled)
+    def __init__(
+        self, model: TokenModel, layers: int, compiled: bool | None = None, own_cache: bool = True
+    ) -> None:
+        super().__init__(model, compiled, own_cache)
         self.layers = layers
 
     @cached_property

@@ -28,9 +28,17 @@ def forward_of(module: Any, hidden: tuple[int, ...], compiled: bool | None) -> A
         compiled: whether to compile the steps; None: on a GPU.
 
     Raises:
-        ConfigError: a layer keeps a running state instead of keys and values.
+        ConfigError: a layer keeps a running state instead of keys and values, or there is no such hidden state.
     """
     check_rollback(module)
+    layers = module.config.get_text_config().num_hidden_layers
+    for index in hidden:
+        if not -layers - 1 <= index <= layers:
+            raise ConfigError(
+                f"hidden has {index}; {type(module).__name__} has the states 0 (the embeddings) to {layers}, or -1 for "
+                "the last",
+                path="hidden",
+            )
     made: Any = LlamaForward(module, hidden) if is_llama(module) else ModuleForward(module, hidden)
     if compiled or (compiled is None and module.device.type == "cuda"):
         made.compile()

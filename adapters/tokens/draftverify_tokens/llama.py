@@ -196,7 +196,8 @@ def _joined(*linears: Any) -> Callable[[Any], Any]:
     if joint is not None and all(getattr(linear, "joint", None) is joint for linear in linears):
         whole: Callable[[Any], Any] = joint
         return whole
-    if any(type(linear) is not torch.nn.Linear for linear in linears):
+    plain = all(type(linear) is torch.nn.Linear for linear in linears)
+    if not plain or len({linear.bias is None for linear in linears}) > 1:
         return lambda x: torch.cat([linear(x) for linear in linears], dim=-1)
     found = _WEIGHTS.get(first)
     if found is None or found[0].data_ptr() != first.weight.data_ptr():

@@ -138,9 +138,11 @@ class Slot:
         block: what was written after them and may have been refused.
         parents: of the block's tokens, as a proposal has them; None for a chain.
         prompt: the list that the first tokens were taken from.
+        own: how many of the tokens the owner of the cache has read itself, when a guest has written after them;
+            None: all.
     """
 
-    __slots__ = ("__weakref__", "block", "parents", "prompt", "row", "slots", "tokens")
+    __slots__ = ("__weakref__", "block", "own", "parents", "prompt", "row", "slots", "tokens")
 
     def __init__(self, slots: Slots, row: int) -> None:
         self.slots = slots
@@ -149,6 +151,13 @@ class Slot:
         self.block: Any = ()
         self.parents: Sequence[int] | None = None
         self.prompt: Sequence[int] | None = None
+        self.own: int | None = None
+
+    def reclaim(self) -> None:
+        """Forget what a guest has written; the owner's next pass writes over it."""
+        if self.own is not None:
+            del self.tokens[self.own :]
+            self.block, self.parents, self.own = (), None, None
 
     def close(self) -> None:
         """Give the row back; a slot that nobody holds any more does so by itself."""
