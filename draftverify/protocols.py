@@ -14,7 +14,8 @@ Optional, found by name:
   first draft: token ids of a prompt, a parsed problem. Generators read it, so they need not share a model.
 - `check_settings(settings)`: refuses, with a ConfigError, settings that the part cannot read; called at build.
 - `describe(values) -> list[str]`, of a verifier: values as text, for people and records.
-- `explain(task, expected, got) -> str`, of a verifier: why two outputs of the same task differ, where it can tell.
+- `explain(task, expected, got) -> str`, of a verifier: why two outputs of the same task differ, where it can tell. One
+  that has a parameter `settings` besides is given the settings under which they were made.
 - `finish(context) -> value`, of a rule: the answer made from the whole context (a vote is counted here).
 - `concurrent = False`: not safe to call from two threads at once.
 - `family`: a string; a generator and a verifier that both have one must have the same.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from inspect import signature
 from typing import Any
 
 from draftverify.calibration.controller import Fixed
@@ -234,6 +235,15 @@ class Pipeline:
             for i, task in enumerate(tasks)
         )
         return drivers.run_batch(sessions, size=size, on_event=on_event, ask=ask)
+
+    def explain(self, task: Task, expected: Any, got: Any) -> str | None:
+        """Why two outputs of a task differ that this pipeline's settings made, in the verifier's words; None where it
+        has no `explain`."""
+        tell = getattr(self.verifier, "explain", None)
+        if tell is None:
+            return None
+        told = {"settings": self.settings} if "settings" in signature(tell).parameters else {}
+        return str(tell(task, expected, got, **told))
 
     def stream(self, task: Any, **how: Any) -> Iterator[Decision]:
         """Yield each round's Decision as it is made; `decision.emitted` are the new values."""

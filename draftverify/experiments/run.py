@@ -340,13 +340,12 @@ def _explainer(bench: Bench) -> Explain:
     asked: dict[str, int] = {}
 
     def explain(pipeline: str, task: Task, expected: Any, got: Any) -> str:
-        tell = getattr(bench.pipelines[pipeline].verifier, "explain", None)
         asked[pipeline] = asked.get(pipeline, 0) + 1
-        if tell is None or asked[pipeline] > EXPLAINED:
+        if asked[pipeline] > EXPLAINED:
             return ""
         try:
             bench.open(pipeline)
-            return str(tell(task, expected, got))
+            return bench.pipelines[pipeline].explain(task, expected, got) or ""
         except Exception as error:
             return f"the verifier could not explain it: {type(error).__name__}: {error}"
 

@@ -207,7 +207,8 @@ def checked_ids(
         ContractError: for a law that is not one of `laws`, another vocabulary, or an item outside it.
     """
     size = like.shape[-1]
-    for proposal in proposals:
+    # Blocks of one law object, as all those of law "given" are, pass or fail together.
+    for proposal in {id(o.law): o for o in proposals if len(o.items)}.values():
         check_law(proposal, laws, size)
     if any(hasattr(proposal.items, "shape") for proposal in proposals):
         rows = [xp.astype(at_hand(host_to(xp, like, o.items)), xp.int64) for o in proposals]
@@ -426,8 +427,8 @@ def decisions(
                 kept=prefix(keep),
                 spliced=(int(value),),
                 refused=() if keep == n else (Refusal(keep, reason),),
-                drift=tuple(min(1.0, tv[b]) for tv in drifts[: keep + 1]),
-                items=tuple(int(row[b]) for row in drafted[:n]),
+                drift=tuple([min(1.0, tv[b]) for tv in drifts[: keep + 1]]) if drifts else (),
+                items=tuple([int(row[b]) for row in drafted[:n]]) if drafted else (),
             )
         )
     return made

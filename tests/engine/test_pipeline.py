@@ -47,6 +47,25 @@ def test_a_verifier_function_may_abstain_fail_or_say_more():
     assert checks[2].feedback == "broken input"
 
 
+def test_a_verifier_explains_differences_under_the_settings():
+    """It is given the pipeline's settings where it asks for them; it need not explain, nor know of settings."""
+
+    class Older(Judge):
+        def explain(self, task, expected, got):
+            return f"{task.id}: {expected} or {got}"
+
+    class Newer(Older):
+        def explain(self, task, expected, got, *, settings=None):
+            return f"{super().explain(task, expected, got)}, {settings}"
+
+    made = [
+        Pipeline(generator(lambda c, n: range(n)), each, TakeFirst(), settings={"warm": 1})
+        for each in (Judge(bool), Older(bool), Newer(bool))
+    ]
+    said = [each.explain(Task(id="a"), [1], [2]) for each in made]
+    assert said == [None, "a: [1] or [2]", "a: [1] or [2], {'warm': 1}"]
+
+
 def test_a_verifier_function_stops_early():
     """With `enough` items passed the function is not called again."""
 

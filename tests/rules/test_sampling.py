@@ -261,6 +261,17 @@ def test_a_block_that_does_not_fit_is_an_error(rule: Any, block: Any, message: s
         rule.decide(None, *block, Draws((0, 0), 0))
 
 
+@pytest.mark.parametrize("bad", range(3))
+def test_one_block_that_does_not_fit_is_found_among_many(bad: int) -> None:
+    """Wherever it stands: those that share a law are looked at once, an empty one is always good."""
+    blocks = [one(), one(), one()]
+    blocks[bad] = one(law=iid(np.full((1, 4), 0.25)))
+    empty = one((), iid(np.full((1, 4), 0.25)), THIRD)
+    proposals, verifications = zip(*blocks, empty, strict=True)
+    with pytest.raises(ContractError, match="q is over 4 items, the target over 3"):
+        Speculative().decide_many([None] * 4, proposals, verifications, [Draws((0, 0), 0)] * 4)
+
+
 @pytest.mark.parametrize(
     ("rule", "laws", "message"),
     [

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from draftverify import ConfigError, Pipeline, PipelineError, Proposal, Task
+from draftverify import ConfigError, DraftVerifyError, Pipeline, PipelineError, Proposal, Task
 from draftverify.rules import Speculative
 from draftverify_llm import LocalModel
 from draftverify_tokens import DraftModel, NoDraft, PromptLookup, Stop, Target, probabilities, stream_text
@@ -193,6 +193,21 @@ def test_a_stream_of_text_is_the_text_of_a_run():
     assert "".join(streamed) == model.decode(pipeline.run(task).value)
     assert all(streamed)
     assert len(streamed) > 4
+
+
+def test_a_stream_that_fails_says_so():
+    """What was accepted is shown, then the failure is raised: an end without a word would be taken for the answer's."""
+    model = tiny_model(257, seed=8, spread=0.05, positions=8)
+    stop = Stop(20, ignore_eos=True)
+    pipeline = Pipeline(
+        PromptLookup(), Target(model), Speculative(), block=2, done=stop, settings={"logit_bias": {97: 50}}
+    )
+    shown = []
+    with pytest.raises(DraftVerifyError, match=r"failed: ContractError: .* the model takes 8"):
+        shown.extend(stream_text(pipeline, {"prompt_ids": [1, 2, 3]}))
+    assert "".join(shown) == "aaaaaa"
+    with pytest.raises(DraftVerifyError, match="the model takes 8"):
+        list(stream_text(pipeline, {"prompt_ids": [1] * 9}))
 
 
 def test_a_stop_string_cuts_a_block_like_plain_decoding():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from draftverify import ConfigError, Context, Proposal
 from draftverify.testing import check_component, make_context
-from draftverify_tokens import DraftModel, History, NoDraft, PromptLookup, probabilities
+from draftverify_tokens import DraftModel, DraftTree, History, NoDraft, PromptLookup, probabilities
 from tests.tokens.tiny import context_of, rows, tiny_model
 
 MODEL = tiny_model(20, spread=0.4)
@@ -139,6 +139,33 @@ def test_a_padded_vocabulary_is_brought_to_the_targets_size(vocabulary):
     assert proposal.law.q.shape == (3, vocabulary)
     assert torch.allclose(proposal.law.q[0, : logits.shape[1]], logits[0].softmax(-1), atol=1e-6)
     assert torch.allclose(proposal.law.q.sum(-1), torch.ones(3))
+
+
+@pytest.mark.parametrize(("prompt", "accepted"), [([1, 20], []), ([1], [2, 22])])
+def test_nothing_is_drafted_after_a_token_that_the_draft_model_lacks(prompt, accepted):
+    """The target may write a token of its padding; a draft model of fewer rows cannot read it. It says nothing from
+    there on, in a chain and in a tree, and does not keep the sessions beside it from drafting."""
+    contexts = [
+        make_context({"prompt_ids": [1], "vocabulary": 23}, accepted=[2]),
+        make_context({"prompt_ids": prompt, "vocabulary": 23}, accepted=accepted),
+    ]
+    for part in (DraftModel(MODEL), DraftTree(DraftModel(MODEL), (2, 1))):
+        beside, proposal = part.propose_many(contexts, [2, 2])
+        assert len(beside.items)
+        assert not len(proposal.items)
+
+
+def test_the_targets_end_tokens_end_a_draft():
+    """Those of a base model may be others than those of the instructed one that it drafts for: blocks end at the
+    target's, and under a grammar those follow a complete answer."""
+    settings = {"temperature": 0, "regex": "ab"}
+    model = tiny_model(257)
+    for part in (DraftModel(model), DraftTree(DraftModel(model), (2, 1, 1, 1), "without_replacement")):
+        task = {"prompt_ids": [1], "eos_ids": [0], "vocabulary": 257}
+        proposal = part.propose(make_context(task, settings=settings), 4)
+        assert [int(item) for item in proposal.items] == [97, 98, 0]
+        after_end = make_context(task, accepted=[97, 98, 0], settings=settings)
+        assert {int(item) for item in part.propose(after_end, 2).items} == {0}
 
 
 def test_a_draft_model_has_nothing_to_say_where_no_position_is_left():

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from draftverify import ConfigError, Pipeline, PipelineError, Proposal
+from draftverify import ConfigError, Pipeline, PipelineError, Proposal, iid
 from draftverify.calibration import Fixed, Measured
 from draftverify.experiments.parameters import Listed, parameters
 from draftverify.rules import GreedyMatch, Limit, LongestPrefix, Speculative
@@ -82,6 +82,17 @@ def test_it_is_exhausted_when_all_are(proposals, exhausted):
     """Else an empty proposal is one plain step."""
     made = FirstOf([Part(proposal) for proposal in proposals]).propose(make_context(PROMPT), 3)
     assert (made.items, made.exhausted) == ((), exhausted)
+
+
+@pytest.mark.parametrize("exhausted", [False, True])
+def test_a_silent_drafter_that_draws_is_silent_by_its_own_law(exhausted):
+    """An empty block's law is one of those declared, also where no drafter takes given tokens."""
+    silent = Part(Proposal.chain((), iid(np.empty((0, 4))), exhausted=exhausted), laws=frozenset({"iid"}))
+    target = TargetFrom(TableModel(4, seed=1))
+    made = FirstOf([silent, silent]).propose(make_context(PROMPT), 3)
+    assert (made.law.kind, len(made.items), made.exhausted) == ("iid", 0, exhausted)
+    outcome = Pipeline(FirstOf([silent]), target, Speculative(), block=2, done=Limit(3)).run(PROMPT)
+    assert outcome.status == ("exhausted" if exhausted else "accepted"), outcome
 
 
 def test_a_batch_asks_each_drafter_once_for_those_that_wait():

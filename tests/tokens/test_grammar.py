@@ -152,6 +152,24 @@ def test_a_draft_model_sees_the_target_s_masks(block, start):
     ]
 
 
+def test_an_end_token_that_is_text_ends_no_half_answer():
+    """Of a model whose answers end at a line, too: before the answer is complete that token may not stand."""
+    module = tiny_llama(300)
+    module.generation_config.eos_token_id = [END, ord("x")]
+    model = LocalModel.from_module(module, byte_tokenizer())
+    wanted = {"regex": "[ax]a"}
+    assert masks(1, wanted, History([1], []), model=model) == [{97}]
+    assert masks(1, wanted, History([1], [*b"aa"]), model=model) == [{END, ord("x")}]
+    settings = {"temperature": 1.0, "regex": "(x|a){3}"}
+    pipeline = Pipeline(
+        DraftModel(model), Target(model), Speculative(), block=3, done=Stop(9), settings=settings
+    )
+    for seed in range(8):
+        outcome = pipeline.run(Task(id=str(seed), input={"prompt_ids": [seed]}))
+        assert tuple(outcome.value[:3]) == tuple(b"aaa"), outcome
+        assert outcome.value[3] in (END, ord("x"))
+
+
 def test_a_memo_of_another_grammar_is_not_used():
     """Settings may change between the runs of a pipeline; a memo says which grammar it is of."""
     memo: dict = {}

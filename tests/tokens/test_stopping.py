@@ -121,3 +121,9 @@ def test_strings_that_cannot_be_found_are_refused(stop):
     """Without a model there is no text; the empty string is everywhere."""
     with pytest.raises(ConfigError, match=r"needs `model` to find `strings`, none of which may be empty"):
         answer(stop, [[97]])
+
+
+def test_one_text_is_no_list_of_texts():
+    """Its letters would each end the answer."""
+    with pytest.raises(ConfigError, match="a list of texts is needed"):
+        answer(Stop(9, "ab", MODEL), [[97]])

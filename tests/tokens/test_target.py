@@ -212,6 +212,48 @@ def test_a_divergence_names_tokens_and_gap():
     assert "the likeliest two are '\\x00' (0) and '\\x01' (1), 0.25 apart" in said
 
 
+# Likeliest first, by token; all others have -9. The prompt is token 0, the answer's first token 5.
+@pytest.mark.parametrize(
+    ("logits", "settings", "verdict"),
+    [
+        ({1: 20.0, 2: 20.0 - 1e-5}, {"logit_bias": {2: -4.0}}, "bug"),  # near without the bias
+        ({1: 20.0, 2: 19.0}, {"logit_bias": {2: 1.0}}, "rounding"),
+        ({0: 20.0, 2: 10.0}, {"repetition_penalty": 2.0}, "rounding"),  # the prompt counts
+        ({0: 20.0, 2: 19.5}, {"frequency_penalty": 0.5}, "bug"),  # the prompt does not
+        ({5: 20.0, 2: 19.5}, {"presence_penalty": 0.5}, "rounding"),
+        ({1: 20.0, 2: 19.0}, {"processors": [lambda ids, scores: scores * 0]}, "rounding"),
+        ({97: 20.0, 98: 20.0 - 1e-5}, {"regex": "\\x05a*"}, "bug"),  # "b" may not stand there
+        ({97: 20.0, 98: 20.0 - 1e-5, 99: 30.0}, {"regex": "\\x05[ab]*"}, "rounding"),  # nor may "c"
+    ],
+)
+def test_a_divergence_is_judged_under_the_settings(logits, settings, verdict):
+    """A penalty, a bias, a processor or a grammar brings tokens near each other, or apart, or leaves out the top."""
+    row = [logits.get(token, -9.0) for token in range(100)]
+    first, second, *_ = logits
+    task = Task(id="a", input={"prompt_ids": [0]})
+    said = Target(Scripted(row, torch.float32).model).explain(
+        task, [5, first], [5, second], settings={"temperature": 0, "top_k": 1} | settings
+    )
+    assert f": {verdict}: " in said
+
+
+def test_what_both_begin_with_must_be_allowed():
+    """Outputs that part after what the grammar forbids were not made under it."""
+    model = Scripted([20.0, 19.0], torch.float32).model
+    task = Task(id="a", input={"prompt_ids": [0]})
+    said = Target(model).explain(task, [98, 97], [98, 99], settings={"temperature": 0, "regex": "a*"})
+    assert ": bug (" in said
+
+
+def test_sampled_outputs_may_part():
+    """No verdict: a block's draws are not those of single steps."""
+    task = Task(id="a", input={"prompt_ids": [1]})
+    said = Target(MODEL).explain(task, [1, 2], [1, 3], settings={"temperature": 0.7})
+    assert "sampled" in said
+    assert ": bug" not in said
+    assert ": rounding" not in said
+
+
 def test_outputs_of_different_length_are_no_rounding():
     """One output that only goes on longer was stopped otherwise."""
     task = Task(id="a", input={"prompt": "x"})

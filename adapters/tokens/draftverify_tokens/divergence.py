@@ -1,12 +1,19 @@
 """Where two greedy outputs of one model part, and whether rounding can be the reason.
 
 Matrix products over several rows round otherwise than over one, so two tokens of nearly the same logit can change
-places between a block and single steps. A user cannot tell that from a bug; the size of the gap can.
+places between a block and single steps. A user cannot tell that from a bug; the size of the gap can. It is the gap
+under the run's settings: a penalty can bring two tokens near each other, and a grammar leaves many out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from draftverify import ContractError
+from draftverify_tokens.history import History
 from draftverify_tokens.models import TokenModel
+from draftverify_tokens.sampling import probabilities, read_settings
 
 __all__ = ["explain"]
 
@@ -14,20 +21,37 @@ __all__ = ["explain"]
 # movement of one logit that was seen between a block and single steps (docs/tokens.md), since two can move apart.
 UNITS = {16: 6, 32: 20, 64: 20}
 
+CHOICE = ("temperature", "top_k", "top_p", "min_p")
+"""Settings that choose among the scores; the others make them."""
 
-def explain(model: TokenModel, prompt: list[int], expected: list[int], got: list[int]) -> str:
+
+def explain(
+    model: TokenModel,
+    prompt: list[int],
+    expected: list[int],
+    got: list[int],
+    settings: Mapping[str, Any] | None = None,
+) -> str:
     """Name the first difference of two outputs and judge it by the logits, recomputed in one pass.
 
     Args:
         model: the model of both.
         prompt: the prompt's token ids.
-        expected: one greedy output.
+        expected: one output.
         got: the other.
+        settings: under which both were decoded; None for greedy decoding with no other setting.
 
     Returns:
         A sentence or two: the position, both tokens, the two likeliest tokens and their gap, and "rounding" or "bug".
+        Of sampled outputs, which may part anywhere, both tokens and their probabilities.
+
+    Raises:
+        ConfigError: a setting cannot be read.
     """
     import torch
+
+    settings = {"temperature": 0} if settings is None else settings
+    sampling = read_settings(settings)
 
     same = next((i for i, (a, b) in enumerate(zip(expected, got, strict=False)) if a != b), None)
     if same is None:
@@ -42,22 +66,35 @@ def explain(model: TokenModel, prompt: list[int], expected: list[int], got: list
         )
     ids = torch.tensor([prompt + expected[:same]], device=model.model.device)
     with torch.inference_mode():
-        logits = model.model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[0, -1].to(torch.float64)
-    values, ids = torch.topk(logits, 2)
+        logits = model.model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[:, -1].to(torch.float64)
+        both = f"token {same}: {_shown(model, expected[same])} and {_shown(model, got[same])} differ"
+        making = {name: value for name, value in settings.items() if name not in CHOICE}
+        before = [History(prompt, expected[:same])]
+        try:
+            if sampling.temperature:
+                p = probabilities(logits, settings, before, model=model)[0][0]
+                return (
+                    f"{both}, which sampled outputs may: decoding in blocks draws with other random numbers; their "
+                    f"probabilities are {float(p[expected[same]]):.3g} and {float(p[got[same]]):.3g}"
+                )
+            # But for a constant that they share, logarithms of probabilities are the scores that settings make.
+            scores = probabilities(logits, making, before, model=model)[0][0].log()
+        except ContractError as error:
+            return f"{both}: bug (what stands before it has no place under the settings: {error})"
+    values, ids = torch.topk(scores, 2)
     largest, gap = float(logits.abs().max()), float(values[0] - values[1])
-    apart = float(values[0] - min(logits[expected[same]], logits[got[same]]))
+    apart = float(values[0] - min(scores[expected[same]], scores[got[same]]))
     dtype = torch.finfo(model.model.dtype)
-    tolerance = UNITS[dtype.bits] * dtype.eps * largest
+    # A repetition penalty stretches the error of a logit with the logit.
+    stretch = max(sampling.repetition_penalty, 1 / sampling.repetition_penalty)
+    tolerance = UNITS[dtype.bits] * dtype.eps * largest * stretch
     verdict = (
         f"rounding: in {dtype.dtype} it reaches {tolerance:.2g} here"
         if apart <= tolerance
         else f"bug: rounding in {dtype.dtype} reaches {tolerance:.2g} here; one of them lies {apart:.3g} below the top"
     )
     first, second = (_shown(model, int(id)) for id in ids)
-    return (
-        f"token {same}: {_shown(model, expected[same])} and {_shown(model, got[same])} differ; the likeliest two are "
-        f"{first} and {second}, {gap:.3g} apart: {verdict}"
-    )
+    return f"{both}; the likeliest two are {first} and {second}, {gap:.3g} apart: {verdict}"
 
 
 def _shown(model: TokenModel, token: int) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from draftverify import Context, Law, Place, Proposal, iid, inverse_cdf, uniforms
+from draftverify_tokens.guest import Guest
 from draftverify_tokens.history import upload
 from draftverify_tokens.models import TokenModel, prompt_of, room
 from draftverify_tokens.reader import Reader, distributions, history_of
@@ -21,26 +22,29 @@ NO_BLOCK = Proposal.chain(())
 class DraftModel:
     """Draws tokens from a small model under the target's sampling settings, and reports the q it drew from.
 
-    At temperature 0 q is one-hot, so the draws are the likeliest tokens. On a CPU drafting stops after an end token;
-    on a device the tokens stay there, and nobody looks.
+    At temperature 0 q is one-hot, so the draws are the likeliest tokens. On a CPU drafting stops after one of the
+    target's end tokens; on a device the tokens stay there, and nobody looks.
 
     Args:
         model: a model with the target's tokenizer. Where its rows of logits are more or fewer than the target's
             (padding), the surplus is cut off before the draw, or filled with zeros after it.
         compiled: compile the steps; by default where the model is on a GPU.
+        own_cache: False reads on in the target's cache and never reads a prompt: for a model that is the target with
+            rounded weights. Nothing is drafted in a session's first round, before the target has read its prompt.
     """
 
     laws = frozenset({"iid"})
     shape = "chain"
     concurrent = False  # as the target
 
-    def __init__(self, model: TokenModel, compiled: bool | None = None) -> None:
+    def __init__(self, model: TokenModel, compiled: bool | None = None, own_cache: bool = True) -> None:
         self.model = model
         self.compiled = compiled
+        self.own_cache = own_cache
 
     @cached_property
     def _reader(self) -> Reader:
-        return Reader(self.module, compiled=self.compiled)
+        return (Reader if self.own_cache else Guest)(self.module, compiled=self.compiled)
 
     @property
     def module(self) -> Any:
@@ -65,10 +69,21 @@ class DraftModel:
         self.__dict__.pop("_reader", None)
 
     def room(self, context: Context, n: int) -> int:
-        """How many of `n` tokens may be drafted before this model or the target runs out of positions."""
+        """How many of `n` tokens may be drafted before this model or the target runs out of positions.
+
+        Returns:
+            0 where the text holds a token that this model has no row for, and where this model has no cache of its own
+            and the target has none yet.
+        """
+        if isinstance(self._reader, Guest) and not self._reader.invited(context):
+            return 0
         n = room(context, n)
+        prompt, accepted = prompt_of(context), context.accepted
+        rows: int = self._config.vocab_size
+        if self._vocabulary(context) > rows and max(*prompt, *accepted, 0) >= rows:
+            return 0
         own = getattr(self._config, "max_position_embeddings", None)
-        return n if own is None else max(0, min(n, own - len(prompt_of(context)) - len(context.accepted)))
+        return n if own is None else max(0, min(n, own - len(prompt) - len(accepted)))
 
     def propose(self, context: Context, n: int) -> Proposal:
         """At most `n` tokens, with q [tokens, vocabulary]."""
@@ -113,14 +128,15 @@ class DraftModel:
         keys = np.asarray([context.draws.key for context in contexts])
         rounds = np.asarray([context.draws.round for context in contexts])
         u = upload(uniforms(keys, rounds, np.arange(n)), q)
-        ends = torch.tensor(sorted(self.model.eos_ids))
+        model = self._as_the_target_ends(contexts[0])
+        ends = torch.tensor(sorted(model.eos_ids))
         going = list(range(len(lengths)))  # the sessions that draft on
         at: Any = slice(None)
         logits = self._reader.read(contexts, [NO_BLOCK] * len(lengths)).logits
         for i in range(n):
             active, before = [contexts[b] for b in going], drafted[:, :i].unbind()
             histories = (history_of(self, contexts[b], Proposal.chain(before[b]), start=i) for b in going)
-            rows, raw_maxima[at, i] = distributions(self.model, logits[:, :vocabulary], active, histories)
+            rows, raw_maxima[at, i] = distributions(model, logits[:, :vocabulary], active, histories)
             drafted[at, i] = tokens = inverse_cdf(rows, u[at, i])
             q[at, i, : rows.shape[-1]] = rows
             if _on_host(tokens):
@@ -151,8 +167,14 @@ class DraftModel:
         vocabulary = self._vocabulary(contexts[0])
         logits = self._reader.read(contexts, proposals).logits[:, :vocabulary]
         histories = [history_of(self, *pair) for pair in zip(contexts, proposals, strict=True)]
-        q, raw_maxima = distributions(self.model, logits, contexts, histories)
+        model = self._as_the_target_ends(contexts[0])
+        q, raw_maxima = distributions(model, logits, contexts, histories)
         return torch.nn.functional.pad(q, (0, vocabulary - q.shape[-1])), raw_maxima
+
+    def _as_the_target_ends(self, context: Context) -> TokenModel:
+        """The model with the target's end tokens, which end an answer and follow a complete one under a grammar."""
+        ends = frozenset(context.task.input.get("eos_ids", self.model.eos_ids))
+        return self.model if ends == self.model.eos_ids else _EndingAs(self.model, ends)
 
     @property
     def _config(self) -> Any:
@@ -162,6 +184,17 @@ class DraftModel:
         """The target's rows of logits; this model's own where the task was prepared by nobody."""
         known: int = context.task.input.get("vocabulary", self._config.vocab_size)
         return known
+
+
+class _EndingAs:
+    """A model with other end tokens than its own: a base model that drafts for an instructed one may have others."""
+
+    def __init__(self, model: TokenModel, eos_ids: frozenset[int]) -> None:
+        self._model = model
+        self.eos_ids = eos_ids
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
 
 
 def _on_host(tensor: Any) -> bool:

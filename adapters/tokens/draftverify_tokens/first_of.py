@@ -84,7 +84,7 @@ class FirstOf:
 
     def propose_many(self, contexts: Sequence[Context], ns: Sequence[int]) -> list[Proposal]:
         """As `propose`; each drafter is asked once, for the sessions for which those before it had nothing."""
-        made = [_EXHAUSTED] * len(contexts)
+        made: list[Proposal | None] = [None] * len(contexts)
         waiting = list(range(len(contexts)))
         drew = False
         for place, drafter in enumerate(self.drafters):
@@ -95,13 +95,14 @@ class FirstOf:
             for i, answer in zip(waiting, answers, strict=True):
                 if len(answer.items):
                     made[i] = answer
-                elif not answer.exhausted:
-                    made[i] = _NOTHING
-            waiting = [i for i in waiting if not len(made[i].items)]
+                elif made[i] is None or not answer.exhausted:
+                    # A block without items has a law too, and that must be one of those declared.
+                    made[i] = Proposal.chain((), answer.law, exhausted=answer.exhausted)
+            waiting = [i for i, answer in zip(waiting, answers, strict=True) if not len(answer.items)]
             if not waiting:
                 break
             drew = drew or _laws(drafter) != _GIVEN
-        return made
+        return [answer for answer in made if answer is not None]
 
     def _each(self, method: str, *arguments: Any) -> None:
         for drafter in self.drafters:
@@ -110,8 +111,6 @@ class FirstOf:
 
 
 _GIVEN = frozenset({"given"})
-_NOTHING = Proposal.chain(())
-_EXHAUSTED = Proposal.chain((), exhausted=True)
 
 
 def _laws(drafter: Generator) -> frozenset[str]:

@@ -113,6 +113,10 @@ class Walk:
             return
         self._matcher.unsafe_compute_mask_ptr(row.ctypes.data, row.nbytes)
         self._check()
+        if not self._matcher.is_accepting():
+            # An end token that is text too (a line break that ends answers) would end the answer in its midst.
+            for end in self.grammar.ends:
+                row[end // 8] &= ~(1 << end % 8) & 255
 
     def _take(self, token: int) -> bool:
         if self._after_end or (token in self.grammar.ends and self._matcher.is_accepting()):

@@ -57,18 +57,23 @@ class Reader:
         hidden: which hidden states to return, as indices into transformers' `hidden_states` (0 the embeddings, -1 what
             the head reads).
         compiled: compile the steps; None: where the model is on a GPU.
+        lends: whether a `Guest` may read on in this cache.
 
     Raises:
         ConfigError: the model keeps a state that cannot be rolled back.
     """
 
-    def __init__(self, module: Any, *, hidden: Sequence[int] = (), compiled: bool | None = None) -> None:
+    def __init__(
+        self, module: Any, *, hidden: Sequence[int] = (), compiled: bool | None = None, lends: bool = False
+    ) -> None:
         from draftverify_tokens.forward import forward_of
 
         self.module = module
+        self.lends = lends
         self.slots = Slots()
         self._embeddings = module.get_input_embeddings()
         self._copied: Any = None
+        self._owner: Reader = self
         self._forward = forward_of(module, tuple(hidden), compiled)
 
     @property
@@ -95,11 +100,10 @@ class Reader:
         if held is not None and (held.dtype, held.device) != (self.dtype, self.device):
             self.slots = Slots()  # the model was converted or moved
         # Taken out while the model runs: a pass that fails half-way leaves layers of different lengths behind.
-        slots = [context.scratch.pop(self, None) for context in contexts]
-        slots = [
-            slot if slot is not None and slot.slots is self.slots else self.slots.take() for slot in slots
-        ]
+        slots = list(map(self._take, contexts))
         ahead = AHEAD if len(slots) > 1 else CHUNK
+        blocks = [proposal.items for proposal in proposals]
+        parents = [None if proposal.shape == "chain" else proposal.parents for proposal in proposals]
         with torch.inference_mode():
             pending = list(map(self._settle, slots, contexts))
             starts = [len(slot.tokens) for slot in slots]
@@ -108,16 +112,16 @@ class Reader:
                 for i, tokens in enumerate(pending)
                 if len(tokens) > ahead
             }
-            logits, states = self._pass(slots, pending, proposals)
+            logits, states = self._pass(slots, pending, blocks, parents)
             hidden: Sequence[Any] = states
             if states and early:
                 hidden = [torch.cat([*early.get(i, ()), own]) for i, own in enumerate(states)]
-        for slot, tokens, proposal, context in zip(slots, pending, proposals, contexts, strict=True):
+        for slot, tokens, block, own, context in zip(slots, pending, blocks, parents, contexts, strict=True):
             slot.tokens += tokens
-            slot.block = proposal.items
-            slot.parents = None if proposal.shape == "chain" else proposal.parents
-            context.scratch[self] = slot
-        return Reading(logits, [len(proposal.items) + 1 for proposal in proposals], hidden, starts)
+            slot.block = block
+            slot.parents = own
+            context.scratch[self._owner] = slot
+        return Reading(logits, [len(block) + 1 for block in blocks], hidden, starts)
 
     def extend(self, contexts: Sequence[Context], drafted: Any) -> Any:
         """Read on: one more drafted token of each session, after those that were read since `read` without a block.
@@ -131,7 +135,7 @@ class Reader:
         """
         import torch
 
-        slots = [context.scratch.pop(self) for context in contexts]
+        slots = [context.scratch.pop(self._owner) for context in contexts]
         with torch.inference_mode():
             rows, order = self._rows(slots)
             places = np.zeros((rows, 1), dtype=np.int64)
@@ -152,7 +156,7 @@ class Reader:
                 logits = logits[self._to_device(order)]
         for index, (context, slot) in enumerate(zip(contexts, slots, strict=True)):
             slot.block, slot.parents = drafted[index], None
-            context.scratch[self] = slot
+            context.scratch[self._owner] = slot
         return logits
 
     def note(self, contexts: Sequence[Context], drafted: Any) -> None:
@@ -171,8 +175,16 @@ class Reader:
         self._copied = torch.cuda.Event()
         self._copied.record()
         for context, row in zip(contexts, host, strict=True):
-            slot = context.scratch[self]
+            slot = context.scratch[self._owner]
             slot.block = row[: len(slot.block)]
+
+    def _take(self, context: Context) -> Slot:
+        """The session's slot, out of its scratch; a new one where there is none of this cache."""
+        slot: Slot | None = context.scratch.pop(self, None)
+        if slot is None or slot.slots is not self.slots:
+            return self.slots.take()
+        slot.reclaim()
+        return slot
 
     def _settle(self, slot: Slot, context: Context) -> list[int]:
         """Bring the slot up to what was accepted.
@@ -218,7 +230,7 @@ class Reader:
         while len(pending) > most:
             piece = pending[: min(CHUNK, len(pending) - 1)]
             del pending[: len(piece)]
-            _, found = self._pass([slot], [piece], None)
+            _, found = self._pass([slot], [piece], [()], [None], logits=False)
             slot.tokens += piece
             states += found
         return states
@@ -232,26 +244,37 @@ class Reader:
         return rows, None if order == list(range(rows)) else np.asarray(order)
 
     def _pass(
-        self, slots: Sequence[Slot], pending: Sequence[list[int]], proposals: Sequence[Proposal] | None
+        self,
+        slots: Sequence[Slot],
+        pending: Sequence[list[int]],
+        blocks: Sequence[Any],
+        parents: Sequence[Sequence[int] | None],
+        *,
+        logits: bool = True,
     ) -> tuple[Any, list[Any]]:
         """One forward pass over the pending tokens and blocks.
 
+        Args:
+            slots: of the sessions.
+            pending: the tokens that each lacks.
+            blocks: the items that each drafted.
+            parents: of the items; None for a chain.
+            logits: whether any are wanted.
+
         Returns:
-            Logits [wanted rows, vocabulary], None without proposals; hidden states of each session, or [].
+            Logits [wanted rows, vocabulary] or None; hidden states of each session, or [].
         """
         import torch
 
-        blocks: list[Any] = (
-            [()] * len(slots) if proposals is None else [proposal.items for proposal in proposals]
-        )
         lengths = [len(tokens) + len(items) for tokens, items in zip(pending, blocks, strict=True)]
         n = max(lengths)
         alone = len(slots) == 1
         rows, _ = self._rows(slots)
         first = slots[0].row if alone else 0
         rows -= first
-        ids = np.zeros((rows, n), dtype=np.int64)
-        starts = np.zeros(rows, dtype=np.int64)
+        # Lists until they are whole: an array takes longer over one entry than over all of them at once.
+        padding = [0] * n
+        lines, starts = [padding] * rows, [0] * rows
         offsets = np.arange(n)
         placed: list[tuple[int, int, Any]] = []
         trees: list[tuple[int, int, Sequence[int]]] = []
@@ -259,42 +282,41 @@ class Reader:
             for slot in self.slots.owners.values():  # who sits this pass out is written to where nobody looks
                 if first <= slot.row < first + rows:
                     starts[slot.row - first] = len(slot.tokens) + len(slot.block)
-        for index, (slot, tokens, items, length) in enumerate(
-            zip(slots, pending, blocks, lengths, strict=True)
-        ):
+        for slot, tokens, items, tree in zip(slots, pending, blocks, parents, strict=True):
             row = slot.row - first
             starts[row] = len(slot.tokens)
             if isinstance(items, torch.Tensor):
-                ids[row, : len(tokens)] = tokens
+                line = tokens
                 placed.append((row, len(tokens), items))
             else:
-                ids[row, :length] = (*tokens, *items)
-            if len(items) > 1 and proposals is not None and proposals[index].shape != "chain":
-                trees.append((row, len(tokens), proposals[index].parents))
+                line = [*tokens, *items]
+            lines[row] = line + padding[len(line) :]
+            if tree is not None:
+                trees.append((row, len(tokens), tree))
         if trees:
             offsets = np.tile(offsets, (rows, 1))
-            for row, p, parents in trees:
-                offsets[row, p : p + len(parents)] = p + _depths(parents)
-        tensor = self._to_device(ids)
+            for row, p, tree in trees:
+                offsets[row, p : p + len(tree)] = p + _depths(tree)
+        ids = self._to_device(np.asarray(lines, dtype=np.int64))
         if placed:
             at = [np.concatenate([np.full(len(items), row) for row, _, items in placed])]
             at.append(np.concatenate([np.arange(p, p + len(items)) for _, p, items in placed]))
-            tensor[tuple(map(self._to_device, at))] = torch.cat([items for *_, items in placed]).long()
-        places = starts[:, None] + np.arange(n)
-        positions = starts[:, None] + offsets
-        now = self._plan(tensor, positions, places, int(starts.max()) + n, first if alone else None, trees)
+            ids[tuple(map(self._to_device, at))] = torch.cat([items for *_, items in placed]).long()
+        first_places = np.asarray(starts, dtype=np.int64)[:, None]
+        places, positions = first_places + np.arange(n), first_places + offsets
+        now = self._plan(ids, positions, places, max(starts) + n, first if alone else None, trees)
         want: Any = None
-        if proposals is not None and alone:
+        if logits and alone:
             want = len(blocks[0]) + 1
-        elif proposals is not None:
+        elif logits:
             ends = np.asarray([slot.row * n + m for slot, m in zip(slots, lengths, strict=True)])
             counts = np.asarray([len(items) + 1 for items in blocks])
             last = np.cumsum(counts)
             want = self._to_device(np.arange(last[-1]) + np.repeat(ends - last, counts))
-        logits, states = self._forward(self.slots, now, want)
+        found, states = self._forward(self.slots, now, want)
         if states is None:
-            return logits, []
-        return logits, [states[slot.row - first, :m] for slot, m in zip(slots, lengths, strict=True)]
+            return found, []
+        return found, [states[slot.row - first, :m] for slot, m in zip(slots, lengths, strict=True)]
 
     def _plan(
         self,
@@ -343,7 +365,7 @@ class Reader:
 
         dtype, device = self.dtype, self.device
         look = torch.arange(visible, device=device)
-        see = look <= self._to_device(places)[:, :, None]
+        hidden = look > self._to_device(places)[:, :, None]
         if window is not None or trees:
             stands = np.tile(
                 np.arange(visible), (len(places), 1)
@@ -351,14 +373,14 @@ class Reader:
             for row, p, parents in trees:
                 start = places[row, p]
                 stands[row, start : start + len(parents)] = positions[row, p : p + len(parents)]
-                block = torch.as_tensor(_ancestors(parents), device=device)
-                see[row, p : p + len(parents), start : start + len(parents)] = block
+                block = torch.as_tensor(~_ancestors(parents), device=device)
+                hidden[row, p : p + len(parents), start : start + len(parents)] = block
             if window is not None:
-                see = see & (
-                    self._to_device(positions)[:, :, None] - self._to_device(stands)[:, None, :] < window
+                hidden |= (
+                    self._to_device(positions)[:, :, None] - self._to_device(stands)[:, None, :] >= window
                 )
-        mask = torch.zeros(see.shape, dtype=dtype, device=device)
-        return mask.masked_fill_(~see, torch.finfo(dtype).min)[:, None]
+        mask = torch.zeros(hidden.shape, dtype=dtype, device=device)
+        return mask.masked_fill_(hidden, torch.finfo(dtype).min)[:, None]
 
     def _to_device(self, values: Any) -> Any:
         import torch

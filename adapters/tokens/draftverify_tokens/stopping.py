@@ -43,7 +43,7 @@ class Stop:
         """How many of the `new` tokens to keep when the answer ends among them, else None.
 
         Raises:
-            ConfigError: there are `strings` and no model to decode with, or a string is empty.
+            ConfigError: there are `strings` and no model to decode with, a string is empty, or they are one text.
         """
         before = len(context.accepted) - len(new)
         ends = [self.max_tokens - before] if len(context.accepted) >= self.max_tokens else []
@@ -55,6 +55,10 @@ class Stop:
         return min(ends, default=None)
 
     def _after_string(self, context: Context, new: tuple[Any, ...]) -> list[int]:
+        if isinstance(self.strings, str):
+            raise ConfigError(
+                f"strings is the text {self.strings!r}; a list of texts is needed", path="strings"
+            )
         if self.model is None or "" in self.strings:
             raise ConfigError("tokens.stop needs `model` to find `strings`, none of which may be empty")
         before = len(context.accepted) - len(new)

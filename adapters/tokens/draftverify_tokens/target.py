@@ -57,7 +57,7 @@ class Target:
 
     @cached_property
     def _reader(self) -> Reader:
-        return Reader(self.model.model, hidden=self.hidden, compiled=self.compiled)
+        return Reader(self.model.model, hidden=self.hidden, compiled=self.compiled, lends=True)
 
     def open(self) -> None:
         """Load the weights, and refuse a model that cannot be rolled back.
@@ -174,11 +174,18 @@ class Target:
             for piece, value in zip(pieces(self.model, values), values, strict=True)
         ]
 
-    def explain(self, task: Task, expected: Sequence[int], got: Sequence[int]) -> str:
-        """Why two greedy outputs of one task differ: where they part, how near the two tokens are, and whether
-        rounding can be the reason."""
+    def explain(
+        self,
+        task: Task,
+        expected: Sequence[int],
+        got: Sequence[int],
+        *,
+        settings: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Why two outputs of one task differ: where they part, how near the two tokens are under the settings (None:
+        greedy decoding with no other setting), and whether rounding can be the reason."""
         prompt = (task if "prompt_ids" in task.input else self.prepare(task)).input["prompt_ids"]
-        return explain(self.model, list(prompt), list(expected), list(got))
+        return explain(self.model, list(prompt), list(expected), list(got), settings)
 
 
 def _check_fits(context: Context, proposal: Proposal) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from draftverify import Pipeline
+from draftverify import DraftVerifyError, Event, Pipeline, TaskDone
 from draftverify_tokens.models import TokenModel
 
 __all__ = ["Detokeniser", "pieces", "stream_text"]
@@ -101,11 +101,24 @@ def stream_text(pipeline: Pipeline, task: Any) -> Iterator[str]:
 
     Yields:
         Pieces of text, none of them empty; together they are `model.decode` of the outcome's value.
+
+    Raises:
+        DraftVerifyError: the task failed; after all text that was accepted before.
     """
     detokeniser = Detokeniser(pipeline.verifier.model)  # type: ignore[attr-defined]
-    for decision in pipeline.stream(task):
+    ended: list[TaskDone] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, TaskDone):
+            ended.append(event)
+
+    for decision in pipeline.stream(task, on_event=listen):
         text = "".join([detokeniser.push(token) for token in decision.emitted])
         if text:
             yield text
     if text := detokeniser.flush():
         yield text
+    for event in ended:
+        # Nobody sees the outcome of a stream, and half an answer looks like a whole one.
+        if event.record.outcome.status == "failed":
+            raise DraftVerifyError(f"task {event.task.id!r} failed: {event.record.outcome.reason}")
