@@ -2,6 +2,7 @@
 
     python -m benchmarks.tokens --data ../shared/data/spec_bench/question.jsonl [--categories summarization rag]
         [--prompts 6] [--tokens 96] [--repeats 5] [--dtype bfloat16] [--ways …] [--out benchmarks/results/tokens.json]
+    python -m benchmarks.tokens --show [--out …]      # the table of the results that are there, nothing is run
 
 One process, one set of weights (in bfloat16 ours packed for the CPU), the same prompts, greedy. Each repeat runs every
 way on every prompt, the order of the ways turning round from repeat to repeat (ABBA). The prompt's reading is counted.
@@ -162,8 +163,10 @@ def ways(model: LocalModel, options: argparse.Namespace) -> dict[str, Callable[[
     if four is not None:
         packed = Target(four)
         found |= {
-            "four-bit draft": build(DraftModel(four), 6),
-            "lookup, else four-bit draft": build(FirstOf([Suffix(), DraftModel(four)]), 6),
+            "four-bit draft": build(DraftModel(four, own_cache=False), 6),
+            "suffix, else four-bit draft": build(
+                FirstOf([Suffix(threshold=0.2), DraftModel(four, own_cache=False)]), 6
+            ),
             "four-bit plain": build(NoDraft(), 0, packed),
             "four-bit lookup": build(PromptLookup(), options.block, packed),
             "four-bit suffix, measured": build(Suffix(), ("measured", 16), packed),
@@ -244,9 +247,39 @@ def halves(runs: dict[str, list[TaskRecord]], name: str, seed: int | None) -> di
     }
 
 
+def shown(figures: dict[str, Any]) -> str:
+    """The results as the table in docs/tokens.md."""
+    categories: dict[str, dict[str, Any]] = figures["categories"]
+    heads = ["way"]
+    for name in categories:
+        heads += [f"{name}: tokens/s", "× our plain", "a round"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for way in next(iter(categories.values())):
+        cells = [way]
+        for table in categories.values():
+            row = table[way]
+            ratio = row.get("against plain")
+            said = f"{ratio['ratio']:.2f} [{ratio['low']:.2f}, {ratio['high']:.2f}]" if ratio else "1"
+            emitted = row.get("emitted_per_round")
+            cells += [
+                f"{row['tokens_per_second']:.1f}",
+                said,
+                "" if emitted is None else f"{emitted:.2f}",
+            ]
+        lines.append(f"| {' | '.join(cells)} |")
+    for name, table in categories.items():
+        for way, row in table.items():
+            for base in ("transformers", "transformers lookup"):
+                if ratio := row.get(f"against {base}"):
+                    lines.append(
+                        f"{name}: {way} is {ratio['ratio']:.2f} [{ratio['low']:.2f}, {ratio['high']:.2f}] × {base}"
+                    )
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help="question.jsonl of Spec-Bench")
+    parser.add_argument("--data", type=Path, help="question.jsonl of Spec-Bench")
     parser.add_argument("--weights", default="smollm2-135m-instruct")
     parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float32"])
     parser.add_argument("--categories", nargs="+", default=["summarization", "rag"])
@@ -257,7 +290,13 @@ def main() -> None:
     parser.add_argument("--exit-layers", type=int, default=15)
     parser.add_argument("--ways", nargs="+")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/tokens.json"))
+    parser.add_argument("--show", action="store_true", help="print the table of what stands at --out")
     options = parser.parse_args()
+    if options.show:
+        print(shown(json.loads(options.out.read_text())))
+        return
+    if options.data is None:
+        parser.error("--data is needed: the question.jsonl of Spec-Bench")
 
     import torch
 

@@ -101,6 +101,12 @@ class Unknown:
 
     __le__, __gt__ = __lt__, __ge__
 
+    def __getitem__(self, index: Any) -> Unknown:
+        """`u[..., None]`, which a NumPy scalar allows too: `inverse_cdf` compares it with a row."""
+        if index != (..., None):
+            raise NotEnumerable(f"a random number was indexed with {index!r}; it is one number")
+        return self
+
     def __float__(self) -> NoReturn:
         raise NotEnumerable(
             "a random number was used as a plain float; the audit can follow one that is scaled, shifted and compared"

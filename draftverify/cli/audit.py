@@ -55,8 +55,9 @@ def lossless(
     """
     from rich.console import Console
 
-    from draftverify.audit import Report
+    from draftverify.audit import PipelineReport, Report, claims_exact
     from draftverify.audit import lossless as examine
+    from draftverify.errors import ConfigError
     from draftverify.experiments.build import Builder
     from draftverify.experiments.config import load_experiment
     from draftverify.plugins import did_you_mean
@@ -75,7 +76,19 @@ def lossless(
         for pipeline in pipelines:
             click.echo(f"auditing {pipeline.name} …", err=True)
             # The probability of a false alarm is shared out, so that it holds for the command as a whole.
-            report = examine(pipeline, tasks, prefixes=prefixes, copies=draws, error=1e-6 / len(pipelines))
+            error = 1e-6 / len(pipelines)
+            try:
+                report = examine(pipeline, tasks, prefixes=prefixes, copies=draws, error=error)
+            except ConfigError as wrong:
+                path = f"pipelines.{pipeline.name}.{wrong.path}"
+                raise ConfigError(wrong.message, where=wrong.where, path=path) from wrong
+            except Exception as broken:
+                report = PipelineReport(
+                    pipeline=pipeline.name,
+                    rule=type(pipeline.rule).__name__,
+                    exact=claims_exact(pipeline),
+                    failures=(f"the audit was cut short by {type(broken).__name__}: {broken}",),
+                )
             reports.append(report)
     finally:
         for pipeline in pipelines:

@@ -16,6 +16,7 @@ from typing import Any
 from draftverify.engine.events import Listener, RoundDone
 from draftverify.engine.requests import Answer, Ask, Decide, Draft, Finish, Prepare, Request, Verify
 from draftverify.engine.session import Session
+from draftverify.errors import ConfigError, ContractError
 from draftverify.values import Decision, Failure, TaskRecord
 
 __all__ = ["Session", "arun", "astream", "run", "run_batch", "stream"]
@@ -171,7 +172,14 @@ def run_batch(
 
     Returns:
         Records in the order of the sessions.
+
+    Raises:
+        ConfigError: `size` is below 1.
     """
+    if size is not None and size < 1:
+        raise ConfigError(
+            f"size is {size}; at least one task is under way at once, or None for all", path="size"
+        )
     waiting = iter(sessions)
     order: list[Session] = []
     active: list[Session] = []
@@ -270,6 +278,13 @@ def _perform_group(
         values = many(*arguments)
         if len(values) != len(requests):
             raise TypeError(f"{many.__qualname__} returned {len(values)} answers to {len(requests)} requests")
+    except (ContractError, ConfigError) as error:
+        # One of them asked for what cannot be done. Asked one by one, only that one fails.
+        if len(requests) > 1:
+            for session, request in zip(sessions, requests, strict=True):
+                _perform(session, request, ask)
+            return
+        values = [Failure.of(error)]
     except Exception as error:
         values = [Failure.of(error)] * len(requests)
     seconds = perf_counter() - start

@@ -11,7 +11,7 @@ from draftverify.engine import drivers
 from draftverify.engine.budget import Budget
 from draftverify.engine.events import Listener
 from draftverify.engine.requests import Answer, Ask
-from draftverify.errors import DraftVerifyError, PipelineError
+from draftverify.errors import ConfigError, DraftVerifyError, PipelineError
 from draftverify.protocols import AcceptanceRule, BlockSize, Done, Generator, Verifier
 from draftverify.rejection import Policy
 from draftverify.values import (
@@ -285,10 +285,24 @@ class Pipeline:
         return [*self.generators, self.verifier, self.rule]
 
     def open(self) -> None:
-        """Open every part that holds heavy resources."""
+        """Open every part that holds heavy resources.
+
+        Raises:
+            ConfigError: a part cannot be opened as it is configured; the path begins with its role.
+        """
         for part in self.parts():
             if hasattr(part, "open"):
-                part.open()
+                try:
+                    part.open()
+                except ConfigError as error:
+                    role = self._role(part)
+                    path = f"{role}.{error.path}" if error.path else role
+                    raise ConfigError(error.message, where=error.where, path=path) from error
+
+    def _role(self, part: Any) -> str:
+        if part is self.verifier:
+            return "verifier"
+        return "rule" if part is self.rule else "generator"
 
     def close(self) -> None:
         """Close what `open` opened."""

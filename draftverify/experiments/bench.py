@@ -144,7 +144,11 @@ class Bench:
         pipeline = self.pipelines[name]
         with self._opening:
             if name not in self._opened:
-                pipeline.open()
+                try:
+                    pipeline.open()
+                except ConfigError as error:
+                    path = f"pipelines.{name}.{error.path}"
+                    raise ConfigError(error.message, where=error.where, path=path) from error
                 self._opened.append(name)
         return pipeline
 

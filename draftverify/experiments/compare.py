@@ -134,6 +134,7 @@ class PipelineSummary(msgspec.Struct, frozen=True, kw_only=True):
     Args:
         deterministic: whether every round was; what is not may differ from the baseline without being wrong.
         block: the block-size controller's own report.
+        failure: the first task that failed, and why.
     """
 
     name: str
@@ -143,6 +144,7 @@ class PipelineSummary(msgspec.Struct, frozen=True, kw_only=True):
     identical: Identity | None = None
     deterministic: bool = True
     block: Any = None
+    failure: str | None = None
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -234,6 +236,7 @@ def summarise(
                     speedup,
                 )
             )
+        failed = next((record for record in own if record.outcome.status == "failed"), None)
         pipelines.append(
             PipelineSummary(
                 name=pipeline,
@@ -243,6 +246,7 @@ def summarise(
                 identical=_identity(pipeline, base, own, of_task, explain) if compared else None,
                 deterministic=all(round.deterministic for record in own for round in record.rounds),
                 block=(blocks or {}).get(pipeline),
+                failure=None if failed is None else f"task {failed.task}: {failed.outcome.reason}",
             )
         )
     coverage = None

@@ -68,7 +68,7 @@ def tables(summary: Summary) -> RenderableType:
         before = row[0]
     parts.append(table)
     for pipeline in summary.pipelines:
-        parts.extend(Text(line) for line in _identical(pipeline, SHOWN))
+        parts.extend(Text(line) for line in (*_failure(pipeline), *_identical(pipeline, SHOWN)))
     if summary.coverage is not None and summary.coverage.value is not None:
         parts.append(Text(_covered(summary.coverage)))
     steps = [row for pipeline in summary.pipelines for row in pipeline.steps]
@@ -140,6 +140,11 @@ def _figure(figure: Figure | None, *, percent: bool = False) -> str:
         return f"{100 * value:.0f}%" if percent else f"{value:.2f}"
 
     return f"{one(figure.value)} [{one(figure.low)}, {one(figure.high)}]"
+
+
+def _failure(pipeline: PipelineSummary) -> Iterator[str]:
+    if pipeline.failure is not None:
+        yield f"{pipeline.name}: the first failure: {clean(pipeline.failure)}"
 
 
 def _identical(pipeline: PipelineSummary, limit: int | None) -> Iterator[str]:
@@ -218,7 +223,9 @@ def report_html(summary: Summary) -> str:
     """The run's tables as one HTML page without scripts, links or anything to load."""
     headings, rows = _cells(summary)
     body = [_html_table(headings, rows)]
-    lines = [line for pipeline in summary.pipelines for line in _identical(pipeline, None)]
+    lines = [
+        line for pipeline in summary.pipelines for line in (*_failure(pipeline), *_identical(pipeline, None))
+    ]
     if summary.coverage is not None and summary.coverage.value is not None:
         lines.append(_covered(summary.coverage))
     lines.extend(_blocks(summary))

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from draftverify import Decision
+from draftverify import Decision, inverse_cdf
 from draftverify.audit import NotEnumerable, Stream, enumerate_rule, explore
 from draftverify.rules import (
     BlockVerification,
@@ -235,3 +235,16 @@ def test_streams_of_one_name_share_their_numbers():
 
     assert sum(p for yes, p in explore(both("a", "a")) if yes) == pytest.approx(0.5)
     assert sum(p for yes, p in explore(both("a", "b")) if yes) == pytest.approx(0.25)
+
+
+def test_a_rule_that_inverts_a_row_with_one_number_is_followed():
+    """The public `inverse_cdf` with a single uniform, as a plugin's rule would call it."""
+
+    class FromTarget(TokenMatch):
+        def decide(self, context, proposal, verification, rng):
+            token = int(inverse_cdf(np.asarray(verification.evidence.target[0]), rng.uniform(0, 1)))
+            return Decision(spliced=(token,))
+
+    found = audit(FromTarget())
+    assert found.failures == ()
+    assert found.worst < 1e-12

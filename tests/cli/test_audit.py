@@ -135,3 +135,19 @@ def test_an_unknown_pipeline_is_a_usage_error(config: str, capsys: pytest.Captur
     """The near one is named."""
     assert main(["audit", "lossless", config, "--pipeline", "rigth"]) == Exit.USAGE
     assert "did you mean right?" in capsys.readouterr().err
+
+
+def test_a_rule_that_crashes_is_named_and_the_others_are_audited(
+    config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One part's bug costs one verdict."""
+    parts = Path(config).parent / "parts.py"
+    parts.write_text(PARTS.replace("return super().decide_many(contexts, proposals, changed, rngs)", "1 / 0"))
+    how = ["audit", "lossless", config, "--pipeline", "wrong", "--pipeline", "right", *QUICK]
+    assert main(how) == Exit.NOT_LOSSLESS
+    out = capsys.readouterr().out
+    assert "ZeroDivisionError" in out
+    assert "NOT lossless" in next(line for line in out.splitlines() if "NoBonus" in line)
+    right = next(line for line in out.splitlines() if "Speculative" in line)
+    assert "lossless" in right
+    assert "NOT" not in right

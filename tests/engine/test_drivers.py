@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from draftverify import (
     Check,
+    ConfigError,
+    ContractError,
     Cost,
     Decision,
     Failure,
@@ -457,3 +459,36 @@ def test_passes_stay_full_when_sessions_join_late():
     assert passes[:waiting_ended] == [4] * waiting_ended
     assert sum(passes[:waiting_ended]) >= sum(lengths) - 4 * max(lengths)
     assert {round.timing.batch for record in records for round in record.rounds} <= {1, 2, 3, 4}
+
+
+def test_in_a_batch_only_the_session_fails_whose_request_cannot_be_met():
+    """A component that refuses one request of a call is asked for each alone: the others go on."""
+
+    class Picky(Judge):
+        def __init__(self):
+            super().__init__(lambda context, item: "pass")
+            self.calls = []
+
+        def verify(self, context, proposal):
+            self.calls.append(1)
+            if context.task.id == "1":
+                raise ContractError("too long")
+            return super().verify(context, proposal)
+
+        def verify_many(self, contexts, proposals):
+            self.calls.append(len(contexts))
+            return [Picky.verify(self, *pair) for pair in zip(contexts, proposals, strict=True)]
+
+    verifier = Picky()
+    pipeline = Pipeline(Blocks((1,)), verifier, TakeFirst(), block=1)
+    outcomes = pipeline.run_batch([Task(id=str(i)) for i in range(3)])
+    assert [outcome.status for outcome in outcomes] == ["accepted", "failed", "accepted"]
+    assert "too long" in outcomes[1].reason
+    assert verifier.calls[0] == 3
+
+
+def test_a_batch_of_no_size_is_refused():
+    """Nothing would ever be under way."""
+    pipeline = Pipeline(Blocks((1,)), Judge(lambda context, item: "pass"), TakeFirst(), block=1)
+    with pytest.raises(ConfigError, match="size is 0"):
+        pipeline.run_batch([Task(id="0")], size=0)

@@ -216,3 +216,14 @@ def test_chain_rule_refuses_alternatives_at_run_time():
     """A generator that declares no shape is held to what the rule can judge."""
     outcome = Pipeline(Blocks([1, 2]), Judge(lambda c, i: "pass"), Prefix(), block=2).run("x")
     assert "the rule judges chain" in outcome.failure.message
+
+
+def test_an_error_of_opening_says_which_part_it_was():
+    """A path inside the component is no use without the component."""
+
+    class Closed(Blocks):
+        def open(self):
+            raise ConfigError("there is no such layer", path="layers")
+
+    with pytest.raises(ConfigError, match=r"generator\.layers: there is no such layer"):
+        Pipeline(Closed(), Judge(lambda context, item: "pass"), TakeFirst(), block=1).open()

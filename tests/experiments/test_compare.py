@@ -7,6 +7,7 @@ import json
 from html.parser import HTMLParser
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -203,8 +204,6 @@ def test_policy_steps_are_counted_priced_and_judged() -> None:
 
 def test_the_summary_is_plain_json_and_comes_back() -> None:
     """No NaN and no infinity: summary.json can be read by anything."""
-    import msgspec
-
     made = summary(records={"plain": [], "spec": [record("t0")]})
     text = json.dumps(made.plain(), allow_nan=False)
     assert msgspec.json.decode(text, type=Summary) == made
@@ -300,3 +299,15 @@ def test_hostile_text_reaches_the_page_as_text() -> None:
     assert page.count("<h1>") == 1
     assert "${body}" in page
     assert "default-src 'none'" in page
+
+
+def test_the_first_failure_is_told_with_its_reason() -> None:
+    """A run without a baseline says why tasks failed, too."""
+    failed = msgspec.structs.replace(
+        record("t1"), outcome=Outcome(status="failed", reason="the server is gone", rounds=1)
+    )
+    made = summarise(name="n", tasks=TASKS, records={"plain": [record("t0"), failed]})
+    assert made.pipelines[0].failure == "task t1: the server is gone"
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(tables(made))
+    assert "plain: the first failure: task t1: the server is gone" in console.export_text()

@@ -271,3 +271,9 @@ def test_the_conformance_kit_finds_nothing(part):
         context_of(MODEL, [1, 2, 3, 1, 2], accepted=accepted, seed=3) for accepted in ([], [3], [1, 2, 3])
     ]
     check_component(part, contexts=contexts, tolerance=1e-4, trials=400)
+
+
+def test_sizes_that_no_ngram_has_are_refused_before_any_task():
+    """At opening, not at the first draft."""
+    with pytest.raises(ConfigError, match="at_least is 4 and ngram is 3"):
+        PromptLookup(3, 4).open()

@@ -11,7 +11,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from draftverify import Pipeline, Task
+from draftverify import Pipeline, PipelineError, Task
 from draftverify.rules import Speculative
 from draftverify.testing import check_component, make_context
 from draftverify_llm import LocalModel
@@ -421,3 +421,12 @@ def test_the_conformance_kit_finds_nothing():
         for accepted in ([], list(b" on"), list(b"x"))
     ]
     check_component(OtherTokenizer(wordy(), target), contexts=contexts, tolerance=1e-4, trials=100)
+
+
+def test_a_target_of_another_tokenizer_is_refused_before_any_task():
+    """What is proposed are tokens of the drafter's `target`; another verifier would check something else."""
+    drafter = OtherTokenizer(wordy(), wordy())
+    with pytest.raises(PipelineError, match="famil"):
+        Pipeline(
+            drafter, Target(LocalModel.from_module(tiny_llama(257), byte_tokenizer())), Speculative(), block=3
+        )

@@ -108,7 +108,7 @@ def test_half_precision_is_computed_with_in_float32():
         ({"presence_penalty": 2.5}, "presence_penalty must be a number from -2 to 2"),
         ({"frequency_penalty": None}, "frequency_penalty must be a number from -2 to 2, not None"),
         ({"logit_bias": [1, 2]}, "logit_bias must be a mapping of token ids to finite numbers"),
-        ({"logit_bias": {"7": 1}}, "logit_bias must be a mapping"),
+        ({"logit_bias": {"seven": 1}}, "logit_bias must be a mapping"),
         ({"logit_bias": {7: float("inf")}}, "logit_bias must be a mapping"),
         ({"processors": "none"}, "processors must be a list of callables"),
         ({"processors": [1]}, "processors must be a list of callables"),
@@ -200,3 +200,10 @@ def test_a_processor_of_another_shape_is_named():
         ContractError, match=r"processor loses_a_dimension returned .*\[30\].*\(1, 30\) are needed"
     ):
         probabilities(logits_of(0), {"processors": [loses_a_dimension]}, [History([1], [], [2, 3])])
+
+
+def test_biases_from_a_config_file_are_read():
+    """The keys of a file's mapping are texts; they mean the same token ids."""
+    assert read_settings({"logit_bias": {"7": 1, "12": -2.5}}) == read_settings(
+        {"logit_bias": {7: 1, 12: -2.5}}
+    )

@@ -260,3 +260,10 @@ def test_outputs_of_different_length_are_no_rounding():
     assert "the second output ends after 1 tokens" in Target(MODEL).explain(task, [1, 2], [1])
     assert "bug" in Target(MODEL).explain(task, [1], [1, 2])
     assert Target(MODEL).explain(task, [1], [1]) == "no difference"
+
+
+@pytest.mark.parametrize("index", [3, -4, 99])
+def test_a_hidden_state_that_is_not_there_is_refused(index):
+    """Two layers have the states 0, 1 and 2; another index is an error before any task, never another layer."""
+    with pytest.raises(ConfigError, match=r"hidden: hidden has .* the states 0 \(the embeddings\) to 2"):
+        Target(MODEL, hidden=(index,)).open()

@@ -63,6 +63,11 @@ class OtherTokenizer:
         self.target = target
         self.compiled = compiled
 
+    @property
+    def family(self) -> str:
+        """The target's tokenizer, whose tokens are proposed."""
+        return self.target.family
+
     @cached_property
     def _drafter(self) -> DraftModel:
         return DraftModel(self.model, self.compiled)

@@ -39,6 +39,14 @@ class PromptLookup:
         self.ngram = ngram
         self.at_least = at_least
 
+    def open(self) -> None:
+        """Refuse sizes that no n-gram has.
+
+        Raises:
+            ConfigError: `at_least` is greater than `ngram`.
+        """
+        self._index()
+
     def propose(self, context: Context, n: int) -> Proposal:
         """At most `n` tokens, copied."""
         index = caught_up(context, self, self._index)

@@ -12,7 +12,7 @@ import difflib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -113,6 +113,9 @@ def read_settings(settings: Mapping[str, Any]) -> Sampling:
     for name, (allowed, words) in _CHECKS.items():
         if name in settings and not allowed(settings[name]):
             raise ConfigError(f"{name} must be {words}, not {settings[name]!r}", path=f"settings.{name}")
+    if sampling.logit_bias:
+        ids = {int(token): bias for token, bias in sampling.logit_bias.items()}
+        sampling = replace(sampling, logit_bias=ids)
     constraints = [name for name in CONSTRAINTS if getattr(sampling, name) is not None]
     if len(constraints) > 1:
         raise ConfigError(
@@ -162,7 +165,10 @@ def _whole(value: Any, least: int) -> bool:
 
 
 def _bias(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(_whole(k, 0) and _number(v) for k, v in value.items())
+    # A config file's keys are texts.
+    return isinstance(value, Mapping) and all(
+        (_whole(k, 0) or (isinstance(k, str) and k.isdecimal())) and _number(v) for k, v in value.items()
+    )
 
 
 def _callables(value: Any) -> bool:
