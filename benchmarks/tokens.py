@@ -5,7 +5,8 @@
     python -m benchmarks.tokens --show [--out …]      # the table of the results that are there, nothing is run
 
 One process, one set of weights (in bfloat16 ours packed for the CPU), the same prompts, greedy. Each repeat runs every
-way on every prompt, the order of the ways turning round from repeat to repeat (ABBA). The prompt's reading is counted.
+way on every prompt; the ways take turns prompt by prompt, their order turning round from one to the next (ABBA), so that
+a machine whose speed changes within minutes changes it for all of them. The prompt's reading is counted.
 Figures, per category:
 
 - speed: tokens per second over all prompts, and its ratio to our plain decoding and to transformers' generate: the
@@ -310,9 +311,12 @@ def main() -> None:
         every[name]()(tasks[0])
     runs: dict[str, list[dict[str, Run]]] = {name: [] for name in names}
     for repeat in range(options.repeats):
-        for name in names if repeat % 2 == 0 else names[::-1]:
-            way = every[name]()
-            runs[name].append({task.id: way(task) for task in tasks})
+        made = {name: every[name]() for name in names}
+        for name in names:
+            runs[name].append({})
+        for at, task in enumerate(tasks):
+            for name in names if (repeat + at) % 2 == 0 else names[::-1]:
+                runs[name][-1][task.id] = made[name](task)
         print(f"repeat {repeat + 1} of {options.repeats}", flush=True)
 
     figures: dict[str, Any] = {

@@ -7,6 +7,7 @@ import math
 import sys
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from benchmarks.cascade_estimates import (
     sequential_gap,
     verdict,
 )
+from benchmarks.cascade_picture import picture
 from benchmarks.cascades import (
     POINTS,
     Answer,
@@ -305,3 +307,13 @@ def test_the_documented_tables_are_the_recorded_ones() -> None:
         assert shown(json.loads(results.read_text())) in text
     else:
         assert "| way |" not in text
+
+
+def test_the_documented_picture_is_the_recorded_run_s() -> None:
+    """docs/cascades.svg is what the benchmark draws from the recorded figures, and every way is in it."""
+    root = Path(__file__).parents[2]
+    figures = json.loads((root / "benchmarks" / "results" / "cascades.json").read_text())
+    drawn = (root / "docs" / "cascades.svg").read_text(encoding="utf-8")
+    assert drawn == picture(figures) + "\n"
+    ElementTree.fromstring(drawn)
+    assert all(f">{name}<" in drawn for name in figures["table"])
