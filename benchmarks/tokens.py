@@ -5,8 +5,8 @@
     python -m benchmarks.tokens --show [--out …]      # the table of the results that are there, nothing is run
 
 One process, one set of weights (in bfloat16 ours packed for the CPU), the same prompts, greedy. Each repeat runs every
-way on every prompt; the ways take turns prompt by prompt, their order turning round from one to the next (ABBA), so that
-a machine whose speed changes within minutes changes it for all of them. The prompt's reading is counted.
+way on every prompt; the ways take turns prompt by prompt, their order turning round from one to the next (ABBA): a
+machine whose speed changes within minutes then changes it for all of them. The prompt's reading is counted.
 Figures, per category:
 
 - speed: tokens per second over all prompts, and its ratio to our plain decoding and to transformers' generate: the
