@@ -1,4 +1,4 @@
-"""Whether a pipeline's output is its verifier's own: the three parts of the audit, put together."""
+"""Whether a pipeline's output is its verifier's own: the parts of the audit, put together."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from draftverify.audit.driving import with_block
 from draftverify.audit.enumeration import enumerate_rule, stopping_problem
 from draftverify.audit.recorded import record
 from draftverify.audit.report import Draws, Enumeration, PipelineReport, Text
+from draftverify.audit.stopping import stopping_problems
 from draftverify.audit.text import greedy_text
 from draftverify.audit.unknowns import NotEnumerable
 from draftverify.engine.pipeline import Pipeline, as_task
@@ -91,6 +92,10 @@ def lossless(
         notes += remarks
         if greedy:
             text = greedy_text(drafting, listed[:texts])
+        if exact and pipeline.done is not None:
+            found, remarks = stopping_problems(drafting, listed, _largest_block(drafting))
+            failures += found
+            notes += remarks
         if not exact:
             outcomes = [pipeline.run(task) for task in listed]
             drift = sum(outcome.drift for outcome in outcomes) / len(outcomes)
