@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 WIDTH, HEIGHT = 860, 560
 LEFT, RIGHT, TOP, BOTTOM = 70, 20, 20, 50
 KINDS = {"sequential": "#b45309", "lossy": "#6b7280"}
+Box: TypeAlias = "tuple[float, float, float, float]"
+"""Left, top, right and bottom, y downwards."""
 ENDS = ("target", "draft", "speculative")
 """The ends of the dial, which are joined: draft and speculative decoding mixed lie on that line."""
 
@@ -59,36 +61,66 @@ def picture(figures: dict[str, Any]) -> str:
     ):
         path = " ".join(f"{x(points[name][0])},{y(points[name][1])}" for name in names)
         lines.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-dasharray="4 4"/>')
-    taken = [(x(cost) - 4, y(quality) - 4, x(cost) + 4, y(quality) + 4) for cost, quality in points.values()]
+    bars: list[Box] = []
+    labels: list[str] = []
+    taken = [(x(cost) - 5, y(quality) - 5, x(cost) + 5, y(quality) + 5) for cost, quality in points.values()]
     for name, row in rows.items():
-        cost, quality = points[name]
-        colour = "#111827" if name in ENDS else KINDS.get(name.split()[0], "#1d4ed8")
-        low, high = row["quality_to_target"]["low"], row["quality_to_target"]["high"]
+        cost, low, high = (
+            x(points[name][0]), y(row["quality_to_target"]["low"]), y(row["quality_to_target"]["high"])
+        )  # fmt: skip
+        bars.append((cost, high, cost, low))
         lines.append(
-            f'<line x1="{x(cost)}" y1="{y(low)}" x2="{x(cost)}" y2="{y(high)}" stroke="{colour}" '
+            f'<line x1="{cost}" y1="{low}" x2="{cost}" y2="{high}" stroke="{_colour(name)}" '
             'stroke-opacity="0.35"/>'
         )
-        lines.append(f'<circle cx="{x(cost)}" cy="{y(quality)}" r="4" fill="{colour}"/>')
-        at, down = _place(x(cost), y(quality), 6.0 * len(name), taken)
-        lines.append(f'<text x="{at}" y="{down}" fill="{colour}">{name}</text>')
+    for name, (cost, quality) in points.items():
+        at, down = x(cost), y(quality)
+        lines.append(f'<circle cx="{at}" cy="{down}" r="4" fill="{_colour(name)}"/>')
+        left, top, right, bottom = _place(at, down, 6.0 * len(name), taken, bars)
+        # White behind a label, so that the bars and lines that it crosses leave it readable.
+        labels.append(
+            f'<rect x="{left}" y="{top}" width="{right - left:.1f}" height="{bottom - top:.1f}" fill="white" '
+            'fill-opacity="0.6"/>'
+        )
+        near = min(max(at, left), right), min(max(down, top), bottom)
+        if abs(near[0] - at) + abs(near[1] - down) > 12:
+            labels.append(
+                f'<line x1="{at}" y1="{down}" x2="{near[0]}" y2="{near[1]}" stroke="{_colour(name)}" '
+                'stroke-width="0.7"/>'
+            )
+        labels.append(f'<text x="{left + 1:.1f}" y="{bottom - 3:.1f}" fill="{_colour(name)}">{name}</text>')
+    lines += labels
     return "\n".join([*lines, "</svg>"])
 
 
-def _place(
-    x: float, y: float, width: float, taken: list[tuple[float, float, float, float]]
-) -> tuple[float, float]:
-    """Where a label of this width may begin: beside its point, on no point and no other label; it is then taken."""
-    sides = [(x + 7, y + 4), (x - 7 - width, y + 4)]
-    sides += [(x - width * part, y + off) for off in (-7, 16, -20, 29) for part in (0.0, 1.0, 0.5)]
-    boxes = [(at, down - 9, at + width, down + 2) for at, down in sides]
-    free = [
-        box
-        for box in boxes
-        if all(box[2] < a or box[0] > c or box[3] < b or box[1] > d for a, b, c, d in taken)
-    ]
-    best = (free or boxes)[0]
+def _colour(name: str) -> str:
+    return "#111827" if name in ENDS else KINDS.get(name.split()[0], "#1d4ed8")
+
+
+def _place(x: float, y: float, width: float, taken: list[Box], bars: list[Box]) -> Box:
+    """Where a point's label of this width goes: on no point and no other label, inside the picture, on few bars, near.
+
+    The place is then taken.
+    """
+    high = 13.0
+    reach = [(step * 9.0, step) for step in range(5)]
+    spots = [(x + side, y - high / 2 + sign * off, far) for off, far in reach for sign in (1, -1)
+             for side in (7.0, -7.0 - width, *((-width / 2,) if far > 1 else ()))]  # fmt: skip
+
+    def cost(spot: tuple[float, float, int]) -> float:
+        box = (spot[0], spot[1], spot[0] + width, spot[1] + high)
+        if box[0] < LEFT or box[2] > WIDTH - RIGHT or box[1] < TOP or box[3] > HEIGHT - BOTTOM:
+            return 1000.0
+        return 100.0 * sum(_meet(box, other) for other in taken) + sum(_meet(box, b) for b in bars) + spot[2]
+
+    left, top, _ = min(spots, key=cost)
+    best = (round(left, 1), round(top, 1), round(left + width, 1), round(top + high, 1))
     taken.append(best)
-    return round(best[0], 1), round(best[3] - 2, 1)
+    return best
+
+
+def _meet(one: Box, other: Box) -> bool:
+    return one[2] > other[0] and one[0] < other[2] and one[3] > other[1] and one[1] < other[3]
 
 
 if __name__ == "__main__":
