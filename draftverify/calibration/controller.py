@@ -64,7 +64,8 @@ class Fixed:
 class Measured:
     """Chooses the block size from what this process has measured; an empty block is one of the choices.
 
-    Made for chains and alternatives. An empty block is considered once one has made progress, or once a verifier
+    Made for chains and alternatives; a pipeline refuses it for trees, whose accepted length it would take for that of a
+    chain as long. An empty block is considered once one has made progress, or once a verifier
     that gives no verdicts has spliced a value; until then at least one item is asked for. Sessions that share a pass
     get one size. Safe to call from several threads. What an instance learns is one pipeline's: do not share it
     between two.
@@ -82,6 +83,7 @@ class Measured:
     """
 
     deterministic: ClassVar[bool] = False
+    shapes: ClassVar[frozenset[str]] = frozenset({"chain", "alternatives"})
 
     def __init__(
         self, at_most: int = 16, *, objective: Objective = "latency", allowance: float = 0.005

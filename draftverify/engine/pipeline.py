@@ -148,7 +148,8 @@ class Pipeline:
                 refused = ", ".join(sorted(set(used) - set(laws)))
                 raise PipelineError(
                     f"the generator {_name(generator)} draws by the law {refused}, for which the rule {rule} does not "
-                    f"do what it promises (it takes {', '.join(sorted(laws))})"
+                    f"do what it promises (it takes {', '.join(sorted(laws))}); choose another rule or another "
+                    "generator"
                 )
             shape = getattr(generator, "shape", None)
             if (
@@ -159,7 +160,13 @@ class Pipeline:
             ):
                 raise PipelineError(
                     f"the generator {_name(generator)} proposes {_plural(shape)}; the rule {rule} judges "
-                    f"{', '.join(_plural(known) for known in sorted(shapes))}"
+                    f"{', '.join(_plural(known) for known in sorted(shapes))}; choose another rule or another generator"
+                )
+            fitting = getattr(self.block, "shapes", None)
+            if fitting is not None and shape is not None and shape not in fitting:
+                raise PipelineError(
+                    f"the generator {_name(generator)} proposes {_plural(shape)}; the block {_name(self.block)} is "
+                    f"for {', '.join(_plural(known) for known in sorted(fitting))}; give a number, and sweep it"
                 )
             families = getattr(generator, "family", None), getattr(self.verifier, "family", None)
             if None not in families and families[0] != families[1]:

@@ -15,6 +15,7 @@ from draftverify import (
     retry,
     verifier,
 )
+from draftverify.calibration import Measured
 
 from .parts import Ballots, Blocks, Judge, Prefix, TakeFirst
 
@@ -129,6 +130,18 @@ def test_parts_that_do_not_fit_are_refused_when_built(parts, words):
     with pytest.raises(PipelineError, match=None) as caught:
         Pipeline(*parts)
     assert words in str(caught.value)
+
+
+def test_the_measured_block_is_refused_for_trees():
+    """It would take a larger tree for a longer chain; chains, and drafters that declare no shape, it takes."""
+    makers = {shape: type("Shaped", (Blocks,), {"shape": shape})() for shape in ("chain", "tree", None)}
+    rule = Wants(laws=None)
+    with pytest.raises(
+        PipelineError, match="proposes trees; the block Measured is for alternatives, chains; give a number"
+    ):
+        Pipeline(makers["tree"], Judge(None), rule, block=Measured())
+    for shape in ("chain", None):
+        Pipeline(makers[shape], Judge(None), rule, block=Measured())
 
 
 def test_settings_that_a_part_cannot_read_are_refused_when_built():
