@@ -29,8 +29,9 @@ class LocalModel:
             greedy tokens; bfloat16 and float16 round differently at different block lengths.
         device: a torch device; "auto" is "cuda" where there is one, else "cpu".
         packed: for a model in bfloat16 on a CPU: "bfloat16" orders the weights once as products read them; "int4"
-            rounds the linear layers' to four bits, which makes it another model. None: as they are. A packed model
-            cannot be trained, moved or saved.
+            rounds the linear layers' to four bits, which makes it another model; "int4_head" its head's too, all but
+            those of each row's 64 likeliest tokens: for a drafter. None: as they are. A packed model cannot be
+            trained, moved or saved.
     """
 
     deterministic = True
@@ -40,7 +41,7 @@ class LocalModel:
         weights: str | Path,
         dtype: Literal["float32", "bfloat16", "float16", "auto"] = "auto",
         device: str = "auto",
-        packed: Literal["bfloat16", "int4"] | None = None,
+        packed: Literal["bfloat16", "int4", "int4_head"] | None = None,
     ) -> None:
         self.weights = weights
         self.dtype = dtype

@@ -3,8 +3,9 @@
 `PackedLinear` keeps the bfloat16 weights and orders them once, where a plain layer has them ordered anew at every
 product. `Int4Linear` rounds them to the nearest of 16 values between the least and the largest of their group of 32:
 the form of a GGUF file's Q4_1, so a model that came from one has the codes that the file has. Embeddings and head are
-not rounded, as in such files: four bits there cost most. Both call torch's own kernels directly; a tensor subclass in
-between (torchao) costs more than a small product.
+not rounded, as in such files: four bits there cost most. `Int4Head` rounds the head as well and makes good what that
+costs where it matters, at the likeliest tokens. All call torch's own kernels directly; a tensor subclass in between
+(torchao) costs more than a small product.
 """
 
 from __future__ import annotations
@@ -23,11 +24,15 @@ __all__ = ["Int4Linear", "PackedLinear", "pack"]
 JOINT = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
 """Layers that read the same input, in most models: one product in the place of several small ones."""
 GROUP = 32
+OUTPUTS = 16
+"""The four-bit product makes a multiple of so many outputs."""
 FEW = 32
 """Rows up to which the packed kernel is quicker than making the weights bfloat16 again, as for a prompt."""
+LIKELIEST = 64
+"""Tokens whose logits a rounded head computes again with its own weights."""
 
 
-How = Literal["bfloat16", "int4"]
+How = Literal["bfloat16", "int4", "int4_head"]
 
 
 class Packed(torch.nn.Module):
@@ -109,6 +114,42 @@ class Int4Linear(Packed):
         return torch.addcmul(middle, codes.to(torch.bfloat16) - 8, scale).reshape(self.out_features, -1)
 
 
+class Int4Head(Int4Linear):
+    """A head in four bits; the logits of its likeliest tokens come from the weights as they were.
+
+    Rounded alone, its likeliest token would be another one at every seventh place (SmolLM2-135M).
+
+    Args:
+        linear: the head, as `Int4Linear`'s layer; its weights, often those of the embeddings, are kept.
+    """
+
+    def __init__(self, linear: torch.nn.Linear) -> None:
+        super().__init__(_widened(linear))
+        self.tokens = linear.out_features
+        self._weight = (linear.weight.detach(),)  # in a tuple, since it is the embeddings' parameter
+
+    def forward(self, x: Any) -> Any:
+        """[…, inputs] to […, outputs]."""
+        logits = super().forward(x)[..., : self.tokens]
+        likeliest = logits.topk(min(LIKELIEST, self.tokens), dim=-1).indices
+        exact = torch.matmul(self._weight[0][likeliest], x.unsqueeze(-1)).squeeze(-1)
+        if self.bias is not None:
+            exact = exact + self.bias[likeliest]
+        return logits.scatter_(-1, likeliest, exact)
+
+
+def _widened(linear: torch.nn.Linear) -> torch.nn.Linear:
+    """The layer with as many outputs as the four-bit product takes; those that are added are 0."""
+    outputs = -(-linear.out_features // OUTPUTS) * OUTPUTS
+    if outputs == linear.out_features:
+        return linear
+    wide = torch.nn.Linear(linear.in_features, outputs, bias=linear.bias is not None, device="meta")
+    for name, values in linear.named_parameters():
+        more = values.new_zeros((outputs - linear.out_features, *values.shape[1:]))
+        setattr(wide, name, torch.nn.Parameter(torch.cat([values.detach(), more]), requires_grad=False))
+    return wide
+
+
 def _rounded(weight: Any) -> tuple[Any, Any]:
     """Codes [outputs, inputs] in 0 … 15, and [groups, outputs, 2] scale and middle: w ≈ (code − 8)·scale + middle."""
     outputs, inputs = weight.shape
@@ -178,9 +219,14 @@ class Part(torch.nn.Module):
 def pack(module: Any, how: How) -> None:
     """Replace the linear layers of a causal language model by packed ones; of its head only the layout changes.
 
+    Args:
+        module: the model.
+        how: "bfloat16" changes no weight, "int4" rounds all layers but the head, "int4_head" the head too.
+
     Raises:
-        ConfigError: `how` is neither; the model is not in bfloat16 on a CPU, is packed already or has no linear layers;
-            this build of torch has no such products; or a layer's size does not fit. The model is as it was then.
+        ConfigError: `how` is none of these; the model is not in bfloat16 on a CPU, is packed already or has no linear
+            layers; this build of torch has no such products; or a layer's size does not fit. The model is as it was
+            then.
     """
     if how not in get_args(How):
         raise ConfigError(f"packed is one of {', '.join(get_args(How))}, not {how!r}", path="packed")
@@ -193,8 +239,8 @@ def pack(module: Any, how: How) -> None:
         raise ConfigError("this model is packed already; load it again to pack it otherwise", path="packed")
     head = module.get_output_embeddings() if hasattr(module, "get_output_embeddings") else None
     found = list(_found(module))
-    rounded = how == "int4"
-    body = [(name, linears) for _, name, _, linears in found if linears[0] is not head]
+    rounded = how != "bfloat16"
+    body = [(name, linears) for _, name, _, linears in found if linears[0] is not head or how == "int4_head"]
     if not (body if rounded else found):
         raise ConfigError(
             f"packed weights are torch.nn.Linear layers'; {type(module).__name__} has none"
@@ -207,14 +253,17 @@ def pack(module: Any, how: How) -> None:
             _check(linear.weight, f"layer {name.removesuffix(names[0])}{each}")
     for name, linears in body if rounded else ():
         inputs, outputs = linears[0].in_features, sum(linear.out_features for linear in linears)
-        if inputs % GROUP or outputs % 16:
+        if inputs % GROUP or (outputs % OUTPUTS and linears[0] is not head):
             raise ConfigError(
                 f"layer {name} is {outputs} x {inputs}; four-bit weights need inputs divisible by {GROUP} and outputs "
-                "by 16",
+                f"by {OUTPUTS}",
                 path="packed",
             )
     for parent, _, names, linears in found:
-        made = _packed_together(linears, rounded=rounded and linears[0] is not head)
+        if linears[0] is head and how == "int4_head":
+            made: list[torch.nn.Module] = [Int4Head(linears[0])]
+        else:
+            made = _packed_together(linears, rounded=rounded and linears[0] is not head)
         for each, part in zip(names, made, strict=True):
             setattr(parent, each, part)
 
