@@ -131,7 +131,10 @@ def ways(model: LocalModel, options: argparse.Namespace) -> dict[str, Callable[[
     """Every way by its name; called, it is ready for one repeat."""
     half = options.dtype == "bfloat16"
     mine = LocalModel(options.weights, dtype="bfloat16", packed="bfloat16") if half else model
-    four = LocalModel(options.weights, dtype="bfloat16", packed="int4") if half else None
+    four, draft = (
+        LocalModel(options.weights, dtype="bfloat16", packed=how) if half else None
+        for how in ("int4", "int4_head")
+    )
     stop, target, quiet = Stop(max_tokens=options.tokens), Target(mine), {"temperature": 0}
 
     def build(
@@ -161,13 +164,11 @@ def ways(model: LocalModel, options: argparse.Namespace) -> dict[str, Callable[[
             model, options.tokens, assistant_early_exit=exit_layers
         ),
     }
-    if four is not None:
-        packed = Target(four)
+    if four is not None and draft is not None:
+        packed, rounded = Target(four), DraftModel(draft, own_cache=False, lookup=Suffix())
         found |= {
-            "four-bit draft": build(DraftModel(four, own_cache=False), 6),
-            "suffix, else four-bit draft": build(
-                FirstOf([Suffix(threshold=0.2), DraftModel(four, own_cache=False)]), 6
-            ),
+            "four-bit draft": build(rounded, options.block),
+            "suffix, else four-bit draft": build(FirstOf([Suffix(threshold=0.2), rounded]), options.block),
             "four-bit plain": build(NoDraft(), 0, packed),
             "four-bit lookup": build(PromptLookup(), options.block, packed),
             "four-bit suffix, measured": build(Suffix(), ("measured", 16), packed),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import pytest
 import torch
 from hypothesis import given
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 
 from draftverify import ConfigError, Context, Proposal
 from draftverify.testing import check_component, make_context
-from draftverify_tokens import DraftModel, DraftTree, History, NoDraft, PromptLookup, probabilities
+from draftverify_tokens import DraftModel, DraftTree, History, NoDraft, PromptLookup, Suffix, probabilities
+from draftverify_tokens.reader import Reader
 from tests.tokens.tiny import context_of, rows, tiny_model
 
 MODEL = tiny_model(20, spread=0.4)
@@ -211,6 +213,107 @@ def test_sessions_of_a_batch_do_not_touch_each_other(settings):
     assert len(lengths) > 3
 
 
+class Knowing:
+    """Guesses what a model drafts, having asked it; from the `wrong`-th token on it is mistaken."""
+
+    def __init__(self, model, n: int, wrong: int) -> None:
+        self.part, self.n, self.wrong = DraftModel(model), n, wrong
+
+    def continuation(self, context, n, drafted):
+        alone = msgspec.structs.replace(context, scratch={})
+        text = list(self.part.propose(alone, self.n).items)
+        text[self.wrong :] = [(token + 1) % 20 for token in text[self.wrong :]]
+        return tuple(text[len(drafted) : len(drafted) + n])
+
+
+LOOKUPS = {
+    "lookup": PromptLookup(at_least=1),
+    "suffix": Suffix(threshold=0),
+    "suffix tree": Suffix(tree=True),
+    "right": Knowing(MODEL, 9, 9),
+    "half right": Knowing(MODEL, 9, 2),
+}
+
+
+@pytest.mark.parametrize(
+    "settings", [{"temperature": 0}, {"temperature": 0.4}, {"temperature": 0.8, "repetition_penalty": 1.3}]
+)
+@pytest.mark.parametrize("lookup", LOOKUPS)
+def test_guesses_change_no_draft(settings, lookup):
+    """The same tokens, q and raw maxima as token by token, in batches and alone, over rounds that refuse half."""
+    prompts, sizes = [[0, 1, 2, 0, 1], [1, 1, 1], [2, 3, 1, 2], [3], [5, 4, 5, 4]], [6, 1, 9, 0, 7]
+
+    def contexts():
+        return [
+            make_context({"prompt_ids": prompt, "vocabulary": 22}, settings=settings, seed=i, scratch={})
+            for i, prompt in enumerate(prompts)
+        ]
+
+    plain, guessing = DraftModel(MODEL), DraftModel(MODEL, lookup=LOOKUPS[lookup])
+    kinds = [contexts(), contexts(), contexts()]
+    for _ in range(3):
+        expected = plain.propose_many(kinds[0], sizes)
+        for found in (
+            guessing.propose_many(kinds[1], sizes),
+            [guessing.propose(context, n) for context, n in zip(kinds[2], sizes, strict=True)],
+        ):
+            assert [p.items for p in found] == [p.items for p in expected]
+            for one, other in zip(found, expected, strict=True):
+                assert torch.allclose(one.law.q, other.law.q, atol=1e-5)
+                assert torch.allclose(one.law.raw_maxima, other.law.raw_maxima, atol=1e-5)
+        kinds = [[grown(c, p) for c, p in zip(cs, expected, strict=True)] for cs in kinds]
+
+
+def test_right_guesses_save_passes(monkeypatch):
+    """Nine tokens in three passes where all guesses are right, in seven where only the first two are."""
+    passes = []
+    inner = Reader.read
+    for wrong, expected in ((9, [3, 3, 0]), (2, [3, 3, 3, 3, 2, 1, 0])):
+        part = DraftModel(MODEL, lookup=Knowing(MODEL, 9, wrong))
+        context = make_context({"prompt_ids": [0, 1], "vocabulary": 20}, settings={"temperature": 0}, seed=1)
+
+        def read(self, contexts, proposals, part=part):
+            if self is part._reader:
+                passes.append(len(proposals[0]))
+            return inner(self, contexts, proposals)
+
+        monkeypatch.setattr(Reader, "read", read)
+        assert len(part.propose(context, 9)) == 9
+        assert passes == expected
+        passes.clear()
+
+
+def test_a_guess_that_the_draft_model_has_no_row_for_is_not_read():
+    """An earlier output may hold tokens of the target that this model lacks: the guess ends before them."""
+
+    class Beyond:
+        def continuation(self, context, n, drafted):
+            return (3, 20, 3)[:n]
+
+    context = make_context({"prompt_ids": [1, 2], "vocabulary": 22}, seed=4)
+    found = DraftModel(MODEL, lookup=Beyond()).propose(context, 6)
+    assert found.items == DraftModel(MODEL).propose(make_context(context.task, seed=4), 6).items
+
+
+@given(
+    sequences,
+    st.lists(st.integers(0, 3), max_size=4),
+    st.integers(0, 5),
+    st.sampled_from([PromptLookup(3, 1), Suffix(0)]),
+)
+def test_a_continuation_leaves_the_index_as_it_was(tokens, drafted, n, part):
+    """It is that of the text with what is drafted behind it, as far as the text itself says; nothing is read in."""
+    scratch = {}
+    before = part.propose(prompt_only(tokens[:5], tokens[5:], scratch), n).items
+    found = part.continuation(prompt_only(tokens[:5], tokens[5:], scratch), n, drafted)
+    assert part.continuation(prompt_only(tokens[:5], tokens[5:], scratch), n, ()) == before
+    assert part.propose(prompt_only(tokens[:5], tokens[5:], scratch), n).items == before
+    assert len(found) <= n
+    whole = tokens + drafted
+    if found:  # its first token stood in the text, behind a suffix of what goes before
+        assert any(tokens[i - 1] == whole[-1] and tokens[i] == found[0] for i in range(1, len(tokens)))
+
+
 def test_a_draft_that_stays_on_its_device_is_the_same(monkeypatch):
     """Where nobody looks at tokens a block goes on behind an end token; up to there it is the one of the host."""
     sharp = tiny_model(5, spread=0.1)
@@ -277,3 +380,5 @@ def test_sizes_that_no_ngram_has_are_refused_before_any_task():
     """At opening, not at the first draft."""
     with pytest.raises(ConfigError, match="at_least is 4 and ngram is 3"):
         PromptLookup(3, 4).open()
+    with pytest.raises(ConfigError, match="at_least is 4 and ngram is 3"):
+        DraftModel(MODEL, lookup=PromptLookup(3, 4)).open()

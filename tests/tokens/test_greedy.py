@@ -44,6 +44,11 @@ WAYS: dict[str, Callable[[LocalModel], tuple[Any, Any, Any]]] = {
         Speculative(),
         5,
     ),
+    "early exit, guessing": lambda model: (
+        EarlyExit(model, _exit(model), own_cache=False, lookup=Suffix()),
+        Speculative(),
+        6,
+    ),
     "itself": lambda model: (DraftModel(model), Speculative(), 3),
 }
 

@@ -66,6 +66,11 @@ class Watching(Target):
 WAYS = {
     "chain": lambda model: (DraftModel(model, own_cache=False), Speculative(), 4),
     "tree": lambda model: (DraftTree(DraftModel(model, own_cache=False)), Tree(), 7),
+    "guessing": lambda model: (
+        DraftModel(model, own_cache=False, lookup=Suffix(threshold=0)),
+        Speculative(),
+        6,
+    ),
     "after a lookup": lambda model: (
         FirstOf([Suffix(), DraftModel(model, own_cache=False)]),
         Speculative(),
@@ -196,6 +201,10 @@ def test_a_model_of_another_make_is_refused() -> None:
     for other, named in (
         (tiny_of("llama", 24, seed=5, layers=3), "3 layers, the target 2"),
         (tiny_of("qwen3", 24, seed=5, layers=2), "its model_type is qwen3, the target's llama"),
+        (
+            tiny_of("llama", 24, seed=5, layers=2, dtype="bfloat16"),
+            "its type is torch.bfloat16, the target's torch.float32",
+        ),
     ):
         pipeline = Pipeline(
             DraftModel(model_of(other), own_cache=False),

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from draftverify import ConfigError
-from draftverify_tokens.draft_model import DraftModel
+from draftverify_tokens.draft_model import DraftModel, Lookup
 from draftverify_tokens.models import TokenModel
 
 __all__ = ["EarlyExit", "first_layers"]
@@ -30,12 +30,18 @@ class EarlyExit(DraftModel):
         layers: how many of its layers draft.
         compiled: compile the steps; by default where the model is on a GPU.
         own_cache: False reads on in the target's cache, whose first layers hold the same keys and values.
+        lookup: as `DraftModel`'s.
     """
 
     def __init__(
-        self, model: TokenModel, layers: int, compiled: bool | None = None, own_cache: bool = True
+        self,
+        model: TokenModel,
+        layers: int,
+        compiled: bool | None = None,
+        own_cache: bool = True,
+        lookup: Lookup | None = None,
     ) -> None:
-        super().__init__(model, compiled, own_cache)
+        super().__init__(model, compiled, own_cache, lookup)
         self.layers = layers
 
     @cached_property

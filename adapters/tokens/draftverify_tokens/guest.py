@@ -71,7 +71,7 @@ class Guest(Reader):
             if own != target:
                 raise ConfigError(
                     f"a draft model without a cache of its own must be the target, rounded or cut short; its {name} is "
-                    f"{own}, the target's {target}",
+                    f"{own}, the target's {target}. Without `own_cache: false` it may differ",
                     path="own_cache",
                 )
         if mine.num_hidden_layers > theirs.num_hidden_layers:

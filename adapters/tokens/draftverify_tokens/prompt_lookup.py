@@ -52,6 +52,11 @@ class PromptLookup:
         index = caught_up(context, self, self._index)
         return Proposal.chain(index.continuation(room(context, n)))
 
+    def continuation(self, context: Context, n: int, drafted: Sequence[int] = ()) -> tuple[int, ...]:
+        """At most `n` tokens that may follow the context and `drafted`; the index does not read `drafted`."""
+        index: Index = caught_up(context, self, self._index)
+        return index.continuation(n, drafted)
+
     def propose_many(self, contexts: Sequence[Context], ns: Sequence[int]) -> list[Proposal]:
         """As `propose`, for many sessions; it saves the driver's work of one call each."""
         return [self.propose(context, n) for context, n in zip(contexts, ns, strict=True)]
@@ -90,21 +95,21 @@ class Index:
                 if size <= end:
                     self._after[tuple(tokens[end - size : end])] = end
 
-    def find(self) -> int | None:
-        """The place after the latest earlier occurrence of the longest known suffix."""
-        tokens = self.tokens
+    def find(self, then: Sequence[int] = ()) -> int | None:
+        """The place after the latest earlier occurrence of the longest known suffix of the text and `then`."""
+        end = [*self.tokens[-self.sizes[0] :], *then]
         for size in self.sizes:
-            place = self._after.get(tuple(tokens[-size:])) if size <= len(tokens) else None
+            place = self._after.get(tuple(end[-size:])) if size <= len(end) else None
             if place is not None:
                 return place
         return None
 
-    def continuation(self, n: int) -> tuple[int, ...]:
+    def continuation(self, n: int, then: Sequence[int] = ()) -> tuple[int, ...]:
         """The `n` tokens from that place on; () when nothing is found."""
-        start = self.find()
+        start = self.find(then)
         if start is None:
             return ()
-        copied = self.tokens[start : start + n]
+        copied = [*self.tokens[start : start + n], *then][:n]
         if len(copied) < n:  # the copy has reached the text's end, which begins again at `start`
             copied = (copied * (n // len(copied) + 1))[:n]
         return tuple(copied)

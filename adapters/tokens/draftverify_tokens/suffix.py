@@ -66,15 +66,26 @@ class Suffix:
         with self._lock:
             return [self._propose(context, n) for context, n in zip(contexts, ns, strict=True)]
 
+    def continuation(self, context: Context, n: int, drafted: Sequence[int] = ()) -> tuple[int, ...]:
+        """At most `n` tokens that may follow the context and `drafted`, a chain; no index reads `drafted`."""
+        with self._lock:
+            sources = [
+                (automaton, _along(automaton, place, drafted)) for automaton, place in self._sources(context)
+            ]
+            return _chain(sources, n, self.threshold)
+
     def _propose(self, context: Context, n: int) -> Proposal:
+        sources, n = self._sources(context), room(context, n)
+        if self.tree:
+            return Proposal.tree(*_tree(sources, n, self.threshold))
+        return Proposal.chain(_chain(sources, n, self.threshold))
+
+    def _sources(self, context: Context) -> list[Source]:
         text = caught_up(context, self, _Text)
         sources = [(text.automaton, text.automaton.repeated())]
         if context.memory.records:
             sources.append(text.recalled(self._outputs, context))
-        n = room(context, n)
-        if self.tree:
-            return Proposal.tree(*_tree(sources, n, self.threshold))
-        return Proposal.chain(_chain(sources, n, self.threshold))
+        return sources
 
     def _outputs(self, memory: Memory, vocabulary: int | None) -> _Outputs:
         """The index over a memory's outputs: the shared one, read on where it knows only the first of them."""
