@@ -501,6 +501,8 @@ class Trail(Sequence[Any]):
     def __getitem__(self, index: slice) -> tuple[Any, ...]: ...
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
+            if len(self._entries) == self._length:
+                return tuple(self._entries[index])
             start, stop, step = index.indices(self._length)
             return tuple(self._entries[start:stop:step])
         if not -self._length <= index < self._length:

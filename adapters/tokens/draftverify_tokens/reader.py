@@ -337,17 +337,22 @@ class Reader:
         causal = alone and start == 0 and not trees and n > 1 and not self._forward.needs_masks
         if compiled and not alone:
             visible = self.slots.places
+        at = self._to_device(places)
         masks = {}
         for window in set(self._forward.windows.values()):
             plain = (
                 alone and n == 1 and (window is None or visible <= window) and not self._forward.needs_masks
             )
-            if not (plain or causal):
+            if plain or causal:
+                continue
+            if window is None and not trees:
+                masks[window] = self._staircase(at, visible)
+            else:
                 masks[window] = self._mask(positions, places, visible, window, trees)
         return Pass(
             ids,
             self._to_device(positions),
-            self._to_device(places),
+            at,
             (row, start) if alone else None,
             visible,
             masks,
@@ -364,8 +369,6 @@ class Reader:
     ) -> Any:
         import torch
 
-        if window is None and not trees:
-            return self._staircase(places, visible)
         dtype, device = self.dtype, self.device
         look = torch.arange(visible, device=device)
         hidden = look > self._to_device(places)[:, :, None]
@@ -386,7 +389,7 @@ class Reader:
         return mask.masked_fill_(hidden, torch.finfo(dtype).min)[:, None]
 
     def _staircase(self, places: Any, visible: int) -> Any:
-        """The mask of chains, whose tokens see all places up to their own.
+        """The mask of chains, whose tokens see all places up to their own; places lie on the device.
 
         Each row is a window on one row of zeros that ends in the least number, where it ends at the right place: copied
         from there, a mask costs a tenth of what comparing every place with every token does.
@@ -397,8 +400,8 @@ class Reader:
         if self._edge is None or len(self._edge) != 2 * size or self._edge.dtype != self.dtype:
             self._edge = torch.zeros(2 * size, dtype=self.dtype, device=self.device)
             self._edge[size:] = torch.finfo(self.dtype).min
-        starts = self._to_device(size - 1 - places.reshape(-1))
-        return self._edge.unfold(0, visible, 1).index_select(0, starts).view(len(places), 1, -1, visible)
+        windows = self._edge.unfold(0, visible, 1).index_select(0, size - 1 - places.flatten())
+        return windows.view(len(places), 1, -1, visible)
 
     def _to_device(self, values: Any) -> Any:
         import torch
