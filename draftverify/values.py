@@ -501,8 +501,9 @@ class Trail(Sequence[Any]):
     def __getitem__(self, index: slice) -> tuple[Any, ...]: ...
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
-            start, stop, step = index.indices(self._length)
-            return tuple(self._entries[start:stop:step])
+            if len(self._entries) == self._length:
+                return tuple(self._entries[index])
+            return tuple([self._entries[place] for place in range(self._length)[index]])
         if not -self._length <= index < self._length:
             raise IndexError(f"index {index} outside a trail of {self._length}")
         return self._entries[index if index >= 0 else index + self._length]

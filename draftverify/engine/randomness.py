@@ -1,9 +1,9 @@
-"""Random draws as a counter function: the same numbers under every driver, in every order, on NumPy and torch.
+"""Random draws as a counter function: the same numbers under every driver, in every order, alone and in a batch.
 
 A draw is a pure function of (seed, task, attempt, role, round, position, draw): the first four are hashed into the
 key of Philox4x32-10, the last three are its counter. Nothing is consumed, so asking twice gives the same number,
-and a batch on a device gives what single sessions on the host give. Roles keep streams apart: a drafter and a
-rule that share a stream are not exact.
+and a batch gets what single sessions get. They are made on the host; `inverse_cdf` draws with them on any device.
+Roles keep streams apart: a drafter and a rule that share a stream are not exact.
 
 Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011), Philox4x32 with 10 rounds.
 """
@@ -16,7 +16,8 @@ from hashlib import blake2b
 from typing import Any
 
 import msgspec
-from array_api_compat import array_namespace, device, is_numpy_array
+import numpy as np
+from array_api_compat import array_namespace, device
 
 from draftverify.values import Array
 
@@ -25,6 +26,7 @@ __all__ = ["Draws", "inverse_cdf", "philox", "stream_key", "uniforms"]
 _M0, _M1 = 0xD2511F53, 0xCD9E8D57
 _W0, _W1 = 0x9E3779B9, 0xBB67AE85
 _MASK = 0xFFFFFFFF
+_STEPS = np.multiply.outer(np.arange(10, dtype=np.uint64), np.array([_W0, _W1], dtype=np.uint64))
 RUN = 128
 
 
@@ -39,11 +41,11 @@ def philox(key: tuple[Any, Any], counter: tuple[Any, Any, Any, Any]) -> tuple[An
     """Philox4x32-10: four 32-bit words from a 64-bit key and a 128-bit counter.
 
     Args:
-        key: two words; Python integers, or int64 arrays that broadcast with the counter's.
+        key: two words; Python integers, or NumPy arrays that broadcast with the counter's.
         counter: four words, likewise.
 
     Returns:
-        Four words of the broadcast shape.
+        Four words of the broadcast shape; uint64 where they are arrays.
     """
     words = (*key, *counter)
     if not all(isinstance(word, int) for word in words):
@@ -58,48 +60,43 @@ def philox(key: tuple[Any, Any], counter: tuple[Any, Any, Any, Any]) -> tuple[An
 
 
 def _philox_arrays(*words: Any) -> tuple[Any, Any, Any, Any]:
-    """`philox` with words 0 and 2 in one array, and 1 and 3 in another, which halves the calls."""
-    like = next(word for word in words if not isinstance(word, int))
-    xp, on = array_namespace(like), device(like)
-    k0, k1, c0, c1, c2, c3 = xp.broadcast_arrays(
-        *(xp.asarray(word, dtype=xp.int64, device=on) if isinstance(word, int) else word for word in words)
-    )
-    even, odd, key = xp.stack([c0, c2]), xp.stack([c1, c3]), xp.stack([k0, k1])
-    pair = (2, *(1,) * c0.ndim)
-    factors = xp.reshape(xp.asarray([_M0, _M1], dtype=xp.int64, device=on), pair)
-    steps = xp.reshape(xp.asarray([_W0, _W1], dtype=xp.int64, device=on), pair)
-    for _ in range(10):
-        # The product wraps at 64 bits, and the shift carries its sign in: the mask takes that off again.
-        product = _swapped(xp, even * factors)
-        even, odd = product >> 32 & _MASK ^ odd ^ key, product & _MASK
-        key = key + steps & _MASK
-    return even[0, ...], odd[0, ...], even[1, ...], odd[1, ...]
+    """`philox` in few calls of NumPy, which are what a small batch costs: two words in each array, all contiguous."""
+    k0, k1, c0, c1, c2, c3 = words
+    shape = np.broadcast(*words).shape
+
+    def filled(*entries: Any) -> Any:
+        made = np.empty((len(entries), *shape), dtype=np.uint64)
+        for place, entry in enumerate(entries):
+            made[place] = entry
+        return made
+
+    # Word 0 stands on both sides of word 2, so that the products are at hand in their order and in the other.
+    even, odd, factors = filled(c0, c2, c0), filled(c1, c3), filled(_M0, _M1, _M0)
+    mask, half = np.uint64(_MASK), np.uint64(32)
+    for step in filled(k0, k1) + _STEPS.reshape(10, 2, *(1,) * len(shape)) & mask:
+        swapped = (even * factors)[1:]
+        np.bitwise_xor(swapped >> half, odd ^ step, out=even[:2])
+        even[2] = even[0]
+        odd = swapped & mask
+    return even[0], odd[0], even[1], odd[1]
 
 
-def _swapped(xp: Any, pair: Array) -> Array:
-    """The two entries of the first axis the other way round; NumPy's view costs a tenth of its `flip`."""
-    return pair[::-1] if is_numpy_array(pair) else xp.flip(pair, axis=0)
-
-
-def uniforms(keys: Array, rounds: Array, positions: Array, draw: int | Array = 0, purpose: int = 0) -> Array:
-    """Uniforms on [0, 1) with 53 random bits for a whole batch.
+def uniforms(keys: Any, rounds: Any, positions: Any, draw: Any = 0, purpose: int = 0) -> Any:
+    """Uniforms on [0, 1) with 53 random bits for a whole batch, made on the host.
 
     Args:
-        keys: [batch, 2] int64, the stream keys.
-        rounds: [batch] int64.
-        positions: [positions] int64.
+        keys: [batch, 2] integers, the stream keys; a NumPy array, as the others.
+        rounds: [batch] integers.
+        positions: [positions] integers.
         draw: which draw at each position; an array must broadcast with [batch, positions].
         purpose: fourth counter word, for uses that must not meet.
 
     Returns:
-        [batch, positions] float64, on the device of `keys`.
+        [batch, positions] float64.
     """
-    xp = array_namespace(keys, rounds, positions)
-    zero = xp.zeros_like(rounds[:, None] + positions[None, :])
-    key = (keys[:, 0][:, None] + zero, keys[:, 1][:, None] + zero)
-    counter = (positions[None, :] + zero, rounds[:, None] + zero, zero + draw, zero + purpose)
-    first, second, _, _ = philox(key, counter)
-    return _unit(xp.astype(first >> 5, xp.float64), xp.astype(second >> 6, xp.float64))
+    key = (keys[:, :1], keys[:, 1:])
+    first, second, _, _ = philox(key, (positions, rounds[:, None], draw, purpose))
+    return _unit(first >> 5, second >> 6)
 
 
 def _unit(high: Any, low: Any) -> Any:

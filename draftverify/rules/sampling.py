@@ -9,6 +9,7 @@ draw 1 at position 0.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -85,10 +86,10 @@ def blocks(
         ContractError: for a missing target, raw maxima or vocabulary that differ, an item outside the vocabulary, or
             a law that the rule does not take.
     """
-    p = together([target_of(v) for v in verifications], [place_of(v.evidence) for v in verifications])
-    xp = array_namespace(p)
     lengths = [len(proposal.items) for proposal in proposals]
     n = max(lengths)
+    p = together([target_of(v) for v in verifications], [place_of(v.evidence) for v in verifications], n + 1)
+    xp = array_namespace(p)
     items = checked_ids(xp, proposals, lengths, n, p, laws)
     q_batch = p_max = q_max = None
     sources = [proposal.law for proposal in proposals]
@@ -125,19 +126,17 @@ def together(
     """
     if len(rows) == 1:
         return at_hand(rows[0], like)[None, :most]
-    first = places[0]
-    if first is not None and all(
-        place is not None and place.whole is first.whole and place.rows is row
+    shared = None if places[0] is None else places[0].whole
+    found = [
+        place.index
         for place, row in zip(places, rows, strict=True)
-    ):
-        whole = at_hand(first.whole, like)
-        length = max(row.shape[0] for row in rows)
-        length = length if most is None else min(length, most)
-        found = [place.index for place in places if place is not None]
+        if place is not None and place.whole is shared and place.rows is row
+    ]
+    if len(found) == len(rows):
+        whole = at_hand(shared, like)[:, :most]
         if found == list(range(whole.shape[0])):
-            return whole[:, :length]
-        xp = array_namespace(whole)
-        return whole[host_to(xp, whole, found), :length]
+            return whole
+        return whole[host_to(array_namespace(whole), whole, found)]
     held = [at_hand(row, like)[:most] for row in rows]
     return _stack(array_namespace(held[0]), held, max(row.shape[0] for row in held))
 
@@ -217,11 +216,12 @@ def checked_ids(
             return ids
         host = np.asarray(ids)
     else:
-        padding = (0,) * n
-        host = np.asarray(
-            [[*map(int, o.items), *padding[m:]] for o, m in zip(proposals, lengths, strict=True)],
-            dtype=np.int64,
-        )
+        flat = np.fromiter(chain.from_iterable(o.items for o in proposals), np.int64, sum(lengths))
+        if min(lengths) == n:
+            host = np.reshape(flat, (len(lengths), n))
+        else:
+            host = np.zeros((len(lengths), n), dtype=np.int64)
+            host[np.arange(n) < np.asarray(lengths)[:, None]] = flat
         ids = host_to(xp, like, host)
     # A negative index would silently be another item; one past the end would stop a device for good. Looking at items
     # on a device would cost a transfer, so those are the generator's word.
@@ -276,10 +276,10 @@ def numbers(rngs: Sequence[Draws], n: int) -> tuple[Array, Array]:
     if len(rngs) == 1:
         rng = rngs[0]
         return np.asarray([rng.uniforms(range(n))]), np.asarray([rng.uniform(0, 1)])
-    keys = np.asarray([rng.key for rng in rngs], dtype=np.int64)
-    rounds = np.asarray([rng.round for rng in rngs], dtype=np.int64)
-    draw: Any = np.asarray([0] * n + [1])
-    found = uniforms(keys, rounds, np.asarray([*range(n), 0]), draw)
+    size = len(rngs)
+    keys = np.fromiter(chain.from_iterable([rng.key for rng in rngs]), np.int64, 2 * size)
+    rounds = np.fromiter([rng.round for rng in rngs], np.int64, size)
+    found = uniforms(keys.reshape(size, 2), rounds, np.asarray([*range(n), 0]), np.asarray([0] * n + [1]))
     return found[:, :n], found[:, n]
 
 
@@ -353,11 +353,11 @@ def drift_of(law: PositionLaw, batch: Blocks, kept: Array) -> Array:
 def leading(batch: Blocks, true: Array) -> Array:
     """[batch], how many of each block's items are true [batch, n] before the first that is not."""
     xp = batch.xp
-    if len(batch.lengths) > 1:
-        places = xp.arange(true.shape[1], device=device(true))
+    n = true.shape[1]
+    places = xp.arange(n, device=device(true))
+    if min(batch.lengths) < n:
         true = true & (places < host_to(xp, true, batch.lengths)[:, None])
-    misses = xp.cumulative_sum(xp.astype(~true, xp.int64), axis=-1)
-    return xp.sum(xp.astype(misses == 0, xp.int64), axis=-1)
+    return xp.min(xp.where(true, n, places), axis=-1) if n else xp.sum(xp.astype(true, xp.int64), axis=-1)
 
 
 def splice(
@@ -417,16 +417,18 @@ def decisions(
     keeps, splices, sound, *more = ends.tolist()
     width = batch.items.shape[1] if batch.away else 0
     drafted, drifts = more[:width], more[width:]
+    if drift is not None:
+        keeps, splices = list(map(int, keeps)), list(map(int, splices))
+    if not all(sound):
+        raise no_distribution(keeps[sound.index(0)])
+    refusals = [(Refusal(keep, reason),) for keep in range(max(batch.lengths))]
     made = []
-    for b, (n, keep, value, good) in enumerate(zip(batch.lengths, keeps, splices, sound, strict=True)):
-        keep = int(keep)
-        if not good:
-            raise no_distribution(keep)
+    for b, (n, keep, value) in enumerate(zip(batch.lengths, keeps, splices, strict=True)):
         made.append(
             Decision(
                 kept=prefix(keep),
-                spliced=(int(value),),
-                refused=() if keep == n else (Refusal(keep, reason),),
+                spliced=(value,),
+                refused=() if keep == n else refusals[keep],
                 drift=tuple([min(1.0, tv[b]) for tv in drifts[: keep + 1]]) if drifts else (),
                 items=tuple([int(row[b]) for row in drafted[:n]]) if drafted else (),
             )

@@ -26,7 +26,7 @@ from draftverify import (
     retry,
     reverify,
 )
-from draftverify.values import Round
+from draftverify.values import Round, Trail
 
 from .parts import Ballots, Blocks, Judge, Prefix, TakeFirst
 
@@ -639,3 +639,13 @@ def test_items_that_the_rule_brought_are_the_rounds():
     assert record.rounds[0].decision.items == ()
     assert record.outcome.value == ("A",)
     assert "1 items were brought along for a block of 2" in run(("A",)).outcome.reason
+
+
+def test_a_trail_stays_as_it_was_when_its_list_grows():
+    """What a component was shown of the answer is not changed by what is accepted later."""
+    entries = [0, 1, 2]
+    whole, part = Trail(entries), Trail(entries, 2)
+    for after in (entries, [*entries, 3]):
+        entries[:] = after
+        assert (whole[1:], whole[-1], whole[::-1], list(whole)) == ((1, 2), 2, (2, 1, 0), [0, 1, 2])
+        assert (part[:], part[-2:], part[-1], len(part)) == ((0, 1), (0, 1), 1, 2)

@@ -222,6 +222,16 @@ def test_a_target_row_that_is_no_distribution_is_an_error(rule: Any, rows: str) 
         rule.decide(None, Proposal.chain([1]), verification, Draws((0, 0), 0))
 
 
+def test_the_row_that_is_no_distribution_is_named_of_the_block_that_has_it() -> None:
+    """In a batch the first block may have kept more than the bad one did."""
+    good, bad = np.full((3, 3), 1 / 3), np.zeros((3, 3))
+    good[:2] = bad[0] = [0, 1, 0]
+    made = [Verification(evidence=Evidence(target=rows)) for rows in (good, bad)]
+    proposals, draws = [Proposal.chain([1, 1])] * 2, [Draws((0, 0), 0)] * 2
+    with pytest.raises(ContractError, match="row 1 of the target is no distribution"):
+        Speculative().decide_many([None] * 2, proposals, made, draws)  # type: ignore[list-item]
+
+
 def one(
     items: Any = (1,), law: Any = None, target: Any = None, **evidence: Any
 ) -> tuple[Proposal, Verification]:

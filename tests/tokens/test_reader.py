@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from draftverify import ConfigError, Proposal, Task
 from draftverify.testing import make_context
+from draftverify_tokens import slots
 from draftverify_tokens.forward import ModuleForward
 from draftverify_tokens.llama import LlamaForward
 from draftverify_tokens.reader import Reader
@@ -253,6 +254,40 @@ def test_rows_are_used_again():
         for session in sessions[:2]:
             session.scratch[reader].close()
     assert reader.slots.rows <= 4
+
+
+def test_sessions_that_stay_move_into_the_rows_of_those_that_ended():
+    """A pass is as high as it has sessions, and what was moved is read on as it was."""
+    model = module("llama")
+    reader = Reader(model)
+    ended, *staying = [Session([i, i + 1]) for i in range(3)]
+    reader.read([s.context() for s in (ended, *staying)], [Proposal.chain(())] * 3)
+    ended.scratch[reader].close()
+    for session in staying:
+        session.accepted = [7]
+    found = reader.read([s.context() for s in staying], [Proposal.chain(())] * 2).logits
+    assert sorted(reader.slots.owners) == [0, 1]
+    for session, row in zip(staying, found, strict=True):
+        torch.testing.assert_close(row, rows(model, [*session.task.input["prompt_ids"], 7]), **CLOSE)
+
+
+def test_a_batch_outgrows_its_buffers(monkeypatch):
+    """Answers that become longer than the buffers were give the rows that they give alone."""
+    monkeypatch.setattr(slots, "GRAIN", 4)
+    model = module("llama")
+    reader = Reader(model)
+    sessions = [Session([1, 2, 3]), Session([4])]
+    held = set()
+    for turn in range(5):
+        blocks = [Proposal.chain((turn, turn + 1)), Proposal.chain((turn + 2,))]
+        reading = reader.read([s.context() for s in sessions], blocks)
+        for session, proposal, found in zip(
+            sessions, blocks, reading.logits.split(reading.counts), strict=True
+        ):
+            expect(model, session, proposal, found)
+            session.accepted += [*proposal.items, 9]
+        held.add(reader.slots.places)
+    assert len(held) > 2
 
 
 def test_a_running_state_is_refused():

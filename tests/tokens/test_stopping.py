@@ -51,6 +51,12 @@ def test_blocks_stop_where_single_tokens_stop(blocks, max_tokens, strings, ignor
     assert answer(stop, blocks, forget=True) == singly
 
 
+def test_a_block_that_just_reaches_the_limit_is_the_last():
+    """No round is run for nothing."""
+    context = make_context({"prompt_ids": [1]}, accepted=[1, 2, 3])
+    assert [Stop(limit)(context, (2, 3)) for limit in (2, 3, 4)] == [1, 2, None]
+
+
 @pytest.mark.parametrize("model", TEXTS.values(), ids=TEXTS.keys())
 @given(st.data())
 def test_strings_are_found_as_by_looking_at_the_whole_text(model, data):

@@ -91,7 +91,7 @@ class Slots:
         Returns:
             How many rows, from the first on, hold all of `slots`.
         """
-        for slot in sorted(slots, key=lambda slot: -slot.row):
+        for slot in sorted(slots, key=lambda slot: -slot.row) if self._free else ():
             if slot.row < len(slots) or not self._free or self._free[0] >= slot.row:
                 break
             row = heapq.heappop(self._free)

@@ -45,14 +45,14 @@ class Stop:
         Raises:
             ConfigError: there are `strings` and no model to decode with, a string is empty, or they are one text.
         """
-        before = len(context.accepted) - len(new)
-        ends = [self.max_tokens - before] if len(context.accepted) >= self.max_tokens else []
+        beyond = len(context.accepted) - self.max_tokens
+        ends = [len(new) - beyond] if beyond >= 0 else []
         if not self.ignore_eos:
             eos = context.task.input.get("eos_ids", ())
             ends += [i + 1 for i, token in enumerate(new) if token in eos][:1]
         if self.strings:
             ends += self._after_string(context, new)
-        return min(ends, default=None)
+        return min(ends) if ends else None
 
     def _after_string(self, context: Context, new: tuple[Any, ...]) -> list[int]:
         if isinstance(self.strings, str):

@@ -193,7 +193,7 @@ def _check_fits(context: Context, proposal: Proposal) -> None:
     vocabulary, positions = known["vocabulary"], known["positions"]
     # Looking at items on a device would cost a transfer; those are the generator's word.
     on_host = not hasattr(items, "device") or str(items.device) == "cpu"
-    if on_host and len(items) and not 0 <= int(min(items)) <= int(max(items)) < vocabulary:
+    if on_host and len(items) and not (min(items) >= 0 and max(items) < vocabulary):
         raise ContractError(
             f"drafted {[int(item) for item in items]}; the target's tokens go from 0 to {vocabulary - 1}"
         )
