@@ -283,6 +283,21 @@ def test_right_guesses_save_passes(monkeypatch):
         passes.clear()
 
 
+def test_what_was_drafted_is_not_taken_for_accepted():
+    """A refused token is read anew, also where all that was accepted behind it is what had been drafted."""
+    part = DraftModel(MODEL, lookup=Knowing(MODEL, 9, 9))
+    for length in range(1, 10):
+        scratch: dict = {}
+        context = make_context({"prompt_ids": [0, 1], "vocabulary": 20}, seed=1, scratch=scratch)
+        drafted = list(part.propose(context, 9).items)
+        assert len(drafted) == 9
+        accepted = [(drafted[0] + 1) % 19, *drafted[1:length]]
+        found = part.propose(make_context(context.task, accepted=accepted, seed=2, scratch=scratch), 4)
+        expected = DraftModel(MODEL).propose(make_context(context.task, accepted=accepted, seed=2), 4)
+        assert found.items == expected.items
+        assert torch.allclose(found.law.q, expected.law.q, atol=1e-5)
+
+
 def test_a_guess_that_the_draft_model_has_no_row_for_is_not_read():
     """An earlier output may hold tokens of the target that this model lacks: the guess ends before them."""
 

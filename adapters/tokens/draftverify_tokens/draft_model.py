@@ -220,6 +220,7 @@ class DraftModel:
                 if len(own) < sizes[b] and own[-1] not in model.eos_ids:
                     still.append(b)
             going = still
+        self._reader.withdraw(contexts)
         lengths = list(map(len, drafted))
         padded = [tokens + [0] * (n - len(tokens)) for tokens in drafted]
         return (

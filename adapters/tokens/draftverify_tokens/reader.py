@@ -160,6 +160,18 @@ class Reader:
             context.scratch[self._owner] = slot
         return logits
 
+    def withdraw(self, contexts: Sequence[Context]) -> None:
+        """Take what was read as if it were accepted for a block again, which may be refused.
+
+        Args:
+            contexts: the sessions, with what they have accepted in truth.
+        """
+        for context in contexts:
+            slot = context.scratch[self._owner]
+            settled = len(prompt_of(context)) + len(context.accepted)
+            slot.block = (*slot.tokens[settled:], *slot.block)
+            del slot.tokens[settled:]
+
     def note(self, contexts: Sequence[Context], drafted: Any) -> None:
         """Have what `extend` read on the host by the next `read`, without waiting for the device now.
 
