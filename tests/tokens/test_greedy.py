@@ -20,6 +20,7 @@ from draftverify_tokens import (
     EarlyExit,
     FirstOf,
     NoDraft,
+    OtherTokenizer,
     PromptLookup,
     Stop,
     Suffix,
@@ -127,3 +128,23 @@ def test_on_a_real_model(real, way, batch):
     got = decode(model, way, tasks, 24, batch)
     for task, tokens, outcome in zip(tasks, expected, got, strict=True):
         assert list(outcome.value or ()) == tokens, Target(model).explain(task, tokens, outcome.value)
+
+
+@pytest.mark.weights
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", [1, 3, 8])
+def test_a_real_drafter_of_another_tokenizer(real, batch):
+    """stories15M, of Llama's tokenizer, drafts for SmolLM2: token for token the same, and some of it is kept."""
+    model, tasks, expected = real
+    drafter = OtherTokenizer(LocalModel("stories15m", dtype="float32"), target=model)
+    pipeline = Pipeline(
+        drafter, Target(model), Speculative(), block=4, done=Stop(24), settings={"temperature": 0}
+    )
+    if batch > 1:
+        got = pipeline.run_batch(tasks, size=batch)
+    else:
+        got = [pipeline.run(task) for task in tasks]
+    for task, tokens, outcome in zip(tasks, expected, got, strict=True):
+        assert list(outcome.value or ()) == tokens, Target(model).explain(task, tokens, outcome.value)
+    assert sum(outcome.tally.trials for outcome in got) > 100
+    assert sum(outcome.tally.accepted for outcome in got) > 0
