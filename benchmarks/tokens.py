@@ -165,7 +165,8 @@ def ways(model: LocalModel, options: argparse.Namespace) -> dict[str, Callable[[
         ),
     }
     if four is not None and draft is not None:
-        packed, rounded = Target(four), DraftModel(draft, own_cache=False, lookup=Suffix())
+        packed = Target(four)
+        rounded = DraftModel(draft, own_cache=False, lookup=Suffix(), confidence=0.2)
         found |= {
             "four-bit draft": build(rounded, options.block),
             "suffix, else four-bit draft": build(FirstOf([Suffix(threshold=0.2), rounded]), options.block),

@@ -12,7 +12,10 @@ Optional, found by name:
 - `open()` / `close()`: take and free heavy resources.
 - `prepare(task) -> Task`, of a verifier: what the trusted part makes of the input, once per task, before the
   first draft: token ids of a prompt, a parsed problem. Generators read it, so they need not share a model.
+- `done(context, new)`, of a verifier: the stopping rule (`Done`) of a pipeline that is given none.
 - `check_settings(settings)`: refuses, with a ConfigError, settings that the part cannot read; called at build.
+- `check_verifier(verifier)`, of a generator: refuses, with a ConfigError, a verifier that it cannot draft for; called
+  when both have been opened.
 - `describe(values) -> list[str]`, of a verifier: values as text, for people and records.
 - `explain(task, expected, got) -> str`, of a verifier: why two outputs of the same task differ, where it can tell. One
   that has a parameter `settings` besides is given the settings under which they were made.

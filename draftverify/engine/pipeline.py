@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from inspect import signature
 from typing import Any
 
@@ -43,7 +44,8 @@ class Pipeline:
         rule: keeps what survives.
         policy: what becomes of a block that made no progress; none: the task ends there.
         block: how many items to ask for, or a BlockSize that chooses.
-        done: the stopping rule; a rule that says itself when it is done (selection) needs none.
+        done: the stopping rule; None: the verifier's own where it has one. A rule that says itself when it is done
+            (selection) needs none.
         budget: the most that one task may use.
         settings: read by components from `context.settings` (temperature and the like).
         seed: of every random draw.
@@ -88,7 +90,7 @@ class Pipeline:
         self.rule = rule
         self.policy = policy or Policy()
         self.block: Any = Fixed(block) if isinstance(block, int) else block
-        self.done = done
+        self.done: Done | None = getattr(verifier, "done", None) if done is None else done
         self.budget = budget or Budget()
         self.settings = settings
         self.seed = seed
@@ -292,19 +294,30 @@ class Pipeline:
         return [*self.generators, self.verifier, self.rule]
 
     def open(self) -> None:
-        """Open every part that holds heavy resources.
+        """Open every part that holds heavy resources, and let generators look at the verifier that they draft for.
 
         Raises:
-            ConfigError: a part cannot be opened as it is configured; the path begins with its role.
+            ConfigError: a part cannot be opened as it is configured, or a generator cannot draft for this verifier;
+                the path begins with the part's role.
         """
         for part in self.parts():
             if hasattr(part, "open"):
-                try:
+                with self._at(part):
                     part.open()
-                except ConfigError as error:
-                    role = self._role(part)
-                    path = f"{role}.{error.path}" if error.path else role
-                    raise ConfigError(error.message, where=error.where, path=path) from error
+        for generator in self.generators:
+            if hasattr(generator, "check_verifier"):
+                with self._at(generator):
+                    generator.check_verifier(self.verifier)
+
+    @contextmanager
+    def _at(self, part: Any) -> Iterator[None]:
+        """A ConfigError raised inside says which part it is about."""
+        try:
+            yield
+        except ConfigError as error:
+            role = self._role(part)
+            path = f"{role}.{error.path}" if error.path else role
+            raise ConfigError(error.message, where=error.where, path=path) from error
 
     def _role(self, part: Any) -> str:
         if part is self.verifier:

@@ -19,7 +19,7 @@ from draftverify.engine.requests import Answer, Ask
 from draftverify.errors import ConfigError, PipelineError, StoreError
 from draftverify.records.encoding import check
 from draftverify.records.store import Question, Texts
-from draftverify.values import Failure, Memory, Outcome, Round, Task, TaskRecord
+from draftverify.values import EMPTY, Failure, Memory, Outcome, Round, Task, TaskRecord
 
 __all__ = ["Bench", "Done", "OnRound", "Unit", "failed_record", "key_of"]
 
@@ -66,13 +66,15 @@ class Bench:
 
     Args:
         pipelines: by name.
+        places: where each stands in a config ("file:line"), for messages.
 
     Pipelines with a part that says `concurrent = False` run one task at a time, since such parts may share a model: in
     threads they take turns by whole tasks, and the wait is in nobody's times.
     """
 
-    def __init__(self, pipelines: Mapping[str, Pipeline]) -> None:
+    def __init__(self, pipelines: Mapping[str, Pipeline], places: Mapping[str, str] = EMPTY) -> None:
         self.pipelines = pipelines
+        self.places = places
         self._opened: list[str] = []
         self._opening = threading.Lock()
         self._turn = threading.Lock()
@@ -148,7 +150,8 @@ class Bench:
                     pipeline.open()
                 except ConfigError as error:
                     path = f"pipelines.{name}.{error.path}"
-                    raise ConfigError(error.message, where=error.where, path=path) from error
+                    where = error.where or self.places.get(name, "")
+                    raise ConfigError(error.message, where=where, path=path) from error
                 self._opened.append(name)
         return pipeline
 

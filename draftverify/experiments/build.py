@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -13,6 +13,7 @@ from draftverify import plugins
 from draftverify.engine.budget import Budget
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, DraftVerifyError
+from draftverify.experiments.bench import Bench
 from draftverify.experiments.format import SECRET, STEPS
 from draftverify.experiments.parameters import (
     Either,
@@ -28,9 +29,6 @@ from draftverify.experiments.parameters import (
 from draftverify.experiments.specs import ComponentSpec, Experiment, PipelineSpec
 from draftverify.rejection import Policy
 from draftverify.secret import Secret
-
-if TYPE_CHECKING:
-    from draftverify.experiments.bench import Bench
 
 __all__ = ["Builder", "bench_from_spec"]
 
@@ -89,6 +87,17 @@ class Builder:
             )
         except DraftVerifyError as error:
             raise _prefixed(f"{spec.where}: pipelines.{spec.name}", error) from error
+
+    def bench(self, experiment: Experiment) -> Bench:
+        """All pipelines of an experiment.
+
+        Raises:
+            DraftVerifyError: as `pipeline`.
+        """
+        specs = experiment.pipelines
+        return Bench(
+            {spec.name: self.pipeline(spec) for spec in specs}, {spec.name: spec.where for spec in specs}
+        )
 
     def _policy(self, spec: PipelineSpec) -> Policy:
         policy = Policy()
@@ -156,7 +165,4 @@ def _prefixed(place: str, error: DraftVerifyError) -> DraftVerifyError:
 
 def bench_from_spec(spec: bytes) -> Bench:
     """A process's pipelines, from the experiment as `Experiment.to_json` wrote it."""
-    from draftverify.experiments.bench import Bench
-
-    builder = Builder()
-    return Bench({each.name: builder.pipeline(each) for each in Experiment.from_json(spec).pipelines})
+    return Builder().bench(Experiment.from_json(spec))

@@ -94,7 +94,7 @@ def run(
         raise. KeyboardInterrupt: passed on; the directory can be resumed.
     """
     builder = Builder()
-    bench = Bench({spec.name: builder.pipeline(spec) for spec in experiment.pipelines})
+    bench = builder.bench(experiment)
     where: Where = builder.part(experiment.executor)
     tasks = _load(builder.part(experiment.tasks))
     first, measured = _split(tasks, experiment.calibrate)
@@ -174,9 +174,14 @@ class _Work:
     def perform(self, tasks: Sequence[Task], phase: str) -> None:
         """Perform what is not done yet of these tasks, epoch by epoch."""
         committed = self.store.committed()
+        ids = {task.id for task in tasks}
+        done = {name: sum(key[0] == name and key[1] in ids for key in committed) for name in self.names}
+        if self.where.local:
+            # What cannot be opened ends the run before a task of another pipeline has been paid for.
+            for name in self.names:
+                if done[name] < len(tasks):
+                    self.bench.open(name)
         if self.watcher is not None:
-            ids = {task.id for task in tasks}
-            done = {name: sum(key[0] == name and key[1] in ids for key in committed) for name in self.names}
             self.watcher.started(phase, {name: (done[name], len(tasks)) for name in self.names})
         length = self.experiment.epoch or max(len(tasks), 1)
         for epoch, start in enumerate(range(0, len(tasks), length)):

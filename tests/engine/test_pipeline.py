@@ -240,3 +240,46 @@ def test_an_error_of_opening_says_which_part_it_was():
 
     with pytest.raises(ConfigError, match=r"generator\.layers: there is no such layer"):
         Pipeline(Closed(), Judge(lambda context, item: "pass"), TakeFirst(), block=1).open()
+
+
+def test_a_generator_looks_at_the_verifier_when_both_are_open():
+    """Fallback generators too; what it refuses is an error at its place, before the first task."""
+    opened = []
+
+    class Loaded(Judge):
+        def open(self):
+            opened.append("verifier")
+
+    class Guest(Blocks):
+        def open(self):
+            opened.append("generator")
+
+        def check_verifier(self, verifier):
+            assert isinstance(verifier, Loaded)
+            assert opened == ["generator"] * (len(opened) - 1) + ["verifier"]
+            raise ConfigError("the verifier lends no cache", path="own_cache")
+
+    from draftverify import fallback
+
+    judge = Loaded(lambda context, item: "pass")
+    for pipeline in (
+        Pipeline(Guest(), judge, TakeFirst()),
+        Pipeline(Blocks([1]), judge, TakeFirst(), policy=fallback(Guest())),
+    ):
+        opened.clear()
+        with pytest.raises(ConfigError, match=r"generator\.own_cache: the verifier lends no cache"):
+            pipeline.open()
+
+
+def test_a_verifier_may_bring_the_stopping_rule():
+    """It ends the tasks of a pipeline that is given none, and gives way to one that is."""
+
+    class Ending(Judge):
+        def done(self, context, new):
+            return new.index(4) if 4 in new else None
+
+    judge = Ending(lambda context, item: "pass")
+    blocks = [Proposal.chain(pair) for pair in ((1, 2), (3, 4), (5, 6))]
+    assert Pipeline(Blocks(*blocks), judge, Prefix(), block=2).run("x").value == (1, 2, 3)
+    until_five = lambda context, new: new.index(5) if 5 in new else None
+    assert Pipeline(Blocks(*blocks), judge, Prefix(), block=2, done=until_five).run("x").value == (1, 2, 3, 4)

@@ -8,7 +8,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from draftverify import Check, Context, Cost, Proposal, ResourceError, Task, Verification
+from draftverify import Check, ConfigError, Context, Cost, Proposal, ResourceError, Task, Verification
 
 LENGTH = 8
 
@@ -127,6 +127,14 @@ class Missing(Check1):
     def open(self) -> None:
         """Look for weights."""
         raise ResourceError("the weights are missing")
+
+
+class Unfitting(Guess):
+    """The same, and refuses every verifier."""
+
+    def check_verifier(self, verifier: Any) -> None:
+        """Say what is wrong with it."""
+        raise ConfigError("its type is another one", path="own_cache")
 
 
 class Numbered:

@@ -24,12 +24,13 @@ EXECUTORS = {"serial": "{use: serial}", "process": "{use: process, workers: 2}"}
 
 
 def start(config: Path, out: Path, *more: str) -> subprocess.Popen[bytes]:
-    """The run command as a process of its own."""
+    """The run command as a process of its own, which Ctrl-C reaches even where these tests run in the background."""
     return subprocess.Popen(
         [sys.executable, "-c", COMMAND, "run", str(config), "--out", str(out), *more],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         cwd=ROOT,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 

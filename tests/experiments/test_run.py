@@ -9,11 +9,12 @@ import pytest
 
 from draftverify.engine.events import Event, RoundDone, TaskDone
 from draftverify.errors import ConfigError, StoreError
+from draftverify.experiments.config import load_experiment
 from draftverify.experiments.run import RunResult, run
 from draftverify.records import load_run
 from draftverify.values import TaskRecord
 from tests.experiments.run_parts import LENGTH, truth
-from tests.experiments.runs import load, results
+from tests.experiments.runs import load, results, write
 
 
 class Watch:
@@ -120,6 +121,19 @@ def test_two_drivers_of_one_directory(tmp_path: Path) -> None:
 
     assert run(load(tmp_path), out=tmp_path / "run", watcher=Second()).ran == 12
     assert run(load(tmp_path), out=tmp_path / "run").ran == 0
+
+
+def test_a_pipeline_that_cannot_be_opened_ends_the_run_before_any_task(tmp_path: Path) -> None:
+    """The message has the config's line and the part's path, and no task of another pipeline was run."""
+    config = write(tmp_path)
+    text = config.read_text().replace("{use: run_parts.Guess, chance", "{use: run_parts.Unfitting, chance")
+    config.write_text(text)
+    line = 1 + text.splitlines().index("  spec:")
+    with pytest.raises(
+        ConfigError, match=rf":{line}: pipelines\.spec\.generator\.own_cache: its type is another one"
+    ):
+        run(load_experiment(config), out=tmp_path / "run")
+    assert results(tmp_path / "run") == {}
 
 
 def test_failed_tasks_are_recorded_and_counted(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from draftverify import ConfigError, DraftVerifyError, Pipeline, PipelineError, Proposal, Task
-from draftverify.rules import Speculative
+from draftverify.rules import BlockVerification, Speculative
+from draftverify.testing import make_context
 from draftverify_llm import LocalModel
 from draftverify_tokens import DraftModel, NoDraft, PromptLookup, Stop, Target, probabilities, stream_text
 from tests.tokens.tiny import byte_tokenizer, rows, tiny_llama, tiny_model
@@ -134,14 +135,14 @@ def joint() -> dict[tuple[int, ...], float]:
     return found | open_answers
 
 
-def statistic(generator: Any, tasks: int) -> tuple[float, float]:
+def statistic(generator: Any, tasks: int, rule: Any = None) -> tuple[float, float]:
     """Chi-square of the outcomes against the joint, and the value that it exceeds with probability 1e-6.
 
     Answers that are expected fewer than five times are counted together.
     """
     pipeline = Pipeline(
-        generator, Target(SMALL_TARGET), Speculative(), block=2, done=Stop(LENGTH), settings=SETTINGS, seed=11
-    )
+        generator, Target(SMALL_TARGET), rule or Speculative(), block=2, done=Stop(LENGTH), settings=SETTINGS, seed=11
+    )  # fmt: skip
     runs = (pipeline.run(Task(id=str(i), input={"prompt_ids": START})) for i in range(tasks))
     counts = Counter(tuple(outcome.value) for outcome in runs)
     expected = joint()
@@ -157,6 +158,22 @@ def statistic(generator: Any, tasks: int) -> tuple[float, float]:
 def test_sampled_output_has_the_targets_distribution(generator):
     """800 answers of a drafted pipeline against the enumerated joint; an honest one fails once in a million seeds."""
     found, limit = statistic(generator, 800)
+    assert found < limit
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", [Speculative(), BlockVerification()])
+def test_blocks_that_end_where_the_draft_model_doubts_keep_the_distribution(rule):
+    """Their length depends on what was drafted; the answers do not. One seed in a million fails, and some blocks end
+    after one token and some after two."""
+    drafter = DraftModel(SMALL_DRAFT, confidence=0.5)
+    context = make_context({"prompt_ids": START, "vocabulary": 6}, settings=SETTINGS)
+    lengths = set()
+    for seed in range(20):
+        given = make_context(context.task, settings=SETTINGS, seed=seed, accepted=[seed % 5])
+        lengths.add(len(drafter.propose(given, 2)))
+    assert lengths == {1, 2}
+    found, limit = statistic(drafter, 800, rule)
     assert found < limit
 
 

@@ -50,6 +50,11 @@ WAYS: dict[str, Callable[[LocalModel], tuple[Any, Any, Any]]] = {
         Speculative(),
         6,
     ),
+    "early exit, where sure": lambda model: (
+        EarlyExit(model, _exit(model), own_cache=False, lookup=Suffix(), confidence=0.2),
+        Speculative(),
+        8,
+    ),
     "itself": lambda model: (DraftModel(model), Speculative(), 3),
 }
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from draftverify import Pipeline, Task
+from draftverify import ConfigError, Pipeline, Task
 from draftverify.rules import Speculative, Tree
 from draftverify.testing import make_context
 from draftverify_llm import LocalModel
@@ -206,16 +206,26 @@ def test_a_model_of_another_make_is_refused() -> None:
             "its type is torch.bfloat16, the target's torch.float32",
         ),
     ):
-        pipeline = Pipeline(
-            DraftModel(model_of(other), own_cache=False),
-            target,
-            Speculative(),
-            block=3,
-            done=Stop(8, ignore_eos=True),
-        )
+        guest = DraftModel(model_of(other), own_cache=False)
+        pipeline = Pipeline(guest, target, Speculative(), block=3, done=Stop(8, ignore_eos=True))
         outcome = pipeline.run(TASKS[0])
         assert outcome.status == "failed"
         assert re.search(named, outcome.reason)
+        for drafter, place in (
+            (guest, "generator"),
+            (FirstOf([Suffix(), guest]), "generator.drafters.1"),
+            (DraftTree(guest), "generator"),
+        ):
+            rule = Tree() if drafter.shape == "tree" else Speculative()
+            with pytest.raises(ConfigError, match=rf"^{place}\.own_cache: .*{named}"):
+                Pipeline(drafter, target, rule, block=3).open()
+
+
+def test_a_model_with_a_cache_of_its_own_may_be_of_any_make() -> None:
+    """Only the vocabulary is shared."""
+    target = Target(model_of(tiny_of("llama", 24, seed=5, layers=2)))
+    other = model_of(tiny_of("qwen3", 24, seed=5, layers=3))
+    Pipeline(DraftModel(other), target, Speculative(), block=3).open()
 
 
 def test_without_a_target_s_cache_nothing_is_drafted() -> None:

@@ -57,6 +57,16 @@ def test_a_block_that_just_reaches_the_limit_is_the_last():
     assert [Stop(limit)(context, (2, 3)) for limit in (2, 3, 4)] == [1, 2, None]
 
 
+def test_without_a_limit_an_answer_has_as_many_tokens_as_the_model_can_know():
+    """The one after a text that fills all positions is the last; without known positions there is no limit."""
+    for positions, kept in ((5, [1, 2, None]), (None, [None] * 3)):
+        found = []
+        for accepted in ([1] * 6, [1] * 5, [1] * 4):
+            given = {"prompt_ids": [1], "positions": positions}
+            found.append(Stop()(make_context(given, accepted=accepted), (1, 1)))
+        assert found == kept
+
+
 @pytest.mark.parametrize("model", TEXTS.values(), ids=TEXTS.keys())
 @given(st.data())
 def test_strings_are_found_as_by_looking_at_the_whole_text(model, data):

@@ -6,10 +6,11 @@ import msgspec
 import pytest
 import torch
 
-from draftverify import ConfigError, ContractError, Proposal, Task, Trail
+from draftverify import ConfigError, ContractError, Pipeline, Proposal, Task, Trail
+from draftverify.rules import Speculative
 from draftverify.testing import check_component, make_context
 from draftverify_llm import LocalModel
-from draftverify_tokens import Target, probabilities
+from draftverify_tokens import PromptLookup, Stop, Target, probabilities
 from tests.tokens.tiny import byte_tokenizer, context_of, rows, tiny_llama, tiny_model
 
 MODEL = tiny_model()
@@ -267,3 +268,24 @@ def test_a_hidden_state_that_is_not_there_is_refused(index):
     """Two layers have the states 0, 1 and 2; another index is an error before any task, never another layer."""
     with pytest.raises(ConfigError, match=r"hidden: hidden has .* the states 0 \(the embeddings\) to 2"):
         Target(MODEL, hidden=(index,)).open()
+
+
+@pytest.mark.parametrize("block", [0, 3])
+def test_a_pipeline_without_a_stopping_rule_ends_as_the_model_does(block):
+    """At an end token, where plain decoding with a limit beyond it ends too; else at the model's last position."""
+    for eos, positions in ((None, 40), (256, 400)):
+        model = tiny_model(257, seed=4, spread=0.3, positions=positions)
+        settings = {"temperature": 1.0, "logit_bias": {256: -100.0 if eos is None else 4.0}}
+        task = {"prompt_ids": [1, 2, 3]}
+        own = Pipeline(PromptLookup(), Target(model), Speculative(), block=block, settings=settings)
+        outcome = own.run(task)
+        assert outcome.status == "accepted"
+        if eos is None:
+            assert len(outcome.value) == positions - len(task["prompt_ids"]) + 1
+        else:
+            assert outcome.value.index(eos) == len(outcome.value) - 1
+            done = Stop(300)
+            limited = Pipeline(
+                PromptLookup(), Target(model), Speculative(), block=block, done=done, settings=settings
+            )
+            assert limited.run(task).value == outcome.value

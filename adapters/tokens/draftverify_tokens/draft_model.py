@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import takewhile
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import msgspec
 import numpy as np
+from pydantic import Field
 
 from draftverify import Context, Generator, Law, Place, Proposal, iid, inverse_cdf, uniforms
 from draftverify_tokens.guest import Guest
 from draftverify_tokens.history import upload
 from draftverify_tokens.models import TokenModel, prompt_of, room
 from draftverify_tokens.reader import Reader, distributions, history_of
+from draftverify_tokens.target import Target
 
 __all__ = ["DraftModel", "Lookup"]
 
@@ -47,6 +49,9 @@ class DraftModel:
         lookup: guesses what this model will draft. The model reads the guesses together with what it has drafted, and
             where its own draws agree with them it has the next token's row already: the same drafts in fewer passes.
             Each pass is waited for.
+        confidence: drafting stops behind a token whose raw maximum is below this. What comes after a doubtful token is
+            seldom reached, and each token costs a pass. 0 drafts as many as are asked for. On a device each pass is
+            waited for where it is set. (transformers' `assistant_confidence_threshold`.)
     """
 
     laws = frozenset({"iid"})
@@ -59,11 +64,13 @@ class DraftModel:
         compiled: bool | None = None,
         own_cache: bool = True,
         lookup: Lookup | None = None,
+        confidence: Annotated[float, Field(ge=0, le=1)] = 0.0,
     ) -> None:
         self.model = model
         self.compiled = compiled
         self.own_cache = own_cache
         self.lookup = lookup
+        self.confidence = confidence
 
     @cached_property
     def _reader(self) -> Reader:
@@ -92,6 +99,15 @@ class DraftModel:
     def close(self) -> None:
         """Let the cache's memory go."""
         self.__dict__.pop("_reader", None)
+
+    def check_verifier(self, verifier: Any) -> None:
+        """Refuse a target in whose cache this model cannot read on.
+
+        Raises:
+            ConfigError: without a cache of its own this must be the target's model, rounded or cut short.
+        """
+        if isinstance(self._reader, Guest) and isinstance(verifier, Target):
+            self._reader.check_fits(verifier._reader)
 
     def room(self, context: Context, n: int) -> int:
         """How many of `n` tokens may be drafted before this model or the target runs out of positions.
@@ -165,9 +181,10 @@ class DraftModel:
             rows, raw_maxima[at, i] = distributions(model, logits[:, :vocabulary], active, histories)
             drafted[at, i] = tokens = _drawn(rows, u[at, i], active)
             q[at, i, : rows.shape[-1]] = rows
-            if _on_host(tokens):
-                for b, end in zip(going, torch.isin(tokens, ends).tolist(), strict=True):
-                    lengths[b] = i + 1 if end else lengths[b]
+            if _on_host(tokens) or self.confidence:
+                last = torch.isin(tokens, ends.to(tokens.device)) | (raw_maxima[at, i] < self.confidence)
+                for b, is_last in zip(going, last.tolist(), strict=True):
+                    lengths[b] = i + 1 if is_last else lengths[b]
             still = [b for b in going if lengths[b] > i + 1]
             if not still:
                 break
@@ -208,16 +225,21 @@ class DraftModel:
             active = [contexts[b] for b in going]
             rows, maxima = distributions(model, reading.logits[:, :vocabulary], active, histories)
             drawn = _drawn(rows, upload(np.concatenate(uniform), rows), active).tolist()
+            doubtful = (maxima < self.confidence).tolist()
             first, still = 0, []
             for b, guess in zip(going, guesses, strict=True):
                 own, start = drafted[b], len(drafted[b])
                 tokens = drawn[first : first + len(guess) + 1]
-                kept = _agreeing(tokens, guess.items, model.eos_ids)
+                last = [
+                    token in model.eos_ids or doubt
+                    for token, doubt in zip(tokens, doubtful[first : first + len(tokens)], strict=True)
+                ]
+                kept = _agreeing(tokens, guess.items, last)
                 own += tokens[:kept]
                 q[b, start : len(own), : rows.shape[-1]] = rows[first : first + kept]
                 raw_maxima[b, start : len(own)] = maxima[first : first + kept]
                 first += len(tokens)
-                if len(own) < sizes[b] and own[-1] not in model.eos_ids:
+                if len(own) < sizes[b] and not last[kept - 1]:
                     still.append(b)
             going = still
         self._reader.withdraw(contexts)
@@ -290,10 +312,10 @@ def _drawn(rows: Any, u: Any, contexts: Sequence[Context]) -> Any:
     return inverse_cdf(rows, u)
 
 
-def _agreeing(drawn: Sequence[int], guess: Sequence[int], ends: frozenset[int]) -> int:
-    """How many draws come from rows of their own text: those up to the first that was not guessed, or ends it."""
+def _agreeing(drawn: Sequence[int], guess: Sequence[int], last: Sequence[bool]) -> int:
+    """How many draws come from rows of their own text: up to the first that was not guessed, or is the block's last."""
     for index, token in enumerate(drawn):
-        if index == len(guess) or token != guess[index] or token in ends:
+        if index == len(guess) or token != guess[index] or last[index]:
             return index + 1
     return len(drawn)
 

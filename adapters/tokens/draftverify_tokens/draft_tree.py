@@ -123,6 +123,15 @@ class DraftTree:
         if hasattr(self.drafter, "check_settings"):
             self.drafter.check_settings(settings)
 
+    def check_verifier(self, verifier: Any) -> None:
+        """Let the drafter look at the verifier that it drafts for.
+
+        Raises:
+            ConfigError: it cannot draft for it.
+        """
+        if hasattr(self.drafter, "check_verifier"):
+            self.drafter.check_verifier(verifier)
+
     def open(self) -> None:
         """Open the drafter."""
         if hasattr(self.drafter, "open"):

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import copy
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from draftverify import ConfigError
 from draftverify_tokens.draft_model import DraftModel, Lookup
@@ -30,7 +32,7 @@ class EarlyExit(DraftModel):
         layers: how many of its layers draft.
         compiled: compile the steps; by default where the model is on a GPU.
         own_cache: False reads on in the target's cache, whose first layers hold the same keys and values.
-        lookup: as `DraftModel`'s.
+        lookup, confidence: as `DraftModel`'s.
     """
 
     def __init__(
@@ -40,8 +42,9 @@ class EarlyExit(DraftModel):
         compiled: bool | None = None,
         own_cache: bool = True,
         lookup: Lookup | None = None,
+        confidence: Annotated[float, Field(ge=0, le=1)] = 0.0,
     ) -> None:
-        super().__init__(model, compiled, own_cache, lookup)
+        super().__init__(model, compiled, own_cache, lookup, confidence)
         self.layers = layers
 
     @cached_property

@@ -70,6 +70,14 @@ class FirstOf:
         """
         self._each("check_settings", settings)
 
+    def check_verifier(self, verifier: Any) -> None:
+        """Let each drafter look at the verifier that it drafts for.
+
+        Raises:
+            ConfigError: one of them cannot draft for it.
+        """
+        self._each("check_verifier", verifier)
+
     def open(self) -> None:
         """Open those that can be opened."""
         self._each("open")
@@ -105,9 +113,13 @@ class FirstOf:
         return [answer for answer in made if answer is not None]
 
     def _each(self, method: str, *arguments: Any) -> None:
-        for drafter in self.drafters:
+        for index, drafter in enumerate(self.drafters):
             if hasattr(drafter, method):
-                getattr(drafter, method)(*arguments)
+                try:
+                    getattr(drafter, method)(*arguments)
+                except ConfigError as error:
+                    path = ".".join(filter(None, (f"drafters.{index}", error.path)))
+                    raise ConfigError(error.message, where=error.where, path=path) from error
 
 
 _GIVEN = frozenset({"given"})

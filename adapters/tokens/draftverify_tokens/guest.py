@@ -43,7 +43,7 @@ class Guest(Reader):
         if owner is None or context.scratch[owner].slots is not owner.slots:
             return False
         if owner is not self._owner:
-            self._check_fits(owner)
+            self.check_fits(owner)
             self._owner = owner
         return True
 
@@ -61,7 +61,12 @@ class Guest(Reader):
         slot.own = len(slot.tokens) if slot.own is None else min(slot.own, len(slot.tokens))
         return pending
 
-    def _check_fits(self, owner: Reader) -> None:
+    def check_fits(self, owner: Reader) -> None:
+        """Refuse a target whose keys and values would mean nothing to this model.
+
+        Raises:
+            ConfigError: naming what differs.
+        """
         mine, theirs = (reader.module.config.get_text_config() for reader in (self, owner))
         both: list[tuple[str, Any, Any]] = [
             (name, getattr(mine, name, None), getattr(theirs, name, None)) for name in SAME

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from draftverify import ConfigError, Context
-from draftverify_tokens.models import TokenModel
+from draftverify_tokens.models import TokenModel, prompt_of
 from draftverify_tokens.text import Detokeniser
 
 __all__ = ["Stop"]
@@ -21,7 +22,7 @@ class Stop:
     that completes it, never as a replacement character before. A round costs the same however long the answer is.
 
     Args:
-        max_tokens: the most tokens in an answer.
+        max_tokens: the most tokens in an answer; None: as many as the model has positions for.
         strings: texts that end an answer; they are looked for in the answer alone, not in the prompt.
         model: decodes the answer for `strings`; not needed without.
         ignore_eos: go on after an end token, for measurements of a fixed length.
@@ -29,7 +30,7 @@ class Stop:
 
     def __init__(
         self,
-        max_tokens: Annotated[int, Field(ge=1)],
+        max_tokens: Annotated[int, Field(ge=1)] | None = None,
         strings: tuple[str, ...] = (),
         model: TokenModel | None = None,
         ignore_eos: bool = False,
@@ -45,8 +46,9 @@ class Stop:
         Raises:
             ConfigError: there are `strings` and no model to decode with, a string is empty, or they are one text.
         """
-        beyond = len(context.accepted) - self.max_tokens
-        ends = [len(new) - beyond] if beyond >= 0 else []
+        most = _positions_left(context) if self.max_tokens is None else self.max_tokens
+        beyond = len(context.accepted) - most
+        ends = [len(new) - int(beyond)] if beyond >= 0 else []
         if not self.ignore_eos:
             eos = context.task.input.get("eos_ids", ())
             ends += [i + 1 for i, token in enumerate(new) if token in eos][:1]
@@ -72,6 +74,12 @@ class Stop:
             if search.push(token):
                 return [n]
         return []
+
+
+def _positions_left(context: Context) -> float:
+    """How long an answer can be: the token after a text that fills all positions is the last that can be known."""
+    positions = context.task.input.get("positions")
+    return math.inf if positions is None else positions - len(prompt_of(context)) + 1
 
 
 class Search:

@@ -13,9 +13,12 @@ from draftverify_tokens.divergence import explain
 from draftverify_tokens.models import TokenModel, prompt_of
 from draftverify_tokens.reader import Reader, distributions, history_of
 from draftverify_tokens.sampling import check_settings
+from draftverify_tokens.stopping import Stop
 from draftverify_tokens.text import pieces
 
 __all__ = ["Hidden", "Target"]
+
+_STOP = Stop()
 
 
 class Hidden(NamedTuple):
@@ -166,6 +169,10 @@ class Target:
             )
             for index in range(len(counts))
         ]
+
+    def done(self, context: Context, new: tuple[Any, ...]) -> int | None:
+        """The stopping rule of a pipeline that is given none: an end token, or the model's last position."""
+        return _STOP(context, new)
 
     def describe(self, values: Sequence[int]) -> list[str]:
         """One text per token; together they are the text. A token without text is shown as the tokenizer writes it."""
