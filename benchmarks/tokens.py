@@ -166,10 +166,10 @@ def ways(model: LocalModel, options: argparse.Namespace) -> dict[str, Callable[[
     }
     if four is not None and draft is not None:
         packed = Target(four)
-        rounded = DraftModel(draft, own_cache=False, lookup=Suffix(), confidence=0.2)
+        rounded = DraftModel(draft, own_cache=False, lookup=Suffix(), margin=0.25)
         found |= {
             "four-bit draft": build(rounded, options.block),
-            "suffix, else four-bit draft": build(FirstOf([Suffix(threshold=0.2), rounded]), options.block),
+            "suffix, else four-bit draft": build(FirstOf([Suffix(threshold=0.3), rounded]), 12),
             "four-bit plain": build(NoDraft(), 0, packed),
             "four-bit lookup": build(PromptLookup(), options.block, packed),
             "four-bit suffix, measured": build(Suffix(), ("measured", 16), packed),

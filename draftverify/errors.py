@@ -22,6 +22,9 @@ is a failure like any other. KeyboardInterrupt and SystemExit are never captured
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 __all__ = [
     "ConfigError",
     "ContractError",
@@ -33,6 +36,7 @@ __all__ = [
     "PluginError",
     "ResourceError",
     "StoreError",
+    "below",
 ]
 
 
@@ -55,6 +59,21 @@ class ConfigError(DraftVerifyError):
         self.path = path
         place = ": ".join(part for part in (where, path) if part)
         super().__init__(f"{place}: {message}" if place else message)
+
+
+@contextmanager
+def below(prefix: str, where: str = "") -> Iterator[None]:
+    """A ConfigError that a part of a part raises inside says where that part stands.
+
+    Args:
+        prefix: its dotted path, before the error's own.
+        where: "file:line", for an error that has none.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        path = f"{prefix}.{error.path}" if error.path else prefix
+        raise ConfigError(error.message, where=error.where or where, path=path) from error
 
 
 class PipelineError(DraftVerifyError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from inspect import signature
 from typing import Any
 
@@ -12,7 +11,7 @@ from draftverify.engine import drivers
 from draftverify.engine.budget import Budget
 from draftverify.engine.events import Listener
 from draftverify.engine.requests import Answer, Ask
-from draftverify.errors import ConfigError, DraftVerifyError, PipelineError
+from draftverify.errors import DraftVerifyError, PipelineError, below
 from draftverify.protocols import AcceptanceRule, BlockSize, Done, Generator, Verifier
 from draftverify.rejection import Policy
 from draftverify.values import (
@@ -302,22 +301,12 @@ class Pipeline:
         """
         for part in self.parts():
             if hasattr(part, "open"):
-                with self._at(part):
+                with below(self._role(part)):
                     part.open()
         for generator in self.generators:
             if hasattr(generator, "check_verifier"):
-                with self._at(generator):
+                with below("generator"):
                     generator.check_verifier(self.verifier)
-
-    @contextmanager
-    def _at(self, part: Any) -> Iterator[None]:
-        """A ConfigError raised inside says which part it is about."""
-        try:
-            yield
-        except ConfigError as error:
-            role = self._role(part)
-            path = f"{role}.{error.path}" if error.path else role
-            raise ConfigError(error.message, where=error.where, path=path) from error
 
     def _role(self, part: Any) -> str:
         if part is self.verifier:

@@ -16,7 +16,7 @@ import msgspec
 from draftverify.engine.events import Event, RoundDone
 from draftverify.engine.pipeline import Pipeline
 from draftverify.engine.requests import Answer, Ask
-from draftverify.errors import ConfigError, PipelineError, StoreError
+from draftverify.errors import ConfigError, PipelineError, StoreError, below
 from draftverify.records.encoding import check
 from draftverify.records.store import Question, Texts
 from draftverify.values import EMPTY, Failure, Memory, Outcome, Round, Task, TaskRecord
@@ -146,12 +146,8 @@ class Bench:
         pipeline = self.pipelines[name]
         with self._opening:
             if name not in self._opened:
-                try:
+                with below(f"pipelines.{name}", self.places.get(name, "")):
                     pipeline.open()
-                except ConfigError as error:
-                    path = f"pipelines.{name}.{error.path}"
-                    where = error.where or self.places.get(name, "")
-                    raise ConfigError(error.message, where=where, path=path) from error
                 self._opened.append(name)
         return pipeline
 

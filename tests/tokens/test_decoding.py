@@ -166,7 +166,7 @@ def test_sampled_output_has_the_targets_distribution(generator):
 def test_blocks_that_end_where_the_draft_model_doubts_keep_the_distribution(rule):
     """Their length depends on what was drafted; the answers do not. One seed in a million fails, and some blocks end
     after one token and some after two."""
-    drafter = DraftModel(SMALL_DRAFT, confidence=0.5)
+    drafter = DraftModel(SMALL_DRAFT, margin=0.5)
     context = make_context({"prompt_ids": START, "vocabulary": 6}, settings=SETTINGS)
     lengths = set()
     for seed in range(20):

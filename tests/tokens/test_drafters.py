@@ -266,10 +266,10 @@ def test_guesses_change_no_draft(settings, lookup):
 
 @pytest.mark.parametrize("settings", [{"temperature": 0}, {"temperature": 0.8}])
 @pytest.mark.parametrize("lookup", [None, "half right"])
-@pytest.mark.parametrize("confidence", [0.4, 0.7])
-def test_a_block_ends_behind_a_doubtful_token(settings, lookup, confidence):
-    """It is the beginning of the block that is asked for, up to the first raw maximum that is too small; in batches
-    and alone, with guesses and without."""
+@pytest.mark.parametrize("margin", [0.3, 0.8])
+def test_a_block_ends_behind_a_doubtful_token(settings, lookup, margin):
+    """It is the beginning of the block that is asked for, up to the first token whose row has two of nearly the same
+    logit; in batches and alone, with guesses and without."""
     prompts, sizes = [[0, 1, 2, 0, 1], [1, 1, 1], [2, 3, 1, 2], [3], [5, 4, 5, 4]], [6, 1, 9, 0, 7]
 
     def contexts():
@@ -279,33 +279,35 @@ def test_a_block_ends_behind_a_doubtful_token(settings, lookup, confidence):
         ]
 
     guess = LOOKUPS[lookup] if lookup else None
-    part = DraftModel(MODEL, lookup=guess, confidence=confidence)
+    part = DraftModel(MODEL, lookup=guess, margin=margin)
     whole = DraftModel(MODEL).propose_many(contexts(), sizes)
     singly = [part.propose(context, n) for context, n in zip(contexts(), sizes, strict=True)]
-    shorter = 0
+    shorter = longer = 0
     for found in (part.propose_many(contexts(), sizes), singly):
-        for one, all_ in zip(found, whole, strict=True):
-            maxima = all_.law.raw_maxima.tolist()
-            length = next((i + 1 for i, p in enumerate(maxima) if p < confidence), len(maxima))
+        for prompt, one, all_ in zip(prompts, found, whole, strict=True):
+            top = rows(MODEL, [*prompt, *all_.items[:-1]], max(len(all_), 1)).topk(2, -1).values
+            apart = (top[:, 0] - top[:, 1]).tolist()[: len(all_)]
+            length = next((i + 1 for i, nats in enumerate(apart) if nats < margin), len(apart))
             assert one.items == all_.items[:length]
             assert torch.allclose(one.law.q, all_.law.q[:length], atol=1e-5)
-            shorter += length < len(maxima)
+            shorter += length < len(apart)
+            longer += length > 1
     assert shorter
+    assert longer
 
 
 def test_a_doubtful_token_saves_passes():
-    """Behind its least sure token a block ends, and no pass is made for the next one."""
-
-    def propose(confidence):
-        context = make_context({"prompt_ids": [0, 1], "vocabulary": 20}, seed=1)
-        return DraftModel(MODEL, confidence=confidence).propose(context, 9)
-
-    maxima = propose(0.0).law.raw_maxima.tolist()
-    place = maxima.index(min(maxima[:8]))
+    """No pass is made for the token behind it."""
+    context = make_context({"prompt_ids": [0, 1], "vocabulary": 20}, seed=1)
+    whole = DraftModel(MODEL).propose(context, 9)
+    top = rows(MODEL, [0, 1, *whole.items[:-1]], 9).topk(2, -1).values
+    apart = (top[:, 0] - top[:, 1]).tolist()
+    place = apart.index(min(apart[:8]))
     passes = []
     hook = MODEL.model.model.embed_tokens.register_forward_hook(lambda *_: passes.append(1))
     try:
-        assert len(propose(maxima[place] * 1.001)) == place + 1
+        context = make_context(context.task, seed=1)
+        assert len(DraftModel(MODEL, margin=apart[place] + 1e-4).propose(context, 9)) == place + 1
     finally:
         hook.remove()
     assert len(passes) == place + 1

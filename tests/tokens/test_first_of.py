@@ -251,3 +251,24 @@ def test_the_conformance_kit_finds_nothing(part):
     """Declared laws and shape, honest draws, the same answers for many and for one, and the rest of the kit."""
     contexts = [make_context(PROMPT, accepted=accepted) for accepted in ([], [2], [2, 2])]
     check_component(part, contexts=contexts, trials=400)
+
+
+def test_what_a_drafter_refuses_is_named_where_it_stands():
+    """Arguments and verifiers with the drafter's place; settings, which are the pipeline's, without."""
+
+    def refuse(path):
+        def method(*_):
+            raise ConfigError("no", path=path)
+
+        return method
+
+    part = Part(
+        check_settings=refuse("settings.top_k"), open=refuse("ngram"), check_verifier=refuse("own_cache")
+    )
+    both = FirstOf([PromptLookup(), part])
+    with pytest.raises(ConfigError, match=r"^settings\.top_k: no$"):
+        both.check_settings({})
+    with pytest.raises(ConfigError, match=r"^drafters\.1\.ngram: no$"):
+        both.open()
+    with pytest.raises(ConfigError, match=r"^drafters\.1\.own_cache: no$"):
+        both.check_verifier(None)

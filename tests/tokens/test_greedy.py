@@ -51,7 +51,7 @@ WAYS: dict[str, Callable[[LocalModel], tuple[Any, Any, Any]]] = {
         6,
     ),
     "early exit, where sure": lambda model: (
-        EarlyExit(model, _exit(model), own_cache=False, lookup=Suffix(), confidence=0.2),
+        EarlyExit(model, _exit(model), own_cache=False, lookup=Suffix(), margin=0.3),
         Speculative(),
         8,
     ),

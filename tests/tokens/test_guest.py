@@ -214,7 +214,7 @@ def test_a_model_of_another_make_is_refused() -> None:
         for drafter, place in (
             (guest, "generator"),
             (FirstOf([Suffix(), guest]), "generator.drafters.1"),
-            (DraftTree(guest), "generator"),
+            (DraftTree(guest), "generator.drafter"),
         ):
             rule = Tree() if drafter.shape == "tree" else Speculative()
             with pytest.raises(ConfigError, match=rf"^{place}\.own_cache: .*{named}"):

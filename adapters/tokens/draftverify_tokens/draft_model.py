@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from draftverify import Context, Generator, Law, Place, Proposal, iid, inverse_cdf, uniforms
+from draftverify.errors import below
 from draftverify_tokens.guest import Guest
 from draftverify_tokens.history import upload
 from draftverify_tokens.models import TokenModel, prompt_of, room
@@ -49,9 +50,9 @@ class DraftModel:
         lookup: guesses what this model will draft. The model reads the guesses together with what it has drafted, and
             where its own draws agree with them it has the next token's row already: the same drafts in fewer passes.
             Each pass is waited for.
-        confidence: drafting stops behind a token whose raw maximum is below this. What comes after a doubtful token is
-            seldom reached, and each token costs a pass. 0 drafts as many as are asked for. On a device each pass is
-            waited for where it is set. (transformers' `assistant_confidence_threshold`.)
+        margin: drafting stops behind a token where the two likeliest ones are less than so many nats apart, before the
+            settings are applied: the target may well take the other, and what is drafted behind is seldom reached. 0
+            drafts as many as are asked for. On a device each pass is waited for where it is set.
     """
 
     laws = frozenset({"iid"})
@@ -64,13 +65,13 @@ class DraftModel:
         compiled: bool | None = None,
         own_cache: bool = True,
         lookup: Lookup | None = None,
-        confidence: Annotated[float, Field(ge=0, le=1)] = 0.0,
+        margin: Annotated[float, Field(ge=0)] = 0.0,
     ) -> None:
         self.model = model
         self.compiled = compiled
         self.own_cache = own_cache
         self.lookup = lookup
-        self.confidence = confidence
+        self.margin = margin
 
     @cached_property
     def _reader(self) -> Reader:
@@ -94,7 +95,8 @@ class DraftModel:
         """
         self._reader  # noqa: B018
         if hasattr(self.lookup, "open"):
-            self.lookup.open()
+            with below("lookup"):
+                self.lookup.open()
 
     def close(self) -> None:
         """Let the cache's memory go."""
@@ -181,8 +183,8 @@ class DraftModel:
             rows, raw_maxima[at, i] = distributions(model, logits[:, :vocabulary], active, histories)
             drafted[at, i] = tokens = _drawn(rows, u[at, i], active)
             q[at, i, : rows.shape[-1]] = rows
-            if _on_host(tokens) or self.confidence:
-                last = torch.isin(tokens, ends.to(tokens.device)) | (raw_maxima[at, i] < self.confidence)
+            if _on_host(tokens) or self.margin:
+                last = torch.isin(tokens, ends.to(tokens.device)) | self._doubtful(logits[:, :vocabulary])
                 for b, is_last in zip(going, last.tolist(), strict=True):
                     lengths[b] = i + 1 if is_last else lengths[b]
             still = [b for b in going if lengths[b] > i + 1]
@@ -225,7 +227,7 @@ class DraftModel:
             active = [contexts[b] for b in going]
             rows, maxima = distributions(model, reading.logits[:, :vocabulary], active, histories)
             drawn = _drawn(rows, upload(np.concatenate(uniform), rows), active).tolist()
-            doubtful = (maxima < self.confidence).tolist()
+            doubtful = self._doubtful(reading.logits[:, :vocabulary]).tolist()
             first, still = 0, []
             for b, guess in zip(going, guesses, strict=True):
                 own, start = drafted[b], len(drafted[b])
@@ -251,6 +253,13 @@ class DraftModel:
             raw_maxima,
             lengths,
         )
+
+    def _doubtful(self, logits: Any) -> Any:
+        """Of rows [rows, vocabulary], whether a token drawn from them ends its block."""
+        if not self.margin:
+            return logits.new_zeros(len(logits), dtype=bool)
+        first, second = logits.topk(2, dim=-1).values.unbind(-1)
+        return first - second < self.margin
 
     def _guess(self, context: Context, drafted: Sequence[int], n: int) -> tuple[int, ...]:
         """At most `n` tokens that this model may draft next, of those that it has."""

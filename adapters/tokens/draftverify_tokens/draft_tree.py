@@ -22,6 +22,7 @@ import msgspec
 import numpy as np
 
 from draftverify import GIVEN, ConfigError, Context, Generator, Law, Proposal, inverse_cdf, uniforms
+from draftverify.errors import below
 from draftverify_tokens.history import upload
 from draftverify_tokens.models import room
 from draftverify_tokens.sampling import read_settings
@@ -130,12 +131,14 @@ class DraftTree:
             ConfigError: it cannot draft for it.
         """
         if hasattr(self.drafter, "check_verifier"):
-            self.drafter.check_verifier(verifier)
+            with below("drafter"):
+                self.drafter.check_verifier(verifier)
 
     def open(self) -> None:
         """Open the drafter."""
         if hasattr(self.drafter, "open"):
-            self.drafter.open()
+            with below("drafter"):
+                self.drafter.open()
 
     def close(self) -> None:
         """Close the drafter."""

@@ -32,7 +32,7 @@ class EarlyExit(DraftModel):
         layers: how many of its layers draft.
         compiled: compile the steps; by default where the model is on a GPU.
         own_cache: False reads on in the target's cache, whose first layers hold the same keys and values.
-        lookup, confidence: as `DraftModel`'s.
+        lookup, margin: as `DraftModel`'s.
     """
 
     def __init__(
@@ -42,9 +42,9 @@ class EarlyExit(DraftModel):
         compiled: bool | None = None,
         own_cache: bool = True,
         lookup: Lookup | None = None,
-        confidence: Annotated[float, Field(ge=0, le=1)] = 0.0,
+        margin: Annotated[float, Field(ge=0)] = 0.0,
     ) -> None:
-        super().__init__(model, compiled, own_cache, lookup, confidence)
+        super().__init__(model, compiled, own_cache, lookup, margin)
         self.layers = layers
 
     @cached_property

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from draftverify import ConfigError, Context, Draws, Generator, Proposal
+from draftverify.errors import below
 
 __all__ = ["FirstOf"]
 
@@ -68,7 +69,9 @@ class FirstOf:
         Raises:
             ConfigError: naming the setting.
         """
-        self._each("check_settings", settings)
+        for drafter in self.drafters:
+            if hasattr(drafter, "check_settings"):
+                drafter.check_settings(settings)
 
     def check_verifier(self, verifier: Any) -> None:
         """Let each drafter look at the verifier that it drafts for.
@@ -115,11 +118,8 @@ class FirstOf:
     def _each(self, method: str, *arguments: Any) -> None:
         for index, drafter in enumerate(self.drafters):
             if hasattr(drafter, method):
-                try:
+                with below(f"drafters.{index}"):
                     getattr(drafter, method)(*arguments)
-                except ConfigError as error:
-                    path = ".".join(filter(None, (f"drafters.{index}", error.path)))
-                    raise ConfigError(error.message, where=error.where, path=path) from error
 
 
 _GIVEN = frozenset({"given"})
