@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import asdict, is_dataclass
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import click
 
@@ -79,10 +82,27 @@ def _describe(each: Examined) -> None:
     click.echo("")
     for parameter in takes.values():
         default = "" if parameter.required else f" = {parameter.default!r}"
-        click.echo(f"  {parameter.name}: {inspect.formatannotation(parameter.annotation)}{default}")
+        click.echo(f"  {parameter.name}: {_words(parameter.annotation)}{default}")
     if not takes:
         click.echo("  takes no arguments")
     document = inspect.getdoc(target)
     if document:
         click.echo("\n" + "\n".join(f"  {line}".rstrip() for line in document.splitlines()))
     click.echo("")
+
+
+def _words(annotation: Any) -> str:
+    """A parameter's type as it is written, with its bounds: `float (ge=0, lt=1)`."""
+    if get_origin(annotation) is Annotated:
+        kind, *notes = get_args(annotation)
+        bounds = [bound for note in notes for bound in getattr(note, "metadata", ())]
+        told = [
+            f"{name}={value}"
+            for bound in bounds
+            if is_dataclass(bound) and not isinstance(bound, type)
+            for name, value in asdict(bound).items()
+        ]
+        return _words(kind) + (f" ({', '.join(told)})" if told else "")
+    if get_origin(annotation) in (Union, UnionType):
+        return " | ".join(map(_words, get_args(annotation)))
+    return "None" if annotation is NoneType else inspect.formatannotation(annotation)

@@ -98,15 +98,19 @@ def run(
     where: Where = builder.part(experiment.executor)
     tasks = _load(builder.part(experiment.tasks))
     first, measured = _split(tasks, experiment.calibrate)
-    directory = RunDirectory(
-        out,
-        name=experiment.name,
-        config=experiment.config,
-        config_hash=experiment.fingerprint,
-        fresh=fresh,
-        url=store,
-    )
     try:
+        if where.local and (fresh or not Path(out).exists()):
+            # What cannot be opened leaves no directory behind, in which a mended config would be another one.
+            for spec in experiment.pipelines:
+                bench.open(spec.name)
+        directory = RunDirectory(
+            out,
+            name=experiment.name,
+            config=experiment.config,
+            config_hash=experiment.fingerprint,
+            fresh=fresh,
+            url=store,
+        )
         with directory:
             work = _Work(experiment, where, bench, directory.store, watcher)
             directory.store.add_tasks(first, "calibrate")

@@ -54,6 +54,14 @@ def test_one_part(capsys: pytest.CaptureFixture[str]) -> None:
     assert "larger keeps more" in text
 
 
+def test_bounds_are_shown_as_words(capsys: pytest.CaptureFixture[str]) -> None:
+    """What a number may be stands beside its type, not as the annotation's source."""
+    assert "max_tokens: int (ge=1) | None = None\n" in shown(capsys, "plugins", "tokens.stop")
+    text = shown(capsys, "plugins", "tokens.suffix")
+    assert "threshold: float (ge=0, lt=1) = 0.05\n" in text
+    assert "FieldInfo" not in text
+
+
 def test_one_broken_part(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Named, a broken part shows its traceback."""
     put_on_path(monkeypatch, "exits_at_import")

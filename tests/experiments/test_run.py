@@ -124,7 +124,8 @@ def test_two_drivers_of_one_directory(tmp_path: Path) -> None:
 
 
 def test_a_pipeline_that_cannot_be_opened_ends_the_run_before_any_task(tmp_path: Path) -> None:
-    """The message has the config's line and the part's path, and no task of another pipeline was run."""
+    """The message has the config's line and the part's path, no task of another pipeline was run, and no directory is
+    left in which the mended config would be refused; one that was begun stays as it is."""
     config = write(tmp_path)
     text = config.read_text().replace("{use: run_parts.Guess, chance", "{use: run_parts.Unfitting, chance")
     config.write_text(text)
@@ -133,7 +134,13 @@ def test_a_pipeline_that_cannot_be_opened_ends_the_run_before_any_task(tmp_path:
         ConfigError, match=rf":{line}: pipelines\.spec\.generator\.own_cache: its type is another one"
     ):
         run(load_experiment(config), out=tmp_path / "run")
-    assert results(tmp_path / "run") == {}
+    assert not (tmp_path / "run").exists()
+    run(load(tmp_path), out=tmp_path / "run")
+    before = results(tmp_path / "run")
+    config.write_text(text)
+    with pytest.raises(ConfigError, match="own_cache"):
+        run(load_experiment(config), out=tmp_path / "run", fresh=True)
+    assert results(tmp_path / "run") == before
 
 
 def test_failed_tasks_are_recorded_and_counted(tmp_path: Path) -> None:

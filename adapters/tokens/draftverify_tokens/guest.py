@@ -76,7 +76,7 @@ class Guest(Reader):
             if own != target:
                 raise ConfigError(
                     f"a draft model without a cache of its own must be the target, rounded or cut short; its {name} is "
-                    f"{own}, the target's {target}. Without `own_cache: false` it may differ",
+                    f"{own}, the target's {target}. Give it the target's, or leave `own_cache: false` out",
                     path="own_cache",
                 )
         if mine.num_hidden_layers > theirs.num_hidden_layers:
