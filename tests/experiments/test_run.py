@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from draftverify.engine.events import Event, RoundDone, TaskDone
+from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, StoreError
 from draftverify.experiments.config import load_experiment
 from draftverify.experiments.run import RunResult, run
@@ -141,6 +142,35 @@ def test_a_pipeline_that_cannot_be_opened_ends_the_run_before_any_task(tmp_path:
     with pytest.raises(ConfigError, match="own_cache"):
         run(load_experiment(config), out=tmp_path / "run", fresh=True)
     assert results(tmp_path / "run") == before
+
+
+def test_what_cannot_be_opened_ends_a_resumed_run_before_any_task_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that was stopped goes on with no task of the other pipeline; a finished one opens nothing."""
+
+    class Stopping(Watch):
+        def done(self, pipeline: str, record: TaskRecord) -> None:
+            super().done(pipeline, record)
+            if len(self.ended) == 3:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(load(tmp_path), out=tmp_path / "run", watcher=Stopping())
+    before = results(tmp_path / "run")
+
+    def refuse(self: Pipeline) -> None:
+        if self.name == "spec":
+            raise ConfigError("the weights are gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Pipeline, "open", refuse)
+        with pytest.raises(ConfigError, match="the weights are gone"):
+            run(load(tmp_path), out=tmp_path / "run")
+    assert results(tmp_path / "run") == before
+    run(load(tmp_path), out=tmp_path / "run")
+    monkeypatch.setattr(Pipeline, "open", refuse)
+    assert run(load(tmp_path), out=tmp_path / "run").ran == 0
 
 
 def test_failed_tasks_are_recorded_and_counted(tmp_path: Path) -> None:
