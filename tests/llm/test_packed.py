@@ -1,15 +1,40 @@
-"""Packed weights: bfloat16 ones compute the same, four-bit ones what their codes and scales say."""
+"""Packed weights: bfloat16 ones compute the same, four-bit ones what their codes and scales say.
+
+Torch's kernel for bfloat16 ones does not run on every processor. Tests of it skip there; all others pass with it and
+without. To see them without it where it runs: ONEDNN_MAX_CPU_ISA=AVX2 pytest tests/llm/test_packed.py
+"""
 
 from __future__ import annotations
 
 import json
+import logging
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from draftverify import ConfigError
-from draftverify_llm.packed import GROUP, LIKELIEST, Int4Head, Int4Linear, Joint, PackedLinear, Part, pack
+from draftverify_llm import packed
+from draftverify_llm.packed import (
+    GROUP,
+    LIKELIEST,
+    Int4Head,
+    Int4Linear,
+    Joint,
+    PackedLinear,
+    Part,
+    obstacle,
+    pack,
+)
+
+RUNS = obstacle() is None
+kernel = pytest.mark.skipif(
+    not RUNS, reason="a processor on which torch's packed bfloat16 product does not run"
+)
+KEPT = PackedLinear if RUNS else torch.nn.Linear
+"""What a layer that keeps its bits becomes."""
 
 
 def layer(outputs: int = 48, inputs: int = 64, *, bias: bool = False) -> torch.nn.Linear:
@@ -58,8 +83,8 @@ def test_a_model_keeps_the_bits_of_its_head():
     assert (
         kinds.count(Int4Linear) == 4
     )  # queries, keys and values together; output; gate and up together; down
-    assert kinds.count(PackedLinear) == 1
-    assert type(model.lm_head) is PackedLinear
+    assert kinds.count(KEPT) == 1
+    assert type(model.lm_head) is KEPT
     after = model(torch.tensor([[1, 2, 3]])).logits
     assert (after - before).abs().max() < 0.2 * before.abs().max()
 
@@ -153,19 +178,20 @@ def test_a_four_bit_file_comes_out_as_it_is():
     """SmolLM2's GGUF has four-bit layers of that very form: packed again they hold the same values."""
     from draftverify_llm import LocalModel
 
-    packed = LocalModel("smollm2-135m-instruct", dtype="bfloat16", packed="int4")
+    small = LocalModel("smollm2-135m-instruct", dtype="bfloat16", packed="int4")
     whole = LocalModel("smollm2-135m-instruct", dtype="bfloat16")
     name = "model.layers.7.mlp.down_proj"
-    got, expected = packed.model.get_submodule(name).weights(), whole.model.get_submodule(name).weight
+    got, expected = small.model.get_submodule(name).weights(), whole.model.get_submodule(name).weight
     assert (got.float() - expected.float()).abs().max() < 0.01 * expected.abs().max()
     ids = torch.tensor(
         [whole.encode_prompt({"prompt": "Name three rivers of Europe and the seas they flow into."})]
     )
     with torch.inference_mode():
-        same = packed.model(ids).logits.argmax(-1) == whole.model(ids).logits.argmax(-1)
+        same = small.model(ids).logits.argmax(-1) == whole.model(ids).logits.argmax(-1)
     assert same.float().mean() > 0.9
 
 
+@kernel
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("shape", [(1, 64), (1, 9, 64), (2, 300, 64)])
 def test_packing_alone_changes_no_weight(bias, shape):
@@ -187,7 +213,7 @@ def test_a_packed_model_decodes():
     before = model(torch.tensor([ids])).logits[0, -1]
     pack(model, "bfloat16")
     torch.testing.assert_close(model(torch.tensor([ids])).logits[0, -1], before, atol=0.1, rtol=0.05)
-    assert type(model.model.layers[0].self_attn.k_proj) is Part
+    assert type(model.model.layers[0].self_attn.k_proj) is (Part if RUNS else torch.nn.Linear)
     read = Reader(model).read([make_context({"prompt_ids": ids})], [Proposal.chain(())]).logits[0]
     torch.testing.assert_close(read, before, atol=0.1, rtol=0.05)
 
@@ -222,7 +248,7 @@ def test_layers_of_which_some_have_a_bias_keep_it(biased):
         before = model(IDS).logits
         pack(model, "bfloat16")
         torch.testing.assert_close(model(IDS).logits, before, atol=0.02, rtol=0.02)
-    assert (type(model.model.layers[0].self_attn.q_proj) is Part) is (len(biased) == 3)
+    assert (type(model.model.layers[0].self_attn.q_proj) is Part) is (RUNS and len(biased) == 3)
 
 
 def test_layers_of_those_names_with_other_inputs_are_not_joined():
@@ -241,13 +267,18 @@ def test_layers_of_those_names_with_other_inputs_are_not_joined():
     torch.testing.assert_close(found.up_proj(y), before[1], atol=0.02, rtol=0.02)
 
 
-def test_joined_layers_make_one_product_whoever_calls_them(monkeypatch):
+@pytest.mark.parametrize(
+    ("how", "kind"), [pytest.param("bfloat16", PackedLinear, marks=kernel), ("int4_head", Int4Linear)]
+)
+def test_joined_layers_make_one_product_whoever_calls_them(how, kind, monkeypatch):
     """transformers calls queries, keys and values one by one: one product, and never an earlier input's."""
     model = model_of()
-    pack(model, "bfloat16")
+    for each in model.model.layers:
+        widen(each)
+    pack(model, how)
     calls = []
-    plain = PackedLinear.forward
-    monkeypatch.setattr(PackedLinear, "forward", lambda self, x: calls.append(self) or plain(self, x))
+    plain = kind.forward
+    monkeypatch.setattr(kind, "forward", lambda self, x: calls.append(self) or plain(self, x))
     with torch.no_grad():
         model(IDS)
     assert len(calls) == len(set(calls)) == 4 * len(model.model.layers) + 1
@@ -279,18 +310,18 @@ def test_threads_that_share_a_model_get_their_own_answers():
             assert torch.equal(found, alone[at % 8])
 
 
-@pytest.mark.parametrize("kind", [PackedLinear, Int4Linear])
+@pytest.mark.parametrize("kind", [pytest.param(PackedLinear, marks=kernel), Int4Linear])
 @pytest.mark.parametrize("shape", [(64,), (0, 64), (3, 64)])
 def test_any_layout_of_the_input_will_do(kind, shape):
     """One vector, none, and one that does not lie in a piece."""
-    packed = kind(layer(bias=True))
+    small = kind(layer(bias=True))
     x = torch.randn(shape).bfloat16()
     apart = torch.empty(*shape[:-1], 128).bfloat16()[..., ::2].copy_(x)
-    assert packed(apart).shape == (*shape[:-1], 48)
-    assert torch.equal(packed(apart), packed(x))
+    assert small(apart).shape == (*shape[:-1], 48)
+    assert torch.equal(small(apart), small(x))
 
 
-@pytest.mark.parametrize("how", ["bfloat16", "int4", "int4_head"])
+@pytest.mark.parametrize("how", [pytest.param("bfloat16", marks=kernel), "int4", "int4_head"])
 @pytest.mark.parametrize(
     "use",
     [
@@ -378,5 +409,121 @@ def test_a_tied_head_leaves_the_embeddings_alone():
     expected = model.lm_head(x)
     pack(model, "int4")
     assert torch.equal(model.get_input_embeddings()(IDS), embedded)
-    assert type(model.lm_head) is PackedLinear
+    assert type(model.lm_head) is KEPT
     torch.testing.assert_close(model.lm_head(x), expected, atol=0.02, rtol=0.02)
+
+
+@pytest.fixture
+def without(monkeypatch):
+    """A processor that lacks the kernel, and nothing told yet."""
+    monkeypatch.setattr(packed, "obstacle", lambda: "needs the cpu support of another one")
+    packed._tell.cache_clear()
+    yield
+    packed._tell.cache_clear()
+
+
+@pytest.mark.parametrize("error", [AttributeError, RuntimeError])
+def test_the_obstacle_is_what_torch_says(error, monkeypatch):
+    """Of a build without the product, or of a processor without its instructions; the first line of it."""
+
+    def refuse(*_):
+        raise error("needs the cpu support of another one\nat line 1")
+
+    monkeypatch.setattr(torch.ops.mkldnn, "_reorder_linear_weight", refuse, raising=False)
+    assert obstacle.__wrapped__() == "needs the cpu support of another one"
+
+
+def test_avx_512_is_enough():
+    """Else a torch that names the product otherwise would pass for a processor without it, and all would skip."""
+    limited = os.environ.keys() & {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"}
+    assert RUNS or limited or not torch.backends.cpu.get_cpu_capability().startswith("AVX512"), obstacle()
+
+
+def test_asking_for_the_obstacle_draws_no_random_number():
+    """A seed set before a model is packed goes on as it would have."""
+    before = torch.get_rng_state()
+    obstacle.__wrapped__()
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_without_the_kernel_a_model_stays_what_it_was(without):
+    """Its layers are torch's own, so its logits are the same to the bit, and so is what it saves."""
+    model = model_of()
+    before, kinds = model(IDS).logits, [type(part) for part in model.modules()]
+    pack(model, "bfloat16")
+    assert [type(part) for part in model.modules()] == kinds
+    assert torch.equal(model(IDS).logits, before)
+    assert "lm_head.weight" in model.state_dict()
+
+
+def test_without_the_kernel_it_is_told_once(without, caplog):
+    """A warning in words for all models together, with what torch says."""
+    with caplog.at_level(logging.WARNING, "draftverify.llm"):
+        for _ in range(3):
+            pack(model_of(), "bfloat16")
+    (said,) = caplog.records
+    assert said.levelno == logging.WARNING
+    assert "cannot be packed on this processor: they stay as they are" in said.getMessage()
+    assert "(torch: needs the cpu support of another one)" in said.getMessage()
+
+
+@pytest.mark.parametrize(("how", "head", "told"), [("int4", torch.nn.Linear, 1), ("int4_head", Int4Head, 0)])
+def test_without_the_kernel_four_bits_are_four_bits(how, head, told, without, caplog):
+    """They have a kernel of their own; only a head that was to keep its bits stays plain, and that is told."""
+    model = model_of()
+    for each in model.model.layers:
+        widen(each)
+    x = torch.randn(1, 32).bfloat16()
+    down, expected = model.model.layers[0].mlp.down_proj, model.lm_head(x)
+    pack(model, how)
+    assert type(model.lm_head) is head
+    assert torch.equal(model.model.layers[0].mlp.down_proj.weights(), Int4Linear(down).weights())
+    if head is torch.nn.Linear:
+        assert torch.equal(model.lm_head(x), expected)
+    assert len(caplog.records) == told
+
+
+def test_without_the_kernel_a_config_runs(without, tmp_path, caplog):
+    """`packed: bfloat16` emits what the same config without it does, with a rounded drafter beside it."""
+    from draftverify.experiments.config import load_experiment
+    from draftverify.experiments.run import run
+    from draftverify.records import load_run
+    from tests.tokens.tiny import byte_tokenizer, tiny_llama
+
+    saved = tiny_llama()
+    for each in saved.model.layers:
+        widen(each)
+    saved.config.intermediate_size = 64
+    saved.bfloat16().save_pretrained(tmp_path / "model")
+    byte_tokenizer().save_pretrained(tmp_path / "model")
+
+    def values(name: str, **how: str) -> list[Any]:
+        local = {"use": "llm.local", "weights": str(tmp_path / "model"), "dtype": "bfloat16"}
+        target = {
+            "verifier": {"use": "tokens.target", "model": "target"},
+            "rule": {"use": "speculative"},
+            "done": {"use": "tokens.stop", "max_tokens": 12, "ignore_eos": True},
+        }
+        rounded = {"use": "tokens.draft_model", "model": "rounded", "own_cache": False}
+        config = {
+            "name": name,
+            "tasks": {"use": "jsonl", "path": "tasks.jsonl"},
+            "settings": {"temperature": 0},
+            "models": {"target": local | how, "rounded": local | {"packed": "int4_head"}},
+            "pipelines": {
+                "plain": target | {"generator": {"use": "tokens.none"}, "block": 0},
+                "rounded": target | {"generator": rounded, "block": 4},
+            },
+        }
+        (tmp_path / f"{name}.yaml").write_text(json.dumps(config))  # JSON is YAML
+        run(load_experiment(tmp_path / f"{name}.yaml"), out=tmp_path / name)
+        with load_run(tmp_path / name) as found:
+            records = [record for each in config["pipelines"] for record in found.records(each)]
+        assert [record.outcome.status for record in records] == ["accepted"] * 4
+        return [record.outcome.value for record in records]
+
+    (tmp_path / "tasks.jsonl").write_text('{"prompt": "abcabcab"}\n{"prompt": "one two one two"}\n')
+    assert values("packed", packed="bfloat16") == values("whole")
+    assert [each.name for each in caplog.records if "cannot be packed" in each.getMessage()] == [
+        "draftverify.llm"
+    ]

@@ -28,10 +28,11 @@ class LocalModel:
             a GGUF file, unless the catalogue stores it smaller. In float32 a block and single steps give the same
             greedy tokens; bfloat16 and float16 round differently at different block lengths.
         device: a torch device; "auto" is "cuda" where there is one, else "cpu".
-        packed: for a model in bfloat16 on a CPU: "bfloat16" orders the weights once as products read them; "int4"
-            rounds the linear layers' to four bits, which makes it another model; "int4_head" its head's too, all but
-            those of each row's 64 likeliest tokens: for a drafter. None: as they are. A packed model cannot be
-            trained, moved or saved.
+        packed: for a model in bfloat16 on a CPU: "bfloat16" orders the weights once as products read them (on a
+            processor that has no such product they stay as they are, and the log says so); "int4" rounds the linear
+            layers' to four bits, which makes it another model; "int4_head" its head's too, all but those of each
+            row's 64 likeliest tokens: for a drafter. None: as they are. A packed model cannot be trained, moved or
+            saved.
     """
 
     deterministic = True

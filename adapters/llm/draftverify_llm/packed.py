@@ -6,11 +6,17 @@ the form of a GGUF file's Q4_1, so a model that came from one has the codes that
 not rounded, as in such files: four bits there cost most. `Int4Head` rounds the head as well and makes good what that
 costs where it matters, at the likeliest tokens. All call torch's own kernels directly; a tensor subclass in between
 (torchao) costs more than a small product.
+
+The bfloat16 kernel wants instructions that many processors lack (AVX-512, or AVX-NE-CONVERT). There a layer that was
+to keep its bits stays torch's own: the same results without the gain. The four-bit kernel has a form for any processor.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
+from functools import cache
+from threading import Lock
 from typing import Any, Literal, get_args
 from weakref import ref
 
@@ -19,7 +25,9 @@ from torch.nn import functional
 
 from draftverify.errors import ConfigError
 
-__all__ = ["Int4Linear", "PackedLinear", "pack"]
+__all__ = ["Int4Linear", "PackedLinear", "obstacle", "pack"]
+
+log = logging.getLogger("draftverify.llm")
 
 JOINT = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
 """Layers that read the same input, in most models: one product in the place of several small ones."""
@@ -33,6 +41,35 @@ LIKELIEST = 64
 
 
 How = Literal["bfloat16", "int4", "int4_head"]
+
+
+@cache
+def obstacle() -> str | None:
+    """What keeps `PackedLinear` from running here, in torch's words; None: it runs.
+
+    A small product is tried: which instructions it takes is for torch and oneDNN to say, and differs between releases.
+    """
+    like: Any = {"device": "cpu", "dtype": torch.bfloat16}
+    # Nothing is drawn for these weights: the caller's random numbers stay what they would have been.
+    linear = torch.nn.utils.skip_init(torch.nn.Linear, GROUP, OUTPUTS, **like)
+    try:
+        PackedLinear(linear)(torch.ones(1, GROUP, **like))
+    # A build without oneDNN has no such name; a processor without the instructions is refused.
+    except (AttributeError, RuntimeError) as error:
+        return str(error).partition("\n")[0]
+    return None
+
+
+_telling = Lock()
+
+
+@cache
+def _tell(why: str) -> None:
+    log.warning(
+        "bfloat16 weights cannot be packed on this processor: they stay as they are, with the same results, "
+        "at the speed of a model that is not packed (torch: %s)",
+        why,
+    )
 
 
 class Packed(torch.nn.Module):
@@ -62,7 +99,7 @@ class PackedLinear(Packed):
     """A linear layer whose bfloat16 weights lie as oneDNN's products read them; the plain ones are not kept.
 
     Args:
-        linear: the layer, in bfloat16 on a CPU.
+        linear: the layer, in bfloat16 on a CPU that has no `obstacle`.
     """
 
     def __init__(self, linear: torch.nn.Linear) -> None:
@@ -219,19 +256,21 @@ class Part(torch.nn.Module):
 def pack(module: Any, how: How) -> None:
     """Replace the linear layers of a causal language model by packed ones; of its head only the layout changes.
 
+    Where there is an `obstacle`, layers that would change in layout alone stay as they are; the log says so once.
+
     Args:
         module: the model.
         how: "bfloat16" changes no weight, "int4" rounds all layers but the head, "int4_head" the head too.
 
     Raises:
         ConfigError: `how` is none of these; the model is not in bfloat16 on a CPU, is packed already or has no linear
-            layers; this build of torch has no such products; or a layer's size does not fit. The model is as it was
-            then.
+            layers; this torch has no four-bit products; or a layer's size does not fit. The model is as it was then.
     """
     if how not in get_args(How):
         raise ConfigError(f"packed is one of {', '.join(get_args(How))}, not {how!r}", path="packed")
-    if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_reorder_linear_weight"):
-        raise ConfigError("packed weights need a build of torch with oneDNN for this CPU", path="packed")
+    rounded = how != "bfloat16"
+    if rounded and not hasattr(torch.ops.aten, "_weight_int4pack_mm_for_cpu"):
+        raise ConfigError("four-bit weights need torch 2.6 or later", path="packed")
     parameter = next(module.parameters(), None)
     if parameter is not None:
         _check(parameter, "this model")
@@ -239,7 +278,6 @@ def pack(module: Any, how: How) -> None:
         raise ConfigError("this model is packed already; load it again to pack it otherwise", path="packed")
     head = module.get_output_embeddings() if hasattr(module, "get_output_embeddings") else None
     found = list(_found(module))
-    rounded = how != "bfloat16"
     body = [(name, linears) for _, name, _, linears in found if linears[0] is not head or how == "int4_head"]
     if not (body if rounded else found):
         raise ConfigError(
@@ -262,8 +300,14 @@ def pack(module: Any, how: How) -> None:
     for parent, _, names, linears in found:
         if linears[0] is head and how == "int4_head":
             made: list[torch.nn.Module] = [Int4Head(linears[0])]
+        elif rounded and linears[0] is not head:
+            made = _packed_together(linears, Int4Linear)
+        elif (why := obstacle()) is None:
+            made = _packed_together(linears, PackedLinear)
         else:
-            made = _packed_together(linears, rounded=rounded and linears[0] is not head)
+            with _telling:  # two models may be loaded at once
+                _tell(why)
+            continue
         for each, part in zip(names, made, strict=True):
             setattr(parent, each, part)
 
@@ -296,7 +340,9 @@ def _alike(linears: list[Any]) -> bool:
     )
 
 
-def _packed_together(linears: list[Any], *, rounded: bool) -> list[torch.nn.Module]:
+def _packed_together(
+    linears: list[Any], kind: type[PackedLinear] | type[Int4Linear]
+) -> list[torch.nn.Module]:
     first = linears[0]
     whole = first
     if len(linears) > 1:
@@ -309,7 +355,7 @@ def _packed_together(linears: list[Any], *, rounded: bool) -> list[torch.nn.Modu
             whole.bias = torch.nn.Parameter(
                 torch.cat([linear.bias for linear in linears]), requires_grad=False
             )
-    packed = Int4Linear(whole) if rounded else PackedLinear(whole)
+    packed = kind(whole)
     if len(linears) == 1:
         return [packed]
     joint = Joint(packed, len(linears))
