@@ -4,7 +4,6 @@ from draftverify.engine.budget import Budget
 from draftverify.engine.events import Event, RoundDone, StepTaken, TaskDone, TaskStarted
 from draftverify.engine.functions import generator, verifier
 from draftverify.engine.pipeline import Pipeline
-from draftverify.engine.randomness import Draws, inverse_cdf, uniforms
 from draftverify.engine.requests import Answer, Ask, Decide, Draft, Finish, Prepare, Verify
 from draftverify.engine.session import Session
 from draftverify.errors import (
@@ -14,12 +13,14 @@ from draftverify.errors import (
     DraftVerifyError,
     EndpointError,
     EndpointTimeout,
+    OutcomeError,
     PipelineError,
     PluginError,
     ResourceError,
     StoreError,
 )
 from draftverify.protocols import AcceptanceRule, BlockSize, Done, Generator, Verifier
+from draftverify.randomness import Draws, inverse_cdf, uniforms
 from draftverify.rejection import Clause, Policy, escalate, fallback, feedback, give_up, retry, reverify
 from draftverify.secret import Secret
 from draftverify.values import (
@@ -29,10 +30,13 @@ from draftverify.values import (
     UNCHECKED,
     Candidate,
     Check,
+    Choice,
     Context,
+    Correction,
     Cost,
     Decision,
     Evidence,
+    Explanation,
     Failure,
     Feedback,
     Held,
@@ -69,10 +73,12 @@ __all__ = [
     "Budget",
     "Candidate",
     "Check",
+    "Choice",
     "Clause",
     "ConfigError",
     "Context",
     "ContractError",
+    "Correction",
     "CorruptDownloadError",
     "Cost",
     "Decide",
@@ -85,6 +91,7 @@ __all__ = [
     "EndpointTimeout",
     "Event",
     "Evidence",
+    "Explanation",
     "Failure",
     "Feedback",
     "Finish",
@@ -94,6 +101,7 @@ __all__ = [
     "Law",
     "Memory",
     "Outcome",
+    "OutcomeError",
     "Place",
     "Pipeline",
     "PipelineError",

@@ -6,6 +6,7 @@ DraftVerifyError                  the root: catch this to catch all of them
 ├── PipelineError                 parts that do not fit each other, found when the pipeline is built
 ├── ContractError                 a component broke its protocol (wrong shape, law, verdict count)
 │   └── ConformanceError          (in draftverify.testing) the checks that a component failed
+├── OutcomeError                  `Outcome.unwrap()` of a task that was not accepted
 ├── PluginError                   a plugin is broken, missing, or one of two of the same name
 ├── ResourceError                 something outside is missing: a file, a package extra, a model
 │   └── CorruptDownloadError      bytes that arrived are not the bytes that were promised
@@ -32,6 +33,7 @@ __all__ = [
     "DraftVerifyError",
     "EndpointError",
     "EndpointTimeout",
+    "OutcomeError",
     "PipelineError",
     "PluginError",
     "ResourceError",
@@ -82,6 +84,19 @@ class PipelineError(DraftVerifyError):
 
 class ContractError(DraftVerifyError):
     """A component broke its protocol: what it returned is not what its kind must return."""
+
+
+class OutcomeError(DraftVerifyError):
+    """A task whose value was asked for ended otherwise than accepted.
+
+    Args:
+        message: how it ended and why.
+        outcome: its Outcome.
+    """
+
+    def __init__(self, message: str, outcome: object) -> None:
+        self.outcome = outcome
+        super().__init__(message)
 
 
 class PluginError(DraftVerifyError):

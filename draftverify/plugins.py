@@ -19,14 +19,14 @@ from functools import lru_cache
 from importlib import metadata, util
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from draftverify.errors import ConfigError, DraftVerifyError, PluginError, ResourceError
 
 __all__ = [
-    "GROUPS",
+    "ROLES",
     "Examined",
     "PartsFile",
     "Plugin",
@@ -45,30 +45,31 @@ __all__ = [
 Role: TypeAlias = Literal["generator", "verifier", "rule", "model", "tasks", "stopping", "block", "executor"]
 Factory: TypeAlias = Callable[..., Any]
 
-ROLES: tuple[Role, ...] = get_args(Role)
 
-GROUPS: Mapping[Role, str] = MappingProxyType(
-    {
-        "generator": "draftverify.generators",
-        "verifier": "draftverify.verifiers",
-        "rule": "draftverify.rules",
-        "model": "draftverify.models",
-        "tasks": "draftverify.tasks",
-        "stopping": "draftverify.stopping",
-        "block": "draftverify.blocks",
-        "executor": "draftverify.executors",
-    }
-)
+class RoleInfo(NamedTuple):
+    """What there is to know of a role.
 
-# The method that makes a class fit for a role; a model is whatever its users ask of it.
-METHODS: Mapping[Role, str] = MappingProxyType(
+    Args:
+        group: of entry points.
+        noun: for messages.
+        method: that makes a class fit for it; "" for a model, which is whatever its users ask of it, and an executor.
+    """
+
+    group: str
+    noun: str
+    method: str = ""
+
+
+ROLES: Mapping[Role, RoleInfo] = MappingProxyType(
     {
-        "generator": "propose",
-        "verifier": "verify",
-        "rule": "decide",
-        "tasks": "load",
-        "stopping": "__call__",
-        "block": "size",
+        "generator": RoleInfo("draftverify.generators", "a generator", "propose"),
+        "verifier": RoleInfo("draftverify.verifiers", "a verifier", "verify"),
+        "rule": RoleInfo("draftverify.rules", "a rule", "decide"),
+        "model": RoleInfo("draftverify.models", "a model"),
+        "tasks": RoleInfo("draftverify.tasks", "a source of tasks", "load"),
+        "stopping": RoleInfo("draftverify.stopping", "a stopping rule", "__call__"),
+        "block": RoleInfo("draftverify.blocks", "a block size", "size"),
+        "executor": RoleInfo("draftverify.executors", "an executor"),
     }
 )
 
@@ -153,7 +154,7 @@ def installed() -> tuple[Plugin, ...]:
 def _scan(path: tuple[str, ...]) -> tuple[Plugin, ...]:
     found: list[Plugin] = []
     seen: set[str] = set()
-    roles = {group: role for role, group in GROUPS.items()}
+    roles = {info.group: role for role, info in ROLES.items()}
     for distribution in metadata.distributions(path=list(path)):
         try:
             text = distribution.read_text("entry_points.txt") or ""
@@ -178,8 +179,8 @@ def _scan(path: tuple[str, ...]) -> tuple[Plugin, ...]:
             for group, entry, value in entries
             if group in roles
         ]
-    order: dict[str, int] = {"": -1, **{role: place for place, role in enumerate(ROLES)}}
-    return tuple(sorted(found, key=lambda plugin: (order[plugin.role], plugin.name, plugin.distribution)))
+    order = ["", *ROLES]
+    return tuple(sorted(found, key=lambda each: (order.index(each.role), each.name, each.distribution)))
 
 
 def examine() -> tuple[Examined, ...]:
@@ -218,14 +219,6 @@ def find(role: Role, name: str) -> Plugin:
     return found[0]
 
 
-_NOUNS: Mapping[str, str] = {
-    "tasks": "a source of tasks",
-    "stopping": "a stopping rule",
-    "block": "a block size",
-    "executor": "an executor",
-}
-
-
 def unknown(role: Role, name: str, *, local: Iterable[str] = ()) -> str:
     """What to say of a name that nothing in this role has.
 
@@ -234,14 +227,13 @@ def unknown(role: Role, name: str, *, local: Iterable[str] = ()) -> str:
         name: what was looked for.
         local: names that a config's own files add.
     """
-    plugins = [plugin for plugin in installed() if plugin.role]
-    noun = _NOUNS.get(role, f"a {role}")
+    noun = ROLES[role].noun
     others = sorted(
-        {_NOUNS.get(plugin.role, f"a {plugin.role}") for plugin in plugins if plugin.name == name}
+        {ROLES[plugin.role].noun for plugin in installed() if plugin.role and plugin.name == name}
     )
     if others:
         return f"{name!r} is {' and '.join(others)}, not {noun}"
-    known = [plugin.name for plugin in plugins if plugin.role == role]
+    known = [plugin.name for plugin in installed() if plugin.role == role]
     return f"there is no {noun.partition(' ')[2]} {name!r}{did_you_mean(name, [*known, *local])}"
 
 
@@ -269,17 +261,17 @@ def unfit(target: Any, role: Role) -> str:
     """Why this object cannot build a part of this role; "" when it can, as far as can be seen."""
     if not callable(target):
         return f"is a {type(target).__name__}, not a class or a function that returns a part"
-    if role not in METHODS or not inspect.isclass(target) or role in roles_of(target):
+    method = ROLES[role].method
+    if not method or not inspect.isclass(target) or role in roles_of(target):
         return ""
     able = " or ".join(roles_of(target))
-    return f"has no {METHODS[role]}(), so it is no {role}" + (f"; it could be a {able}" if able else "")
+    return f"has no {method}(), so it is no {role}" + (f"; it could be a {able}" if able else "")
 
 
 def roles_of(cls: type) -> tuple[Role, ...]:
     """The roles whose method a class has. (Any class can be called, so `__call__` must be its own.)"""
-    return tuple(
-        role for role, method in METHODS.items() if any(method in vars(base) for base in cls.__mro__)
-    )
+    own = {name for base in cls.__mro__ for name in vars(base)}
+    return tuple(role for role, info in ROLES.items() if info.method in own)
 
 
 def missing_package(error: BaseException, distribution: str = "draftverify", *, prefer: str = "") -> str:

@@ -7,20 +7,21 @@ a key of its own, and may be gone at any round.
 
 Optional, found by name:
 
-- `propose_many`, `verify_many`, `decide_many`: one call for many sessions (see `batched` driver).
+- `propose_many`, `verify_many`, `decide_many`: one call for many sessions. One that raises is made again one by one.
 - `async` versions: `propose`, `verify`, `decide` may be coroutine functions; `arun` awaits them.
 - `open()` / `close()`: take and free heavy resources.
 - `prepare(task) -> Task`, of a verifier: what the trusted part makes of the input, once per task, before the
   first draft: token ids of a prompt, a parsed problem. Generators read it, so they need not share a model.
-- `done(context, new)`, of a verifier: the stopping rule (`Done`) of a pipeline that is given none.
+- `done(context, new)`, of a verifier or a rule: the stopping rule (`Done`) of a pipeline that is given none.
 - `check_settings(settings)`: refuses, with a ConfigError, settings that the part cannot read; called at build.
 - `check_verifier(verifier)`, of a generator: refuses, with a ConfigError, a verifier that it cannot draft for; called
   when both have been opened.
 - `describe(values) -> list[str]`, of a verifier: values as text, for people and records.
-- `explain(task, expected, got) -> str`, of a verifier: why two outputs of the same task differ, where it can tell. One
-  that has a parameter `settings` besides is given the settings under which they were made.
-- `finish(context) -> value`, of a rule: the answer made from the whole context (a vote is counted here).
-- `concurrent = False`: not safe to call from two threads at once.
+- `explain(task, expected, got, settings) -> Explanation`, of a verifier: why two outputs of one task, made
+  under these settings, differ.
+- `finish(context)`, of a rule: the answer made from the whole context (a vote is counted here): the value, a `Choice`
+  that says how sure it is too, or None for no answer.
+- `concurrent = False`: not safe to call from two threads at once; such parts take turns, whatever calls them.
 - `family`: a string; a generator and a verifier that both have one must have the same.
 - `deterministic = False`: the same call may answer otherwise another time.
 """
@@ -28,12 +29,10 @@ Optional, found by name:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
+from draftverify.randomness import Draws
 from draftverify.values import Context, Decision, Proposal, Round, Task, Verification
-
-if TYPE_CHECKING:
-    from draftverify.engine.randomness import Draws
 
 Done: TypeAlias = Callable[[Context, tuple[Any, ...]], int | None]
 """A stopping rule, `done(context, new)`: None to go on, or how many of the `new` values to keep and then stop.
@@ -66,7 +65,7 @@ class Verifier(Protocol):
 
     Attributes:
         provides: which evidence its verifications carry: of "verdicts", "scores", "target", "raw_maxima",
-            "pairwise", "cross", "hidden"; {"verdicts"} when absent.
+            "cross", "hidden"; {"verdicts"} when absent.
     """
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
@@ -96,7 +95,8 @@ class AcceptanceRule(Protocol):
         """Decide on the block; `rng` are this round's draws for the rule alone.
 
         Returns:
-            A Decision. The rule owns the splice.
+            A Decision. The rule owns the splice, and decides on what a person or a trusted fallback passed too
+            (`verification.by`).
         """
         ...
 

@@ -11,26 +11,25 @@ that it was drawn after, or -1 for the context itself; the distribution after pa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
 from traceback import format_exception
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, get_args, overload
 
 import msgspec
 
-from draftverify.errors import ContractError
-
-if TYPE_CHECKING:
-    from draftverify.engine.randomness import Draws
-
-Array: TypeAlias = Any
-"""Any array that follows the array API standard (NumPy, torch, …)."""
+from draftverify.errors import OutcomeError
+from draftverify.randomness import Array as Array
+from draftverify.randomness import Draws
 
 Shape: TypeAlias = Literal["chain", "alternatives", "tree"]
 LawKind: TypeAlias = Literal["given", "iid", "without_replacement"]
 VerdictKind: TypeAlias = Literal["pass", "reject", "abstain", "error", "timeout", "unchecked"]
 Status: TypeAlias = Literal["accepted", "abstained", "exhausted", "waiting", "failed"]
 Trouble: TypeAlias = Literal["reject", "error", "timeout", "abstain", "exhausted"]
+
+By: TypeAlias = Literal["verifier", "person", "fallback"]
 
 VERDICTS: tuple[VerdictKind, ...] = ("pass", "reject", "abstain", "error", "timeout", "unchecked")
 EMPTY: Mapping[str, Any] = MappingProxyType({})
@@ -116,7 +115,6 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     Args:
         target: [n + 1, vocabulary], probabilities; row 0 after the context, row i + 1 after item i.
         raw_maxima: [n + 1], the largest probability of each row at temperature 1.
-        pairwise: [n, n], entry (i, j) how item i fares against item j.
         cross: [n, m], entry (i, k) how item i fares on check k.
         hidden: anything a learned drafter reads from `context.last`.
         place: of target in the array of a whole pass, which spares a rule a copy.
@@ -124,7 +122,6 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     target: Array | None = None
     raw_maxima: Array | None = None
-    pairwise: Array | None = None
     cross: Array | None = None
     hidden: Any = None
     place: Place | None = None
@@ -156,7 +153,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     @staticmethod
     def chain(items: Sequence[Any], law: Law = GIVEN, **more: Any) -> Proposal:
         """Each item stands on the one before it: tokens, plan steps, reasoning steps."""
-        return Proposal(items=items, parents=_chain_parents(len(items)), law=law, **more)
+        return Proposal(items=items, parents=chain_parents(len(items)), law=law, **more)
 
     @staticmethod
     def alternatives(items: Sequence[Any], law: Law = GIVEN, **more: Any) -> Proposal:
@@ -174,7 +171,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     @property
     def shape(self) -> Shape:
         """The narrowest shape; one item, or none, is a chain (and fits every shape)."""
-        if self.parents == _chain_parents(len(self.parents)):
+        if self.parents == chain_parents(len(self.parents)):
             return "chain"
         return "alternatives" if all(parent == -1 for parent in self.parents) else "tree"
 
@@ -210,7 +207,8 @@ def prefix(n: int) -> tuple[int, ...]:
     return _PREFIXES[n] if n < len(_PREFIXES) else tuple(range(n))
 
 
-def _chain_parents(n: int) -> tuple[int, ...]:
+def chain_parents(n: int) -> tuple[int, ...]:
+    """(-1, 0, …, n - 2): the parents of a chain."""
     return _CHAINS[n] if n < len(_CHAINS) else tuple(range(-1, n - 1))
 
 
@@ -224,6 +222,8 @@ class Check(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         reason: a short fixed word or phrase to count by.
         feedback: what a generator could use to do better.
         stage: of a verifier that works in stages, the one whose word this is.
+        correction: what the verifier would have in the item's place (a planner's step, the exact row); UNSET for none.
+            A rule may put it there.
     """
 
     verdict: VerdictKind
@@ -231,6 +231,7 @@ class Check(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     reason: str = ""
     feedback: str = ""
     stage: str = ""
+    correction: Any = msgspec.UNSET
 
 
 PASS = Check("pass")
@@ -243,12 +244,16 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     Args:
         checks: one per item, or () when the verifier gives evidence and no verdicts.
-        evidence: distributions, pairwise or cross results, hidden states.
-        correction: items that the verifier offers to stand where the first refused one stood.
+        evidence: distributions, cross results, hidden states.
+        correction: of a chain, the values that the verifier would go on with: after the items that it passed and
+            the first correction of a check. Of an empty chain they are its plain step.
         cost: self-reported; else the driver's clock counts.
         deterministic: False when the same block could be judged otherwise another time.
         notes: what the records should keep about this pass: the isolation it ran under, the order of its stages.
             JSON values; nothing decides by them. Times stand under the key "seconds" alone.
+        by: whose word this is: the "verifier"'s, a "person"'s who accepted an item, or that of a "fallback" which is
+            trusted. Filled in by the session; the last two pass items and give no scores, and nothing of theirs is
+            counted as a trial.
     """
 
     checks: tuple[Check, ...] = ()
@@ -257,6 +262,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     cost: Cost | None = None
     deterministic: bool = True
     notes: Mapping[str, Any] = EMPTY
+    by: By = "verifier"
 
 
 class Refusal(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -266,14 +272,23 @@ class Refusal(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     reason: str = ""
 
 
+class Correction(msgspec.Struct, frozen=True, gc=False):
+    """Another value in an item's place."""
+
+    index: int
+    value: Any
+
+
 class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """What the rule keeps of a block.
 
     Args:
-        kept: indices of accepted items, in the order in which they join `context.accepted`.
+        kept: indices of accepted items, in the order in which they join `context.accepted`; where items were
+            corrected too, all join in the order of the block.
+        corrected: items in whose place another value joins.
         held: indices of items to hold for later rounds (ballots, surviving partials).
         released: indices into `context.held` of items to hold no longer.
-        spliced: values that join `accepted` after the kept items (a bonus token, a correction).
+        spliced: values that join `accepted` after the kept and the corrected items (a bonus token).
         refused: judged and not accepted. Items named nowhere were not judged.
         drift: of a rule that does not emit the target's distribution p but π: TV(π, p) for each emitted value, in
             order; () when the rule emits p. Their sum bounds, in expectation, how far the outcome's distribution
@@ -281,11 +296,13 @@ class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_onl
         items: the block's items on the host, where they came as an array and the rule brought them with what it
             decided, so that a round needs one transfer; the session puts them into the round's record.
         done: the rule itself says that the task is finished.
+        abstain: the rule says that there is no answer here: the task ends as abstained.
         emitted: filled in by the session: the values that joined `accepted`, after any cut by `done`; `drift` is cut
             with them.
     """
 
     kept: tuple[int, ...] = ()
+    corrected: tuple[Correction, ...] = ()
     held: tuple[int, ...] = ()
     released: tuple[int, ...] = ()
     spliced: tuple[Any, ...] = ()
@@ -293,12 +310,44 @@ class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_onl
     drift: tuple[float, ...] = ()
     items: tuple[Any, ...] = ()
     done: bool = False
+    abstain: bool = False
     emitted: tuple[Any, ...] = ()
 
     @property
     def progress(self) -> bool:
-        """Whether anything was kept, held or spliced; the policy is consulted only when nothing was."""
-        return bool(self.kept or self.spliced or self.held)
+        """Whether anything was kept, corrected, held or spliced. Where nothing was the policy is consulted."""
+        return bool(self.kept or self.spliced or self.held or self.corrected)
+
+    @property
+    def taken(self) -> set[int]:
+        """The items that were kept, held or corrected."""
+        return {*self.kept, *self.held, *[each.index for each in self.corrected]}
+
+    @property
+    def joined(self) -> tuple[int | None, ...]:
+        """For each emitted value the kept item that it is; None for one that was corrected or spliced."""
+        replaced = {each.index for each in self.corrected}
+        order = sorted({*self.kept, *replaced}) if replaced else self.kept
+        found = [None if index in replaced else index for index in order]
+        return tuple([*found, *[None] * len(self.spliced)][: len(self.emitted)])
+
+
+def is_utf8(text: str) -> bool:
+    """Whether a text can be written down: one with half of a surrogate pair cannot."""
+    return text.isascii() or text == utf8(text)
+
+
+def utf8(text: str) -> str:
+    """A text that can be written down: half of a surrogate pair as its escape."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _said(error: BaseException) -> str:
+    """An exception's message; some cannot make theirs."""
+    try:
+        return utf8(str(error))
+    except Exception:
+        return "(its message cannot be made)"
 
 
 class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -310,17 +359,33 @@ class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     traceback: str = ""
 
     @staticmethod
-    def of(error: Exception) -> Failure:
+    def of(error: BaseException) -> Failure:
         """An exception as a value: kind "timeout" for any TimeoutError, else "error"."""
         return Failure(
             "timeout" if isinstance(error, TimeoutError) else "error",
             type(error).__name__,
-            str(error),
-            "".join(format_exception(type(error), error, error.__traceback__, limit=-8)),
+            _said(error),
+            utf8("".join(format_exception(type(error), error, error.__traceback__, limit=-8))),
         )
 
     def __str__(self) -> str:
         return f"{self.error}: {self.message}" if self.message else self.error
+
+
+class Choice(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a rule's `finish` chose, and how sure the choice is; a rule that has nothing to say of that gives the value.
+
+    Args:
+        value: the answer; None for none, which is an abstention.
+        score: the verifier's, of the chosen item.
+        support: the value's share of the vote, 0 to 1.
+        margin: by how much of the vote it leads the second, 0 to 1.
+    """
+
+    value: Any
+    score: float | None = None
+    support: float | None = None
+    margin: float | None = None
 
 
 class Held(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -398,13 +463,14 @@ class Round(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
         index: the round's number in its task, from 0.
         tries: how many policy retries came directly before it; 0 for a first try.
         source: which generator drafted: "generator", a fallback's name, or "person".
-        items, parents, law, exhausted: of the proposal (n items; the law's kind).
+        by: whose word the checks are.
+        items, parents, law, extends, exhausted: of the proposal (n items; the law's kind).
         asked: how many items were asked for.
         checks, correction: of the verification.
         decision: of the rule, with `emitted`.
         tally: trials and the other counts of this round.
         timing: seconds and cost.
-        trouble: what was in the way when there was no progress.
+        trouble: what was in the way when there was no progress, or what a clause for partial progress answered.
         steps: the policy steps that the trouble led to: re-verifications within the round, then what came after.
         failure: the failed call, when the round ended in one.
         held: the values that the decision holds.
@@ -416,6 +482,7 @@ class Round(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
     index: int
     tries: int = 0
     source: str = "generator"
+    by: By = "verifier"
     items: tuple[Any, ...] = ()
     parents: tuple[int, ...] = ()
     law: LawKind = "given"
@@ -431,6 +498,7 @@ class Round(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
     failure: Failure | None = None
     held: tuple[Held, ...] = ()
     nested: tuple[TaskRecord, ...] = ()
+    extends: tuple[int, ...] = ()
     deterministic: bool = True
     notes: dict[str, Any] | None = None
 
@@ -451,6 +519,9 @@ class Outcome(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only
         status: "accepted" (finished as the rule or `done` says), "abstained" (finished without an answer),
             "exhausted" (budget, generator or policy came to an end), "waiting" (for a person), "failed".
         value: the answer; for a chain that was cut short what was accepted so far.
+        score: of the value, where the rule compares scores; the unit is the verifier's.
+        support: of a vote, the value's share, 0 to 1.
+        margin: of a vote, by how much of it the value leads the second.
         reason: why it ended, in words, when it was not accepted.
         refused: the best refused candidate.
         failure: the failed call that ended the task.
@@ -463,6 +534,9 @@ class Outcome(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only
 
     status: Status
     value: Any = None
+    score: float | None = None
+    support: float | None = None
+    margin: float | None = None
     reason: str = ""
     refused: Candidate | None = None
     failure: Failure | None = None
@@ -472,28 +546,106 @@ class Outcome(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     seconds: float = 0.0
     units: float = 0.0
 
+    def unwrap(self) -> Any:
+        """The value of an accepted task.
 
-class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One committed record: a task's outcome and its rounds."""
+        Raises:
+            OutcomeError: the task ended otherwise; the message says how and why, `error.outcome` is this outcome.
+        """
+        if self.status != "accepted":
+            why = f": {self.reason}" if self.reason else ""
+            raise OutcomeError(f"the task ended as {self.status}{why}", self)
+        return self.value
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value}" for name, value in _facts(self) if name != "status")
+        return f"Outcome({self.status}, {shown})"
+
+    def _repr_html_(self) -> str:
+        return html_table([(name, value) for name, value in _facts(self)])
+
+
+class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One committed record: a task's outcome and its rounds.
+
+    Args:
+        task, group: of the task.
+        attempt: which infrastructure re-run.
+        outcome: how it ended.
+        rounds: all of them.
+        inner: of a task that waits for a person, the records of the inner tasks of the round under way.
+    """
 
     task: str
     attempt: int = 0
     outcome: Outcome
     rounds: tuple[Round, ...] = ()
     group: str = ""
+    inner: tuple[TaskRecord, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"TaskRecord({self.task!r}, {self.outcome!r})"
+
+    def _repr_html_(self) -> str:
+        head = ("round", "by", "items", "kept", "held", "refused", "emitted", "then")
+        rows = []
+        for each in self.rounds:
+            made = each.decision
+            sizes = (each.items, made.kept + made.corrected, made.held, made.refused, made.emitted)
+            step = each.steps[-1].do if each.steps else str(each.failure or "")
+            rows.append((str(each.index), each.source, *(str(len(one)) for one in sizes), step))
+        facts = [("task", self.task), *_facts(self.outcome)]
+        return html_table(facts) + (html_table(rows, head) if rows else "")
 
 
-class Trail(Sequence[Any]):
-    """A frozen view of a growing list: its first `length` entries. Taking one costs the same at any length."""
+def _facts(outcome: Outcome) -> list[tuple[str, str]]:
+    """What a person wants to see of an outcome: names and short texts."""
+    value = repr(outcome.value)
+    found = [("status", outcome.status), ("value", value if len(value) <= 80 else value[:79] + "…")]
+    for name in ("score", "support", "margin"):
+        number = getattr(outcome, name)
+        found += [(name, f"{number:.4g}")] if number is not None else []
+    found += [("reason", repr(outcome.reason))] if outcome.reason else []
+    found += [("rounds", str(outcome.rounds))]
+    return [
+        *found,
+        ("passed", f"{outcome.tally.accepted}/{outcome.tally.trials}"),
+        ("seconds", f"{outcome.seconds:.3g}"),
+    ]
 
-    __slots__ = ("_entries", "_length")
 
-    def __init__(self, entries: list[Any], length: int | None = None) -> None:
-        self._entries = entries
-        self._length = len(entries) if length is None else length
+def html_table(rows: Sequence[Sequence[str]], head: Sequence[str] = ()) -> str:
+    """An HTML table; everything in it is escaped."""
+    lines = [("th", head)] if head else []
+    lines += [("td", row) for row in rows]
+    cells = ["".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in line) for tag, line in lines]
+    return "<table>" + "".join(f"<tr>{line}</tr>" for line in cells) + "</table>"
+
+
+class Trail(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """A frozen view of a growing list: its first `length` entries. Taking one, and adding to one, cost the same at any
+    length. A Sequence; slices are tuples.
+    """
+
+    entries: list[Any]
+    length: int
+
+    @staticmethod
+    def of(entries: Iterable[Any]) -> Trail:
+        """A trail of these entries."""
+        found = list(entries)
+        return Trail(found, len(found))
+
+    def then(self, values: Sequence[Any]) -> Trail:
+        """The trail with these values after it; this one stays as it is."""
+        entries = self.entries
+        if len(entries) != self.length:  # somebody else has gone on from here
+            return Trail.of([*self, *values])
+        entries.extend(values)
+        return Trail(entries, len(entries))
 
     def __len__(self) -> int:
-        return self._length
+        return self.length
 
     @overload
     def __getitem__(self, index: int) -> Any: ...
@@ -501,15 +653,20 @@ class Trail(Sequence[Any]):
     def __getitem__(self, index: slice) -> tuple[Any, ...]: ...
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
-            if len(self._entries) == self._length:
-                return tuple(self._entries[index])
-            return tuple([self._entries[place] for place in range(self._length)[index]])
-        if not -self._length <= index < self._length:
-            raise IndexError(f"index {index} outside a trail of {self._length}")
-        return self._entries[index if index >= 0 else index + self._length]
+            if len(self.entries) == self.length:
+                return tuple(self.entries[index])
+            return tuple([self.entries[place] for place in range(self.length)[index]])
+        if not -self.length <= index < self.length:
+            raise IndexError(f"index {index} outside a trail of {self.length}")
+        return self.entries[index if index >= 0 else index + self.length]
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._entries[: self._length])
+        return iter(self.entries[: self.length])
+
+    __contains__ = Sequence.__contains__
+    __reversed__ = Sequence.__reversed__
+    index = Sequence.index
+    count = Sequence.count
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and len(self) == len(other) and all(map(_same, self, other))
@@ -521,6 +678,9 @@ class Trail(Sequence[Any]):
         return f"Trail({list(self)!r})"
 
 
+Sequence.register(Trail)
+
+
 def _same(left: object, right: object) -> bool:
     return left is right or bool(left == right)
 
@@ -529,11 +689,14 @@ class Memory(msgspec.Struct, frozen=True, eq=False):
     """What earlier tasks of the run taught: a snapshot that no task changes, and its version."""
 
     version: int = 0
-    records: tuple[TaskRecord, ...] = ()
+    records: Sequence[TaskRecord] | Trail = ()
 
 
 class Last(msgspec.Struct, frozen=True, eq=False):
-    """The round before this one, whole, with its arrays; not kept any longer than that."""
+    """The round before this one, whole, with its arrays; not kept any longer than that.
+
+    After a round of a task that was taken up again it is the same without arrays, evidence and q.
+    """
 
     proposal: Proposal
     verification: Verification
@@ -548,8 +711,11 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         accepted: the values accepted so far, oldest first.
         held: ballots and surviving partials.
         rounds: the `Round` records so far.
-        last: the last round with its arrays, or None.
+        last: the last round with its arrays; None when there is none, or it came to no decision.
         feedback: refusals that the policy wants the generator to read; () after a plain retry.
+        refused: the items that are to be drafted again, after a policy step for partial progress: a block keeps what
+            was accepted, and `n` is their number. They stay while drafts fail or bring nothing. () when the generator
+            is free.
         enough: the verifier may stop once this many items passed, lowest index first; None to check all.
         settings: the pipeline's settings (sampling parameters and the like).
         memory: a snapshot of earlier tasks' outcomes.
@@ -565,6 +731,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     rounds: Trail
     last: Last | None
     feedback: tuple[Feedback, ...]
+    refused: tuple[Any, ...]
     enough: int | None
     settings: Mapping[str, Any]
     memory: Memory
@@ -576,136 +743,26 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     @property
     def round(self) -> int:
         """The number of the round that is being made, from 0."""
-        return len(self.rounds)
+        return self.rounds.length
+
+    @property
+    def drafted(self) -> int:
+        """How many items the rounds before proposed: where a generator that goes through a list goes on."""
+        return sum(len(round.items) for round in self.rounds)
 
 
-def check_proposal(
-    proposal: Proposal,
-    asked: int,
-    shape: Shape | None,
-    shapes: frozenset[Shape] | None,
-    laws: frozenset[str],
-    held: int,
-) -> None:
-    """Refuse a proposal that breaks its contract.
+Cause: TypeAlias = Literal["rounding", "bug", "unexplained"]
+CAUSES: tuple[Cause, ...] = get_args(Cause)
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """Why two outputs of one task differ, as a verifier's `explain` says.
 
     Args:
-        proposal: what a generator returned.
-        asked: the most items it may have.
-        shape: the shape that the generator declares.
-        shapes: those that the rule judges.
-        laws: those that the generator declares.
-        held: how many items are held.
-
-    Raises:
-        ContractError: naming what is wrong with its type, count, parents, shape, law or law's rows.
+        cause: "rounding" (they are as near as rounding reaches), "bug" (they are not), "unexplained" (neither can be
+            told, as of sampled outputs).
+        text: for people: where they part, and what speaks for the cause.
     """
-    if type(proposal) is not Proposal:
-        raise ContractError(f"propose() must return a Proposal, not {type(proposal).__name__}")
-    n = len(proposal.items)
-    parents = proposal.parents
-    if n > asked:
-        raise ContractError(f"{n} items were proposed where at most {asked} were asked for")
-    is_chain = parents == _chain_parents(n)
-    if not is_chain:
-        if len(parents) != n:
-            raise ContractError(f"{n} items came with {len(parents)} parents")
-        for index, parent in enumerate(parents):
-            if not -1 <= parent < index:
-                raise ContractError(
-                    f"item {index} has parent {parent}; a parent stands before its item, or is -1"
-                )
-    if n > 1 and not (is_chain and shape == "chain" and (shapes is None or "chain" in shapes)):
-        if shape is not None and not proposal.fits(shape):
-            raise ContractError(
-                f"a {proposal.shape} was proposed by a generator that declares shape {shape!r}"
-            )
-        if shapes is not None and not any(map(proposal.fits, shapes)):
-            raise ContractError(
-                f"a {proposal.shape} was proposed; the rule judges {', '.join(sorted(shapes))}"
-            )
-    law = proposal.law
-    kind, q = law.kind, law.q
-    if kind not in laws:
-        raise ContractError(f"law {kind!r} was used; the generator declares {sorted(laws)}")
-    if (q is None) != (kind == "given"):
-        raise ContractError(f"law {kind!r} must come {'without' if kind == 'given' else 'with'} q")
-    if q is not None and n:
-        rows = n if is_chain else max(parents) + 2
-        found = q.shape
-        if len(found) != 2 or found[0] < rows:
-            raise ContractError(
-                f"q has shape {tuple(found)}; [>= {rows}, vocabulary] is needed: a row per parent"
-            )
-    if proposal.extends:
-        if len(proposal.extends) != n:
-            raise ContractError(f"{n} items came with {len(proposal.extends)} entries in extends")
-        for entry in proposal.extends:
-            if not -1 <= entry < held:
-                raise ContractError(f"extends names held item {entry}; {held} are held")
 
-
-def check_verification(verification: Verification, n: int) -> None:
-    """Refuse a verification that breaks its contract for a block of `n` items.
-
-    Raises:
-        ContractError: naming what is wrong with its type, verdict count, verdict words or evidence shapes.
-    """
-    if type(verification) is not Verification:
-        raise ContractError(f"verify() must return a Verification, not {type(verification).__name__}")
-    checks = verification.checks
-    evidence = verification.evidence
-    if checks:
-        if len(checks) != n:
-            raise ContractError(f"{len(checks)} checks came for {n} items")
-        for check in checks:
-            if check.verdict not in VERDICTS:
-                raise ContractError(f"{check.verdict!r} is no verdict; one of {', '.join(VERDICTS)} is")
-    elif evidence is None and n:
-        raise ContractError(f"neither checks nor evidence came for {n} items")
-    if evidence is not None:
-        target, raw_maxima = evidence.target, evidence.raw_maxima
-        pairwise, cross = evidence.pairwise, evidence.cross
-        if target is not None and target.shape[0] != n + 1:
-            raise _wrong_rows("target", target, n + 1, n)
-        if raw_maxima is not None and raw_maxima.shape[0] != n + 1:
-            raise _wrong_rows("raw_maxima", raw_maxima, n + 1, n)
-        if pairwise is not None and pairwise.shape[0] != n:
-            raise _wrong_rows("pairwise", pairwise, n, n)
-        if cross is not None and cross.shape[0] != n:
-            raise _wrong_rows("cross", cross, n, n)
-
-
-def _wrong_rows(name: str, array: Array, rows: int, n: int) -> ContractError:
-    return ContractError(f"evidence {name} has {array.shape[0]} rows; {rows} are needed for {n} items")
-
-
-def check_decision(decision: Decision, n: int, held: int) -> None:
-    """Refuse a decision that names items which are not there, or one item twice.
-
-    Raises:
-        ContractError: naming the index, or how many items were brought along.
-    """
-    if type(decision) is not Decision:
-        raise ContractError(f"decide() must return a Decision, not {type(decision).__name__}")
-    kept, refused = decision.kept, decision.refused
-    if decision.items and len(decision.items) != n:
-        raise ContractError(f"{len(decision.items)} items were brought along for a block of {n}")
-    # By far the commonest decision: a prefix, and at most the item after it refused.
-    if not decision.held and not decision.released:
-        count = len(kept)
-        if kept == prefix(count) and (
-            count <= n if not refused else len(refused) == 1 and count <= refused[0].index < n
-        ):
-            return
-    named = kept + decision.held
-    if refused:
-        named += tuple(refusal.index for refusal in refused)
-    for index in named:
-        if not 0 <= index < n:
-            raise ContractError(f"item {index} was decided on in a block of {n}")
-    if len(set(named)) != len(named):
-        raise ContractError("an item was decided on twice (kept, held or refused)")
-    for index in decision.released:
-        if not 0 <= index < held:
-            raise ContractError(f"held item {index} was released; {held} are held")
+    cause: Cause
+    text: str

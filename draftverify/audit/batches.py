@@ -6,18 +6,19 @@ into one batch of blocks of unlike lengths, where padding and mixed-up rows show
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import msgspec
 
-from draftverify.audit.driving import empty
+from draftverify.audit.driving import uncached
 from draftverify.audit.recorded import ROWS_APART, Recorded, on_host, rows_apart
 from draftverify.engine.pipeline import Pipeline
-from draftverify.engine.randomness import Draws, stream_key
 from draftverify.engine.requests import Draft
+from draftverify.randomness import Draws, stream_key
 from draftverify.testing.contexts import as_numpy
-from draftverify.values import Context, Decision, Evidence, Law, Proposal, Verification
+from draftverify.values import Context, Decision, Evidence, Proposal, Verification
 
 __all__ = ["batch_problems"]
 
@@ -47,56 +48,44 @@ def batch_problems(
     """
     failures: list[str] = []
     notes: list[str] = []
-    cut = [_cut(each, at) for at, each in enumerate(recorded)]
-    checks: list[tuple[str, Callable[[], list[str]]]] = []
-    if rows and cut and hasattr(pipeline.verifier, "verify_many"):
-        checks.append(("verify_many", lambda: _verifier(pipeline.verifier, cut)))
-    if judge_rule and cut and hasattr(pipeline.rule, "decide_many"):
-        checks.append(("decide_many", lambda: _rule(pipeline.rule, cut)))
-    for generator in pipeline.generators:
-        drafts = [
-            each.drafting
-            for each in recorded
-            if each.drafting is not None and each.redrafts and each.drafting.generator is generator
-        ]
-        if drafts:
-            said = failures if getattr(generator, "deterministic", True) else notes
-            try:
-                said += _generator(generator, drafts)
-            except Exception as problem:
-                failures.append(f"propose_many: {type(problem).__name__}: {problem}")
-    for name, check in checks:
+
+    def check(name: str, look: Callable[[Any, Any], list[str]], part: Any, at: Any, said: list[str]) -> None:
         try:
-            failures += check()
+            said += look(part, at)
         except Exception as problem:
             failures.append(f"{name}: {type(problem).__name__}: {problem}")
+
+    for generator in pipeline.generators:
+        drafts = [each.drafting for each in recorded if each.redrafts]
+        drafts = [each for each in drafts if each is not None and each.part is generator]
+        if drafts:
+            said = failures if getattr(generator, "deterministic", True) else notes
+            check("propose_many", _generator, generator, drafts, said)
+    cut = [_cut(each, at) for at, each in enumerate(recorded)]
+    if rows and cut and hasattr(pipeline.verifier, "verify_many"):
+        check("verify_many", _verifier, pipeline.verifier, cut, failures)
+    if judge_rule and cut and hasattr(pipeline.rule, "decide_many"):
+        check("decide_many", _rule, pipeline.rule, cut, failures)
     return failures, notes
 
 
-def _cut(recorded: Recorded, at: int) -> tuple[Context, Proposal, Any, Any]:
-    """The round with its block cut to a length that its neighbours do not have: context, proposal, rows, raw maxima."""
-    proposal, law = recorded.proposal, recorded.proposal.law
-    m = len(proposal) - at % (len(proposal) + 1)
-    parents = proposal.parents[:m]
-    if law.q is not None:
-        used = max(parents, default=-2) + 2
-        maxima = None if law.raw_maxima is None else law.raw_maxima[:used]
-        law = Law(law.kind, law.q[:used], maxima)
-    maxima = None if recorded.raw_maxima is None else recorded.raw_maxima[: m + 1]
-    block = Proposal(items=proposal.items[:m], parents=parents, law=law)
-    return recorded.context, block, recorded.target[: m + 1], maxima
+def _cut(recorded: Recorded, at: int) -> tuple[Context, Proposal, Evidence]:
+    """The round with its block cut to a length that its neighbours do not have."""
+    block, maxima = recorded.proposal, recorded.raw_maxima
+    m = len(block) - at % (len(block) + 1)
+    block = on_host(msgspec.structs.replace(block, items=block.items[:m], parents=block.parents[:m]))
+    evidence = Evidence(
+        target=recorded.target[: m + 1], raw_maxima=None if maxima is None else maxima[: m + 1]
+    )
+    return recorded.context, block, evidence
 
 
-def _verifier(verifier: Any, cut: Sequence[tuple[Context, Proposal, Any, Any]]) -> list[str]:
-    contexts = [_fresh(context) for context, *_ in cut]
-    try:
-        made = verifier.verify_many(contexts, [proposal for _, proposal, *_ in cut])
-    finally:
-        for context in contexts:
-            empty(context.scratch)
+def _verifier(verifier: Any, cut: Sequence[tuple[Context, Proposal, Evidence]]) -> list[str]:
+    with _all_uncached([context for context, *_ in cut]) as contexts:
+        made = verifier.verify_many(contexts, [block for _, block, _ in cut])
     apart = [
-        rows_apart(as_numpy(found.evidence.target), rows)
-        for found, (_, _, rows, _) in zip(made, cut, strict=True)
+        rows_apart(as_numpy(found.evidence.target), alone.target)
+        for found, (*_, alone) in zip(made, cut, strict=True)
     ]
     if max(apart) <= ROWS_APART:
         return []
@@ -106,19 +95,18 @@ def _verifier(verifier: Any, cut: Sequence[tuple[Context, Proposal, Any, Any]]) 
     ]
 
 
-def _rule(rule: Any, cut: Sequence[tuple[Context, Proposal, Any, Any]]) -> list[str]:
-    contexts = [_fresh(context) for context, *_ in cut]
-    proposals = [proposal for _, proposal, *_ in cut]
-    verifications = [
-        Verification(evidence=Evidence(target=rows, raw_maxima=maxima)) for _, _, rows, maxima in cut
-    ]
-    copies = -(-DECISIONS // len(cut)) if cut[0][2].shape[-1] < 5000 else 16  # large rows take their time
+def _rule(rule: Any, cut: Sequence[tuple[Context, Proposal, Evidence]]) -> list[str]:
+    proposals = [block for _, block, _ in cut]
+    verifications = [Verification(evidence=evidence) for *_, evidence in cut]
+    small = cut[0][2].target.shape[-1] < 5000  # type: ignore[union-attr]
+    copies = -(-DECISIONS // len(cut)) if small else 16  # large rows take their time
     unlike = 0
-    for copy in range(copies):
-        rngs = [Draws(stream_key(copy, f"batch {at}", 0, "rule"), 0) for at in range(len(cut))]
-        together = rule.decide_many(contexts, proposals, verifications, rngs)
-        for made, *call in zip(together, contexts, proposals, verifications, rngs, strict=True):
-            unlike += _what(made) != _what(rule.decide(*call))
+    with _all_uncached([context for context, *_ in cut]) as contexts:
+        for copy in range(copies):
+            rngs = [Draws(stream_key(copy, f"batch {at}", 0, "rule"), 0) for at in range(len(cut))]
+            together = rule.decide_many(contexts, proposals, verifications, rngs)
+            for made, *call in zip(together, contexts, proposals, verifications, rngs, strict=True):
+                unlike += _what(made) != _what(rule.decide(*call))
     if unlike <= ROUNDING:
         return []
     return [
@@ -169,18 +157,15 @@ def _generator(generator: Any, drafts: Sequence[Draft]) -> list[str]:
 def _proposed(
     call: Callable[[list[Context], list[int]], Any], contexts: Sequence[Context], ns: list[int]
 ) -> list[Proposal]:
-    fresh = [_fresh(context) for context in contexts]
-    try:
+    with _all_uncached(contexts) as fresh:
         return [on_host(made) for made in call(fresh, ns)]
-    finally:
-        for context in fresh:
-            empty(context.scratch)
 
 
 def _block(proposal: Proposal) -> Any:
     return tuple(proposal.items), proposal.parents, proposal.law.kind
 
 
-def _fresh(context: Context) -> Context:
-    scratch: dict[Any, Any] = {}
-    return msgspec.structs.replace(context, scratch=scratch)
+@contextmanager
+def _all_uncached(contexts: Sequence[Context]) -> Iterator[list[Context]]:
+    with ExitStack() as stack:
+        yield [stack.enter_context(uncached(context)) for context in contexts]

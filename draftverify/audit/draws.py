@@ -9,7 +9,8 @@ that they declare.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import cache
 from itertools import chain, pairwise
 from typing import Any
 
@@ -18,9 +19,10 @@ import numpy as np
 from draftverify.audit.counts import Count, count, detectable, pooled, verdicts
 from draftverify.audit.recorded import ROWS_APART, Recorded
 from draftverify.audit.report import Draws as DrawsReport
-from draftverify.engine.randomness import Draws, inverse_cdf, stream_key, uniforms
 from draftverify.errors import ContractError
 from draftverify.protocols import AcceptanceRule
+from draftverify.randomness import Draws, inverse_cdf, stream_key, uniforms
+from draftverify.testing.contexts import values_of
 from draftverify.values import Decision, Evidence, Law, Proposal, Verification
 
 __all__ = ["draw_tests"]
@@ -69,15 +71,14 @@ def draw_tests(
     drafts, impossible = _draft_counts(recorded)
     failures += impossible
     counts = played + together + drafts
-    if counts:
-        failures += verdicts(counts, error)
-    apart = [each.rows_apart for each in recorded if each.rows_apart is not None]
-    for each in recorded:
-        if each.rows_apart is not None and each.rows_apart > ROWS_APART:
-            failures.append(
-                f"{each.where}: a row of the block is TV {each.rows_apart:.2f} from the same row of a plain step; the "
-                "verifier gives other rows for blocks (a cache that is not rolled back, rows that are shifted)"
-            )
+    failures += verdicts(counts, error)
+    apart = {each.where: each.rows_apart for each in recorded if each.rows_apart is not None}
+    failures += [
+        f"{where}: a row of the block is TV {far:.2f} from the same row of a plain step; the verifier gives other "
+        "rows for blocks (a cache that is not rolled back, rows that are shifted)"
+        for where, far in apart.items()
+        if far > ROWS_APART
+    ]
     share = error / max(len(counts), 1)
     return DrawsReport(
         prefixes=len(recorded),
@@ -91,7 +92,7 @@ def draw_tests(
             (detectable(each.n, each.degrees, share) for each in together[:1]), default=None
         ),
         farthest=max((each.distance for each in played), default=None),
-        rows_apart=max(apart, default=None),
+        rows_apart=max(apart.values(), default=None),
         failures=tuple(failures),
     )
 
@@ -112,27 +113,17 @@ class _Process:
         self.parents = proposal.parents
         self.depth_of = [len(proposal.path(at)) for at in range(len(proposal))]
         first = {depth: at for at, depth in reversed(list(enumerate(self.depth_of)))}
-        at_depth = [-1, *(first[depth] for depth in sorted(first))]
-        p = recorded.target[[at + 1 for at in at_depth]]
-        q = proposal.law.q
-        if q is not None and len(proposal):
-            # The last depth has leaves alone, and no row of q.
-            q = q[[at + 1 for at in at_depth[:-1]]]
-        else:
-            q = None
+        rows = [0, *(first[depth] + 1 for depth in sorted(first))]
+        drawn = rows[:-1] if len(proposal) else None  # the last depth has leaves alone, and no row of q
+        p, q = recorded.target[rows], _taken(proposal.law.q, drawn)
         self.given, self.p, self.q = _fewer(p, q, proposal.items)
-        self.maxima = (
-            None if recorded.raw_maxima is None else recorded.raw_maxima[[0, *(f + 1 for f in at_depth[1:])]]
-        )
-        q_max = proposal.law.raw_maxima
-        self.q_maxima = None if q_max is None or q is None else q_max[[at + 1 for at in at_depth[:-1]]]
-        self.proposals: Callable[[Any], list[Proposal]] = self._given if q is None else self._drawn
+        self.maxima = _taken(recorded.raw_maxima, rows)
+        self.q_maxima = _taken(proposal.law.raw_maxima, drawn)
 
-    def _given(self, u: Any) -> list[Proposal]:
-        return [Proposal(items=tuple(self.given), parents=self.parents)] * len(u)
-
-    def _drawn(self, u: Any) -> list[Proposal]:
-        """One proposal per row of u [copies, items], items drawn by the declared law."""
+    def proposals(self, u: Any) -> list[Proposal]:
+        """One proposal per row of u [copies, items], items drawn by the declared law; given ones stay as they are."""
+        if self.q is None:
+            return [Proposal(items=tuple(self.given), parents=self.parents)] * len(u)
         kind = self.recorded.proposal.law.kind
         size = len(u)
         items = np.zeros((size, len(self.parents)), dtype=np.int64)
@@ -159,8 +150,7 @@ class _Process:
         parents = tuple(place[self.parents[node]] if self.parents[node] >= 0 else -1 for node in kept)
         above = [0, *(self.depth_of[node] for node in kept)][: max(parents, default=-1) + 2]
         rows = [min(depth, len(self.q) - 1) for depth in above]  # a row of no parent is not looked at
-        maxima = None if self.q_maxima is None else self.q_maxima[rows]
-        law = Law(self.recorded.proposal.law.kind, self.q[rows], maxima)
+        law = Law(self.recorded.proposal.law.kind, self.q[rows], _taken(self.q_maxima, rows))
         return Proposal(items=tuple(items[node] for node in kept), parents=parents, law=law)
 
     def q_row(self, depth: int) -> Any:
@@ -170,11 +160,16 @@ class _Process:
         here = [item for item, d in zip(self.given, self.depth_of, strict=True) if d == depth + 1]
         return np.eye(self.p.shape[-1])[here[0]] if len(here) == 1 else None
 
-    def verification(self, proposal: Proposal) -> Verification:
-        """The rows by depth."""
-        rows = [0, *(len(proposal.path(at)) for at in range(len(proposal)))]
-        maxima = None if self.maxima is None else self.maxima[rows]
-        return Verification(evidence=Evidence(target=self.p[rows], raw_maxima=maxima))
+    def verification(self, parents: tuple[int, ...]) -> Verification:
+        """The rows by depth, of a block of this layout."""
+        rows = [0]
+        for parent in parents:
+            rows.append(rows[parent + 1] + 1)
+        return Verification(evidence=Evidence(target=self.p[rows], raw_maxima=_taken(self.maxima, rows)))
+
+
+def _taken(array: Any, rows: list[int] | None) -> Any:
+    return None if array is None or rows is None else array[rows]
 
 
 def _fewer(p: Any, q: Any, items: Sequence[int]) -> tuple[list[int], Any, Any]:
@@ -236,9 +231,12 @@ def _ranks(values: Any, p: Any, order: Any, w: Any) -> Any:
     return before[values] + w * p[values] / p.sum()
 
 
-def _even(name: str, ranks: Any) -> Count:
-    bins = np.clip((np.asarray(ranks) * BINS).astype(np.int64), 0, BINS - 1)
-    return count(name, bins, np.full(BINS, 1 / BINS), np.arange(BINS))
+def _even(name: str, ranks: Any, bins: int = BINS) -> Count:
+    """Ranks [n], uniform on [0, 1); or several in each row [n, d], which are so and independent."""
+    places = np.clip((np.asarray(ranks).reshape(len(ranks), -1) * bins).astype(np.int64), 0, bins - 1)
+    cells = bins ** places.shape[1]
+    values = places @ bins ** np.arange(places.shape[1])[::-1]
+    return count(name, values, np.full(cells, 1 / cells), np.arange(cells))
 
 
 def _pair(name: str, values: Any, counts: list[Count], cells: list[Any], one: int, two: int) -> Count:
@@ -259,7 +257,8 @@ def _sequences(rule: Any, process: _Process, copies: range, n: int, depths: int,
     u = uniforms(np.asarray(keys[0]), first, np.arange(max(n, 1)))
     rest = uniforms(np.asarray(keys[2]), first, np.arange(depths))
     proposals = process.proposals(u)
-    verifications = _verifications(process, proposals)
+    made = cache(process.verification)
+    verifications = [made(proposal.parents) for proposal in proposals]
     rngs = [Draws(key, 0) for key in keys[1]]
     contexts = [process.recorded.context] * len(copies)
     decided: list[Decision]
@@ -267,30 +266,16 @@ def _sequences(rule: Any, process: _Process, copies: range, n: int, depths: int,
         decided = rule.decide_many(contexts, proposals, verifications, rngs)
     else:
         decided = [rule.decide(*each) for each in zip(contexts, proposals, verifications, rngs, strict=True)]
-    values = np.stack(
-        [
-            inverse_cdf(np.broadcast_to(p, (len(copies), len(p))), rest[:, d])
-            for d, p in enumerate(process.p[:depths])
-        ],
-        axis=1,
-    )
+    p = process.p[:depths]
+    values = inverse_cdf(np.broadcast_to(p, (len(copies), *p.shape)), rest)
     for copy, (proposal, decision) in enumerate(zip(proposals, decided, strict=True)):
-        emitted = [*(proposal.items[i] for i in decision.kept), *map(int, decision.spliced)][:depths]
+        emitted = list(map(int, values_of(proposal, decision)))[:depths]
         if not emitted and not decision.done:
             raise ContractError(
                 "a round emitted nothing; an exact rule keeps or splices a value in every round"
             )
         values[copy, : len(emitted)] = emitted
     return values
-
-
-def _verifications(process: _Process, proposals: Sequence[Proposal]) -> list[Verification]:
-    """One per proposal, made once for each layout."""
-    made: dict[tuple[int, ...], Verification] = {}
-    for proposal in proposals:
-        if proposal.parents not in made:
-            made[proposal.parents] = process.verification(proposal)
-    return [made[proposal.parents] for proposal in proposals]
 
 
 # The generator
@@ -323,27 +308,16 @@ def _draft_counts(recorded: Sequence[Recorded]) -> tuple[list[Count], list[str]]
             name = f"{each.where}: the generator's first item against its q"
             counts.append(count(name, first, row, pooled(row, len(first))))
             counts += _twins(each, row)
-    if ranks[0]:
-        counts.append(_even("all the generator's items, by their rank in q", list(chain(*ranks))))
-    for place, found in enumerate(ranks[1:], 1):
-        if found:
-            counts.append(_even(f"the generator's items number {place}, by their rank in q", found))
-    # Pairs that share no item, since each test's counts must be independent.
-    counts += [
-        _together(
-            f"the generator's {which} items and those before them together, by their quantiles in q", found
-        )
-        for which, found in zip(("2nd, 4th, …", "3rd, 5th, …"), pairs, strict=True)
-        if found
+    named: list[tuple[str, Any, int]] = [
+        ("all the generator's items, by their rank in q", list(chain(*ranks)), BINS)
     ]
-    return counts, impossible
-
-
-def _together(name: str, pairs: Sequence[tuple[float, float]]) -> Count:
-    """Ranks of neighbours [n, 2] in a square of cells: independent where each item was drawn with its own number."""
-    thirds = np.clip((np.asarray(pairs) * THIRDS).astype(np.int64), 0, THIRDS - 1)
-    cells = THIRDS * THIRDS
-    return count(name, thirds[:, 0] * THIRDS + thirds[:, 1], np.full(cells, 1 / cells), np.arange(cells))
+    for place, found in enumerate(ranks[1:], 1):
+        named.append((f"the generator's items number {place}, by their rank in q", found, BINS))
+    # Pairs that share no item, since each test's counts must be independent.
+    for which, neighbours in zip(("2nd, 4th, …", "3rd, 5th, …"), pairs, strict=True):
+        name = f"the generator's {which} items and those before them together, by their quantiles in q"
+        named.append((name, neighbours, THIRDS))
+    return counts + [_even(*each) for each in named if each[1]], impossible
 
 
 def _twins(recorded: Recorded, row: Any) -> list[Count]:

@@ -1,42 +1,36 @@
-"""A driver that lets the audit stand between a request and its component, and the same pipeline with another block."""
+"""How the audit calls parts: a driver that stands between a request and its part, contexts with nothing cached, and the
+same pipeline with another block.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
+import msgspec
+
 from draftverify.engine.pipeline import Pipeline
-from draftverify.engine.requests import Ask, Decide, Draft, Finish, Prepare, Request, Verify
+from draftverify.engine.requests import Request
 from draftverify.engine.session import Session
 from draftverify.errors import ContractError
+from draftverify.testing.subject import free
+from draftverify.values import Context
 
-__all__ = ["Hook", "drive", "empty", "perform", "with_block"]
+__all__ = ["Hook", "drive", "perform", "uncached", "with_block"]
 
 Hook: TypeAlias = "Callable[[Request], Any]"
 """Called with each request in the component's place; `perform` is what happens without one."""
 
 
-def perform(session: Session, request: Request) -> Any:
+def perform(request: Request) -> Any:
     """Call the component that a request is for. A person is not asked.
 
     Raises:
         ContractError: the component is a coroutine function.
         Exception: whatever the component raises.
     """
-    pipeline = session.pipeline
-    value: Any = None
-    if isinstance(request, Draft):
-        value = request.generator.propose(request.context, request.n)
-    elif isinstance(request, Verify):
-        value = pipeline.verifier.verify(request.context, request.proposal)
-    elif isinstance(request, Decide):
-        value = pipeline.rule.decide(request.context, request.proposal, request.verification, request.rng)
-    elif isinstance(request, Finish):
-        value = getattr(pipeline.rule, "finish")(request.context)  # noqa: B009
-    elif isinstance(request, Prepare):
-        value = getattr(pipeline.verifier, "prepare")(request.task)  # noqa: B009
-    else:
-        assert isinstance(request, Ask)
+    value: Any = None if request.part is None else request.call(*request.arguments)
     if hasattr(value, "__await__"):
         value.close()
         raise ContractError("a component is a coroutine function; the audit calls plain ones")
@@ -60,13 +54,14 @@ def drive(session: Session, hook: Hook, *, rounds: int | None = None) -> None:
         raise ContractError(str(failure))
 
 
-def empty(scratch: dict[Any, Any]) -> None:
-    """Close what a scratch holds, and forget it."""
-    for entry in scratch.values():
-        close = getattr(entry, "close", None)
-        if callable(close):
-            close()
-    scratch.clear()
+@contextmanager
+def uncached(context: Context) -> Iterator[Context]:
+    """The context with an empty scratch, which is emptied again after."""
+    scratch: dict[Any, Any] = {}
+    try:
+        yield msgspec.structs.replace(context, scratch=scratch)
+    finally:
+        free(scratch)
 
 
 def with_block(pipeline: Pipeline, n: int) -> Pipeline:

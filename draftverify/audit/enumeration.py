@@ -8,36 +8,30 @@ smallest cases run whole sessions, in which a part may also remember things that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import dataclasses
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
+from draftverify.audit.drafters import HardDraft, Manner, Parents, layouts
 from draftverify.audit.driving import drive, perform
 from draftverify.audit.report import Enumeration
-from draftverify.audit.tables import Manner, Parents, Table, TableDraft, TableTarget, layouts
 from draftverify.audit.unknowns import NotEnumerable, Path, Stream, explore
 from draftverify.engine.pipeline import Pipeline
 from draftverify.engine.requests import Decide, Draft, Request, Verify
 from draftverify.engine.session import Session
 from draftverify.errors import DraftVerifyError
-from draftverify.protocols import AcceptanceRule, Done, Generator
-from draftverify.values import Context, Decision, LawKind, Round, Shape, Task
+from draftverify.protocols import AcceptanceRule, Done
+from draftverify.testing import TablePair, TargetFrom, advanced, make_context
+from draftverify.values import EMPTY, Context, Decision, LawKind, Round, Shape, Task, chain_parents
 
-__all__ = [
-    "Answers",
-    "Case",
-    "Ending",
-    "answers_of",
-    "cases",
-    "enumerate_rule",
-    "stopping_problem",
-    "target_answers",
-]
+__all__ = ["enumerate_rule", "stopping_problem"]
 
 Answers: TypeAlias = "dict[tuple[int, ...], float]"
 """The probability of each answer."""
+Result = TypeVar("Result", bound=Hashable)
 
 TOLERANCE = 1e-12
 PATHS = 3000
@@ -45,9 +39,9 @@ PATHS = 3000
 
 
 class Case(NamedTuple):
-    """A tiny pipeline: what is drafted how, by which law, in blocks of how many."""
+    """A tiny pipeline: what is drafted how, by which law, in blocks of how many; answers of `limit` items at most."""
 
-    table: Table
+    tables: TablePair
     law: LawKind
     shape: Shape
     parents: Parents
@@ -56,45 +50,46 @@ class Case(NamedTuple):
     manner: Manner = "full"
     whole: bool = False
 
+    def pipeline(self, rule: AcceptanceRule, done: Done | None, settings: Mapping[str, Any]) -> Pipeline:
+        """The case with a rule and a stopping rule."""
+        return Pipeline(
+            HardDraft(self.tables, self.law, self.shape, self.parents, self.manner),
+            TargetFrom(self.tables.p),
+            rule,
+            block=self.block,
+            done=self.ending(done),
+            settings=settings,
+        )
+
     @property
-    def drafter(self) -> TableDraft:
+    def task(self) -> Task:
         """Of the tiny pipeline."""
-        return TableDraft(self.table, self.law, self.shape, self.parents, self.manner)
+        tables = self.tables
+        return Task(
+            id="audit", input={"prompt_ids": [], "eos_ids": [tables.end], "vocabulary": tables.vocabulary}
+        )
+
+    def ending(self, done: Done | None) -> Done:
+        """The pipeline's stopping rule, or where it has none the tables' end item; and the limit besides."""
+
+        def keep(context: Context, new: tuple[Any, ...]) -> int | None:
+            before = len(context.accepted) - len(new)
+            ends = [self.limit - before] if len(context.accepted) >= self.limit else []
+            if done is not None:
+                kept = done(context, new)
+                ends += [] if kept is None else [kept]
+            elif self.tables.end in new:
+                ends.append(new.index(self.tables.end) + 1)
+            return min(ends, default=None)
+
+        return keep
 
     def __str__(self) -> str:
         what = self.shape if self.shape != "tree" else f"tree {list(self.parents)}"
         return (
-            f"{what} of law {self.law} ({self.manner}), block {self.block}, {self.table.vocabulary} items, table "
-            f"{self.table.seed}"
+            f"{what} of law {self.law} ({self.manner}), block {self.block}, {self.tables.vocabulary} items, table "
+            f"{self.tables.seed}"
         )
-
-
-class Ending:
-    """The stopping rule of a tiny session: the pipeline's own, and a limit of a few items besides.
-
-    Without one of its own: the table's end item, which is the last one kept.
-
-    Args:
-        limit: the most items in an answer.
-        end: the item that ends an answer.
-        done: the pipeline's.
-    """
-
-    def __init__(self, limit: int, end: int, done: Done | None = None) -> None:
-        self.limit = limit
-        self.end = end
-        self.done = done
-
-    def __call__(self, context: Context, new: tuple[Any, ...]) -> int | None:
-        """How many of the new values to keep, where the answer ends among them."""
-        before = len(context.accepted) - len(new)
-        ends = [self.limit - before] if len(context.accepted) >= self.limit else []
-        if self.done is not None:
-            kept = self.done(context, new)
-            ends += [] if kept is None else [kept]
-        elif self.end in new:
-            ends.append(new.index(self.end) + 1)
-        return min(ends, default=None)
 
 
 def enumerate_rule(
@@ -104,7 +99,7 @@ def enumerate_rule(
     shapes: Iterable[Shape],
     most: int,
     done: Done | None = None,
-    settings: Any = None,
+    settings: Mapping[str, Any] = EMPTY,
     greedy: bool = False,
     stop_at_first: bool = False,
 ) -> Enumeration:
@@ -127,17 +122,17 @@ def enumerate_rule(
     worst = 0.0
     failures: list[str] = []
     blocks: set[int] = set()
-    for case in cases(laws, shapes, most, greedy=greedy):
+    for case in _cases(laws, shapes, most, greedy):
         try:
-            case = affordable(case, rule, done=done, settings=settings)
-            found, followed = answers_of(case, rule, case.drafter, done=done, settings=settings)
+            case, pipeline = _affordable(case, rule, done, settings)
+            found, followed = (_whole_sessions if case.whole else _round_by_round)(pipeline, case)
         except NotEnumerable:
             raise
         except Exception as error:
             found, followed = {}, 0
             failures.append(f"{case}: {type(error).__name__}: {error}")
         else:
-            far, message = difference(found, target_answers(case, done=done, settings=settings))
+            far, message = _difference(found, _target_answers(case, done, settings))
             worst = max(worst, far)
             if not far <= TOLERANCE:
                 failures.append(f"{case}: {message}")
@@ -156,13 +151,10 @@ def enumerate_rule(
     )
 
 
-def cases(
-    laws: Iterable[LawKind], shapes: Iterable[Shape], most: int, *, greedy: bool = False
-) -> Iterator[Case]:
+def _cases(laws: tuple[LawKind, ...], shapes: tuple[Shape, ...], most: int, greedy: bool) -> Iterator[Case]:
     """The tiny pipelines, the quickest first: every law and shape, every block up to 3, and the largest one."""
-    table = partial(Table, greedy=greedy)
+    table = partial(TablePair, greedy=greedy)
     sizes = [n for n in (1, 2, 3) if n <= most]
-    laws = tuple(laws)
     yield Case(table(6, 1, mixed=True), laws[0], "chain", (), 0, 3)
     for law in laws:
         manners: list[Manner] = ["likely", "unlikely", "unknown"] if law == "given" else ["full"]
@@ -205,8 +197,7 @@ def _others(free: list[int], depth: int) -> list[list[int]]:
 
 
 def _manners(manners: list[Manner], law: LawKind, parents: Parents) -> list[Manner]:
-    is_chain = parents == tuple(range(-1, len(parents) - 1))
-    if is_chain:
+    if parents == chain_parents(len(parents)):
         return [*manners, "stops"] if law != "given" and len(parents) > 1 else manners
     if law != "given":
         return manners
@@ -214,66 +205,42 @@ def _manners(manners: list[Manner], law: LawKind, parents: Parents) -> list[Mann
     return [*manners, "twins", *(["sorted"] if leaves_alone else [])]  # type: ignore[list-item]
 
 
-def affordable(case: Case, rule: AcceptanceRule, *, done: Done | None = None, settings: Any = None) -> Case:
-    """The case, over as many items as make for about `PATHS` paths, judged by its first round."""
-    while case.table.vocabulary > 2:
-        pipeline = _pipeline(case, rule, case.drafter, done, settings)
+def _affordable(
+    case: Case, rule: AcceptanceRule, done: Done | None, settings: Mapping[str, Any]
+) -> tuple[Case, Pipeline]:
+    """The case, over as many items as make for about `PATHS` paths, judged by its first round; and its pipeline."""
+    while True:
+        pipeline, tables = case.pipeline(rule, done, settings), case.tables
+        if tables.vocabulary == 2:
+            return case, pipeline
         first = sum(1 for _ in explore(partial(_round, pipeline, case, ())))
         prefixes = of_length = 1
         for length in range(case.limit - 1):
-            of_length *= case.table.vocabulary - 1 if case.table.is_free(length) else 1
+            of_length *= tables.end if tables.is_free(length) else 1
             prefixes += of_length
         if first * prefixes <= PATHS:
-            break
-        case = case._replace(table=case.table.smaller())
-    return case
+            return case, pipeline
+        case = case._replace(tables=dataclasses.replace(tables, vocabulary=tables.vocabulary - 1))
 
 
-def _pipeline(
-    case: Case, rule: AcceptanceRule, drafter: Generator, done: Done | None, settings: Any
-) -> Pipeline:
-    return Pipeline(
-        drafter,
-        TableTarget(case.table),
-        rule,
-        block=case.block,
-        done=Ending(case.limit, case.table.end, done),
-        settings=settings or {},
-    )
-
-
-def answers_of(
-    case: Case, rule: AcceptanceRule, drafter: Generator, *, done: Done | None = None, settings: Any = None
-) -> tuple[Answers, int]:
-    """The probability of each answer of a tiny pipeline, and how many paths were followed.
-
-    Raises:
-        ContractError: a part broke its contract.
-        NotEnumerable: a part uses random numbers in a way that cannot be followed.
-    """
-    pipeline = _pipeline(case, rule, drafter, done, settings)
-    return _whole_sessions(pipeline, case) if case.whole else _round_by_round(pipeline, case)
-
-
-def _task(case: Case) -> Task:
-    end = case.table.end
-    return Task(id="audit", input={"prompt_ids": [], "eos_ids": [end], "vocabulary": case.table.vocabulary})
-
-
-def _whole_sessions(pipeline: Pipeline, case: Case) -> tuple[Answers, int]:
-    found: Answers = {}
+def _weighed(run: Callable[[Path], Result]) -> tuple[dict[Result, float], int]:
+    """Each result's probability, and how many paths led to them."""
+    found: dict[Result, float] = {}
     paths = 0
-    for value, probability in explore(lambda path: _outcome(pipeline, case, path)):
-        found[value] = found.get(value, 0.0) + probability
+    for result, probability in explore(run):
+        found[result] = found.get(result, 0.0) + probability
         paths += 1
     return found, paths
 
 
-def _outcome(pipeline: Pipeline, case: Case, path: Path) -> tuple[int, ...]:
-    session = Session(pipeline, _task(case))
-    drive(session, partial(_with_unknowns, session, path))
-    assert session.outcome is not None
-    return tuple(session.outcome.value or ())
+def _whole_sessions(pipeline: Pipeline, case: Case) -> tuple[Answers, int]:
+    def run(path: Path) -> tuple[int, ...]:
+        session = Session(pipeline, case.task)
+        drive(session, partial(_with_unknowns, path))
+        assert session.outcome is not None
+        return tuple(session.outcome.value or ())
+
+    return _weighed(run)
 
 
 def _round_by_round(pipeline: Pipeline, case: Case) -> tuple[Answers, int]:
@@ -284,10 +251,8 @@ def _round_by_round(pipeline: Pipeline, case: Case) -> tuple[Answers, int]:
     for length in range(case.limit):
         for prefix in [state for state in states if len(state) == length]:
             weight = states.pop(prefix)
-            after: dict[tuple[tuple[int, ...], bool], float] = {}
-            for end, probability in explore(partial(_round, pipeline, case, prefix)):
-                after[end] = after.get(end, 0.0) + probability
-                paths += 1
+            after, followed = _weighed(partial(_round, pipeline, case, prefix))
+            paths += followed
             # A rule that leaves the splice to a retry may emit nothing; the retries end in something, in proportion.
             nothing = after.pop(((), False), 0.0)
             if not after:
@@ -304,13 +269,13 @@ def _round(
 ) -> tuple[tuple[int, ...], bool]:
     """What one round after `prefix` emits, and whether the answer ends with it."""
     restore = [Round(index=0, decision=Decision(spliced=prefix, emitted=prefix))] if prefix else []
-    session = Session(pipeline, _task(case), restore=restore)
-    drive(session, partial(_with_unknowns, session, path), rounds=len(restore) + 1)
+    session = Session(pipeline, case.task, restore=restore)
+    drive(session, partial(_with_unknowns, path), rounds=len(restore) + 1)
     decision = session.rounds[-1].decision
     return tuple(map(int, decision.emitted)), decision.done
 
 
-def _with_unknowns(session: Session, path: Path, request: Request) -> Any:
+def _with_unknowns(path: Path, request: Request) -> Any:
     """Perform a request whose component reads unknowns in the place of its draws."""
     if isinstance(request, (Draft, Verify, Decide)):
         draws = request.context.draws
@@ -320,55 +285,37 @@ def _with_unknowns(session: Session, path: Path, request: Request) -> Any:
     if isinstance(request, Decide):
         rng: Any = Stream(path, (request.rng.key, request.rng.round))
         request = msgspec.structs.replace(request, rng=rng)
-    return perform(session, request)
+    return perform(request)
 
 
-def target_answers(case: Case, *, done: Done | None = None, settings: Any = None) -> Answers:
+def _target_answers(case: Case, done: Done | None, settings: Mapping[str, Any]) -> Answers:
     """What the target itself emits, item by item, stopped by the same rule at every item."""
-    ending: Callable[[Context, tuple[Any, ...]], int | None] = Ending(case.limit, case.table.end, done)
-    pipeline = Pipeline(
-        TableDraft(case.table, "given", "chain", ()),
-        TableTarget(case.table),
-        _Plain(),
-        settings=settings or {},
-    )
+    context, ending = make_context(case.task, settings=settings), case.ending(done)
     found: Answers = {}
     states: Answers = {(): 1.0}
     while states:
         following: Answers = {}
         for prefix, weight in states.items():
-            row = case.table.p(prefix)
+            row = case.tables.p(prefix)
             for item in map(int, row.nonzero()[0]):
                 sequence = (*prefix, item)
-                emitted = Decision(spliced=sequence, emitted=sequence)
-                session = Session(pipeline, _task(case), restore=[Round(index=0, decision=emitted)])
-                (request,) = session.requests()
-                keep = ending(request.context, (item,))  # type: ignore[union-attr]
+                keep = ending(advanced(context, *sequence), (item,))
                 place = following if keep is None else found
                 place[sequence if keep != 0 else prefix] = weight * float(row[item])
         states = following
     return found
 
 
-def stopping_problem(done: Done, settings: Any = None) -> str:
+def stopping_problem(done: Done, settings: Mapping[str, Any]) -> str:
     """Why a stopping rule cannot be asked about a tiny task, which has token ids and nothing else; "" when it can."""
     try:
-        target_answers(Case(Table(3, 0), "given", "chain", (), 0, 2), done=done, settings=settings)
+        _target_answers(Case(TablePair(3, 0), "given", "chain", (), 0, 2), done, settings)
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return ""
 
 
-class _Plain:
-    """A rule for a pipeline that is only asked for contexts."""
-
-    needs = frozenset({"target"})
-
-    def decide(self, *_: Any) -> Decision:
-        raise NotImplementedError
-
-
-def difference(found: Answers, wanted: Answers) -> tuple[float, str]:
+def _difference(found: Answers, wanted: Answers) -> tuple[float, str]:
     """The largest difference of two distributions, and the answer that it is at."""
     answers = found.keys() | wanted.keys()
     worst = max(answers, key=lambda answer: abs(found.get(answer, 0.0) - wanted.get(answer, 0.0)))

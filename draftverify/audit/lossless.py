@@ -20,7 +20,6 @@ from draftverify.values import LawKind, Shape
 
 __all__ = ["claims_exact", "lossless"]
 
-LAWS: tuple[LawKind, ...] = ("given", "iid", "without_replacement")
 SHAPES: tuple[Shape, ...] = ("alternatives", "chain", "tree")
 MOST_DRAFTED = 8
 AUDITABLE = frozenset({"target", "raw_maxima"})
@@ -60,14 +59,9 @@ def lossless(
     notes: list[str] = []
     failures: list[str] = []
     greedy = _greedy(pipeline)
-    unverified = [c.name for c in pipeline.policy.clauses if c.do == "fallback" and not c.verified]
-    if unverified:
-        failures.append(
-            f"the policy accepts what {', '.join(unverified)} drafts without verifying it, after a failed call"
-        )
     if listed or pipeline.done is not None:
         pipeline.open()
-    enumeration = _enumerated(pipeline, greedy, notes, not enumerate_all) if exact else None
+    enumeration = _enumerated(pipeline, notes, not enumerate_all) if exact else None
     draws: Draws | None = None
     text: Text | None = None
     drift: float | None = None
@@ -87,13 +81,12 @@ def lossless(
         if not any(len(each.proposal) for each in recorded):
             notes.append("nothing was drafted at the recorded rounds")
         draws = draw_tests(pipeline.rule, recorded, copies=copies, error=error, judge_rule=exact)
-        found, remarks = batch_problems(pipeline, recorded, judge_rule=exact, rows=not greedy)
-        failures += found
-        notes += remarks
+        looks = [batch_problems(pipeline, recorded, judge_rule=exact, rows=not greedy)]
         if greedy:
             text = greedy_text(drafting, listed[:texts])
         if exact and pipeline.done is not None:
-            found, remarks = stopping_problems(drafting, listed, _largest_block(drafting))
+            looks.append(stopping_problems(drafting, listed, _largest_block(drafting)))
+        for found, remarks in looks:
             failures += found
             notes += remarks
         if not exact:
@@ -122,9 +115,7 @@ def _greedy(pipeline: Pipeline) -> bool:
     return pipeline.settings.get("temperature") == 0
 
 
-def _enumerated(
-    pipeline: Pipeline, greedy: bool, notes: list[str], stop_at_first: bool
-) -> Enumeration | None:
+def _enumerated(pipeline: Pipeline, notes: list[str], stop_at_first: bool) -> Enumeration | None:
     rule: Any = pipeline.rule
     missing = sorted(set(getattr(rule, "needs", {"verdicts"})) - AUDITABLE)
     if missing:

@@ -7,16 +7,16 @@ and everything else the same, and the verifier is asked for two of the block's r
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
 
-from draftverify.audit.driving import drive, empty, perform
+from draftverify.audit.driving import drive, perform, uncached
 from draftverify.engine.pipeline import Pipeline
-from draftverify.engine.randomness import Draws, stream_key
 from draftverify.engine.requests import Decide, Draft, Request
 from draftverify.engine.session import Session
+from draftverify.randomness import Draws, stream_key
 from draftverify.testing.contexts import as_numpy
 from draftverify.values import Array, Context, Law, Proposal, Task, Trail
 
@@ -54,6 +54,10 @@ class Redraft(msgspec.Struct, frozen=True, eq=False):
     first: Any
 
 
+Drafted: TypeAlias = "tuple[Draft | None, tuple[Redraft, ...]]"
+"""What the generator was asked, None where nothing was drafted; and what it proposed with other draws."""
+
+
 class Recorded(msgspec.Struct, frozen=True, eq=False):
     """One round at a real prefix.
 
@@ -76,7 +80,7 @@ class Recorded(msgspec.Struct, frozen=True, eq=False):
     raw_maxima: Any
     redrafts: tuple[Redraft, ...]
     rows_apart: float | None
-    drafting: Draft | None = None
+    drafting: Draft | None
 
 
 def record(
@@ -115,47 +119,42 @@ def _of_task(
         seen[has_items] += 1
         return (seen[has_items] - 1) % SPACING == offset
 
-    redrafts: tuple[Redraft, ...] | None = None
-    drafting: Draft | None = None
+    drafting: Drafted | None = None
 
     def hook(request: Request) -> Any:
-        nonlocal redrafts, drafting
-        value = perform(session, request)
+        nonlocal drafting
+        value = perform(request)
         if isinstance(request, Draft) and len(value) and due(True):
-            redrafts = () if value.law.kind == "given" else tuple(_redrafts(request, redraws))
-            drafting = request
+            drafting = request, () if value.law.kind == "given" else tuple(_redrafts(request, redraws))
         if isinstance(request, Decide):
-            if redrafts is not None:
-                made = _recorded(pipeline, request, redrafts, rows, offset + len(drafted))
-                drafted.append(msgspec.structs.replace(made, drafting=drafting))
+            if drafting is not None:
+                drafted.append(_recorded(pipeline, request, drafting, rows, offset + len(drafted)))
             elif not len(request.proposal) and len(plain) < wanted and due(False):
-                plain.append(_recorded(pipeline, request, (), rows, 0))
-            redrafts = None
+                plain.append(_recorded(pipeline, request, (None, ()), rows, 0))
+            drafting = None
         return value
 
     try:
         while session.outcome is None and len(drafted) < wanted and len(session.rounds) < LOOKED_AT * wanted:
             drive(session, hook, rounds=len(session.rounds) + 1)
     finally:
-        empty(session.scratch)
+        session.release()
     return (drafted + plain)[:wanted]
 
 
 def _redrafts(request: Draft, redraws: int) -> Iterator[Redraft]:
-    scratch: dict[Any, Any] = {}
-    context = request.context
     first: Any = None
-    for again in range(redraws):
-        draws = Draws(stream_key(again, context.task.id, context.attempt, "audit"), context.round)
-        other = msgspec.structs.replace(context, draws=draws, scratch=scratch)
-        made = on_host(request.generator.propose(other, request.n))
-        if len(made):
-            row = np.asarray(made.law.q[0], dtype=np.float64)  # type: ignore[index]
-            first = row if first is None or not np.array_equal(row, first) else first
-            # Numbers of its own for each round: an item that could only be one has no others.
-            name = f"ranks of {context.task.id}, round {context.round}"
-            yield _redraft(made, first, Draws(stream_key(again, name, context.attempt, "audit"), 0))
-    empty(scratch)
+    with uncached(request.context) as context:
+        for again in range(redraws):
+            draws = Draws(stream_key(again, context.task.id, context.attempt, "audit"), context.round)
+            other = msgspec.structs.replace(context, draws=draws)
+            made = on_host(request.part.propose(other, request.n))
+            if len(made):
+                row = np.asarray(made.law.q[0], dtype=np.float64)  # type: ignore[index]
+                first = row if first is None or not np.array_equal(row, first) else first
+                # Numbers of its own for each round: an item that could only be one has no others.
+                name = f"ranks of {context.task.id}, round {context.round}"
+                yield _redraft(made, first, Draws(stream_key(again, name, context.attempt, "audit"), 0))
 
 
 def _redraft(proposal: Proposal, first: Any, spread: Draws) -> Redraft:
@@ -171,15 +170,8 @@ def _redraft(proposal: Proposal, first: Any, spread: Draws) -> Redraft:
         whole, within = float(row.sum()), spread.uniform(node) * float(row[item])
         ranks.append((before + within) / whole)
         quantiles.append((float(row[:item].sum()) + within) / whole)
-    return Redraft(
-        items=tuple(proposal.items),
-        parents=proposal.parents,
-        kind=proposal.law.kind,
-        ranks=tuple(ranks),
-        quantiles=tuple(quantiles),
-        impossible=impossible,
-        first=first,
-    )
+    items, parents, kind = tuple(proposal.items), proposal.parents, proposal.law.kind
+    return Redraft(items, parents, kind, tuple(ranks), tuple(quantiles), impossible, first)
 
 
 def _declared(proposal: Proposal, node: int) -> Any:
@@ -192,9 +184,7 @@ def _declared(proposal: Proposal, node: int) -> Any:
     return row
 
 
-def _recorded(
-    pipeline: Pipeline, request: Decide, redrafts: tuple[Redraft, ...], rows: bool, at: int
-) -> Recorded:
+def _recorded(pipeline: Pipeline, request: Decide, drafted: Drafted, rows: bool, at: int) -> Recorded:
     evidence = request.verification.evidence
     assert evidence is not None
     target = as_numpy(evidence.target)
@@ -210,19 +200,19 @@ def _recorded(
         proposal=on_host(request.proposal),
         target=target,
         raw_maxima=None if evidence.raw_maxima is None else as_numpy(evidence.raw_maxima),
-        redrafts=redrafts,
+        drafting=drafted[0],
+        redrafts=drafted[1],
         rows_apart=apart,
     )
 
 
 def _apart(pipeline: Pipeline, request: Decide, end: int, row: Array) -> float:
     """TV between a row and that of a plain step after the same items."""
-    scratch: dict[Any, Any] = {}
     items = [request.proposal.items[i] for i in request.proposal.path(end)]
-    accepted = Trail([*request.context.accepted, *map(int, items)])
-    context = msgspec.structs.replace(request.context, accepted=accepted, scratch=scratch, last=None)
-    evidence = pipeline.verifier.verify(context, Proposal.chain(())).evidence
-    empty(scratch)
+    accepted = Trail.of([*request.context.accepted, *map(int, items)])
+    with uncached(request.context) as context:
+        plain = msgspec.structs.replace(context, accepted=accepted, last=None)
+        evidence = pipeline.verifier.verify(plain, Proposal.chain(())).evidence
     assert evidence is not None
     return rows_apart(as_numpy(evidence.target), row[None])
 
@@ -241,12 +231,9 @@ def rows_apart(one: Array, other: Array) -> float:
 
 def on_host(proposal: Proposal) -> Proposal:
     """The proposal with plain items and NumPy rows, one row per parent and no more."""
-    law = proposal.law
-    items = tuple(int(item) for item in as_numpy(proposal.items)) if len(proposal) else ()
-    if law.q is None or not items:
-        law = Law("given") if law.q is None else Law(law.kind, np.zeros((0, 0)))
-    else:
-        used = max(proposal.parents) + 2
+    law, used = proposal.law, max(proposal.parents, default=-2) + 2
+    items = tuple(int(item) for item in as_numpy(proposal.items))
+    if law.q is not None:
         maxima = None if law.raw_maxima is None else as_numpy(law.raw_maxima)[:used]
         law = Law(law.kind, as_numpy(law.q)[:used], maxima)
     return Proposal(items=items, parents=proposal.parents, law=law)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from draftverify.values import Explanation
+
 __all__ = ["Divergence", "Draws", "Enumeration", "PipelineReport", "Report", "Text"]
 
 
@@ -61,11 +63,10 @@ class Draws(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Divergence(msgspec.Struct, frozen=True):
-    """A task whose greedy text is not that of plain steps; `verdict` is "rounding", "bug" or "unexplained"."""
+    """A task whose greedy text is not that of plain steps, and why."""
 
     task: str
-    verdict: str
-    explanation: str
+    why: Explanation
 
 
 class Text(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +86,7 @@ class Text(msgspec.Struct, frozen=True, kw_only=True):
     def failures(self) -> tuple[str, ...]:
         """The divergences that rounding does not explain."""
         return tuple(
-            f"task {each.task}: {each.explanation}" for each in self.divergences if each.verdict != "rounding"
+            f"task {each.task}: {each.why.text}" for each in self.divergences if each.why.cause != "rounding"
         )
 
 

@@ -11,8 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
+from draftverify.audit.driving import uncached
+from draftverify.engine.boundary import read_cut
 from draftverify.engine.pipeline import Pipeline
-from draftverify.values import Context, Decision, Proposal, Task, Verification
+from draftverify.errors import ContractError
+from draftverify.testing import make_context
+from draftverify.values import Decision, Round, Task
 
 __all__ = ["stopping_problems"]
 
@@ -33,20 +39,28 @@ def stopping_problems(pipeline: Pipeline, tasks: Sequence[Task], most: int) -> t
     """
     failures: list[str] = []
     ended = 0
+    verifier: Any = pipeline.verifier
     for task in tasks[:PLAYED]:
-        rounds = pipeline.record(task).rounds
-        if not rounds or not rounds[-1].decision.done:
-            continue  # ended by its budget, or by a failure that other parts of the audit report
-        answer = tuple(value for round in rounds for value in round.decision.emitted)
+        found = pipeline.record(task)
+        if found.outcome.failure is not None:
+            failures.append(f"task {task.id}: {found.outcome.failure}")
+        if not found.rounds or not found.rounds[-1].decision.done:
+            continue  # ended by its budget, or by that failure
+        answer = tuple(value for round in found.rounds for value in round.decision.emitted)
         try:
-            problem = _problem(pipeline, task, answer, most)
+            prepared = verifier.prepare(task) if pipeline.prepares else task
+            problem = _problem(pipeline, prepared, answer, most)
+        except ContractError as error:
+            problem = str(error)
         except Exception as error:
             return failures, [
                 f"the stopping rule was not played: it needs more than an answer's values ({error})"
             ]
         failures += [f"task {task.id}: {problem}"] if problem else []
         ended += 1
-    return failures, [] if ended else ["no answer was ended by the stopping rule, which was not played"]
+    if ended or failures:
+        return failures, []
+    return [], ["no answer was ended by the stopping rule, which was not played"]
 
 
 def _problem(pipeline: Pipeline, task: Task, answer: tuple[Any, ...], most: int) -> str:
@@ -64,46 +78,18 @@ def _problem(pipeline: Pipeline, task: Task, answer: tuple[Any, ...], most: int)
 
 def _kept(pipeline: Pipeline, task: Task, values: tuple[Any, ...], first: int, size: int) -> int:
     """How many values are kept that come in blocks of `size` after `first` of them."""
-    replay = Pipeline(
-        _Nothing(),
-        _Preparing(pipeline.verifier) if pipeline.prepares else _Silent(),
-        _Replay(values, first, size),
-        block=0,
-        done=pipeline.done,
-        settings=pipeline.settings,
-    )
-    outcome = replay.run(task)
-    if outcome.status != "accepted":
-        raise ValueError(outcome.reason)
-    return len(outcome.value)
-
-
-class _Nothing:
-    def propose(self, context: Context, n: int) -> Proposal:
-        raise AssertionError("blocks of 0 ask for nothing")
-
-
-class _Silent:
-    def verify(self, context: Context, proposal: Proposal) -> Verification:
-        return Verification()
-
-
-class _Preparing(_Silent):
-    """Prepares a task as the pipeline's verifier does, since the stopping rule may read what that puts into it."""
-
-    def __init__(self, verifier: Any) -> None:
-        self.prepare = verifier.prepare
-
-
-class _Replay:
-    needs: frozenset[str] = frozenset()
-
-    def __init__(self, values: tuple[Any, ...], first: int, size: int) -> None:
-        self.values = values
-        self.first = first
-        self.size = size
-
-    def decide(self, context: Context, proposal: Proposal, verification: Verification, rng: Any) -> Decision:
-        begin = len(context.accepted)
-        end = begin + (self.size if begin else self.first)
-        return Decision(spliced=self.values[begin:end], done=end >= len(self.values))
+    done: Any = pipeline.done
+    begin, end = 0, first
+    with uncached(
+        make_context(task, settings=pipeline.settings, seed=pipeline.seed, role="verify")
+    ) as context:
+        while begin < len(values):
+            new = values[begin:end]
+            context = replace(context, accepted=context.accepted.then(new))
+            keep = read_cut(done(context, new), len(new), done)
+            if keep is not None:
+                return begin + keep
+            round = Round(index=context.round, decision=Decision(spliced=new, emitted=new))
+            context = replace(context, rounds=context.rounds.then((round,)))
+            begin, end = end, end + size
+    return len(values)

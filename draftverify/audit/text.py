@@ -6,7 +6,6 @@ values were, and whether rounding can be the reason: matrix products over severa
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,12 +13,9 @@ from draftverify.audit.driving import with_block
 from draftverify.audit.report import Divergence, Text
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ContractError
-from draftverify.values import Outcome, Task
+from draftverify.values import Explanation, Outcome, Task
 
 __all__ = ["greedy_text"]
-
-# The verdict of `explain` stands after a colon; its words about a bug speak of rounding too.
-BUG, ROUNDING = re.compile(r": bug\b"), re.compile(r": rounding\b")
 
 BATCH = 8
 """Tasks under way at once; the others take the places of those that end."""
@@ -32,19 +28,19 @@ def greedy_text(pipeline: Pipeline, tasks: Sequence[Task]) -> Text:
         ContractError: a task fails, one way or another.
     """
     plain = with_block(pipeline, 0)
-    batch: list[tuple[Any, ...] | None] = [None] * len(tasks)
+    batch: Sequence[Outcome | None] = [None] * len(tasks)
     if _serves_many(pipeline):
-        batch = _batch(pipeline, tasks)
+        batch = pipeline.run_batch(tasks, size=BATCH)
     same = 0
     divergences: list[Divergence] = []
     for task, together in zip(tasks, batch, strict=True):
-        expected, got = _answer(plain, task), _answer(pipeline, task)
+        expected, got = (_value(each, task, each.run(task)) for each in (plain, pipeline))
         if expected != got:
-            divergences.append(_explained(pipeline, task, expected, got))
-        elif together is not None and together != expected:
-            found = _explained(pipeline, task, expected, together)
-            said = f"alone it is equal, in a batch not: {found.explanation}"
-            divergences.append(Divergence(task.id, found.verdict, said))
+            divergences.append(Divergence(task.id, _explained(pipeline, task, expected, got)))
+        elif together is not None and (batched := _value(pipeline, task, together)) != expected:
+            found = _explained(pipeline, task, expected, batched)
+            said = Explanation(found.cause, f"alone it is equal, in a batch not: {found.text}")
+            divergences.append(Divergence(task.id, said))
         else:
             same += 1
     return Text(tasks=len(tasks), same=same, divergences=tuple(divergences))
@@ -56,29 +52,22 @@ def _serves_many(pipeline: Pipeline) -> bool:
     return any(hasattr(part, name) for part, name in parts)
 
 
-def _batch(pipeline: Pipeline, tasks: Sequence[Task]) -> list[tuple[Any, ...] | None]:
-    outcomes = pipeline.run_batch(tasks, size=BATCH)
-    return [_value(pipeline, task, outcome) for task, outcome in zip(tasks, outcomes, strict=True)]
-
-
-def _answer(pipeline: Pipeline, task: Task) -> tuple[Any, ...]:
-    return _value(pipeline, task, pipeline.run(task))
-
-
 def _value(pipeline: Pipeline, task: Task, outcome: Outcome) -> tuple[Any, ...]:
     if outcome.failure is not None:
         raise ContractError(f"task {task.id} of {pipeline.name}: {outcome.failure}")
     return tuple(outcome.value or ())
 
 
-def _explained(pipeline: Pipeline, task: Task, expected: tuple[Any, ...], got: tuple[Any, ...]) -> Divergence:
+def _explained(
+    pipeline: Pipeline, task: Task, expected: tuple[Any, ...], got: tuple[Any, ...]
+) -> Explanation:
     said = pipeline.explain(task, expected, got)
-    if said is None:
-        at = next(
-            (i for i, (a, b) in enumerate(zip(expected, got, strict=False)) if a != b),
-            min(len(expected), len(got)),
-        )
-        said = f"value {at} is the first that differs; the verifier has no explain() to say why"
-        return Divergence(task.id, "unexplained", said)
-    verdict = "bug" if BUG.search(said) else "rounding" if ROUNDING.search(said) else "unexplained"
-    return Divergence(task.id, verdict, said)
+    if said is not None:
+        return said
+    at = next(
+        (i for i, (a, b) in enumerate(zip(expected, got, strict=False)) if a != b),
+        min(len(expected), len(got)),
+    )
+    return Explanation(
+        "unexplained", f"value {at} is the first that differs; the verifier has no explain() to say why"
+    )

@@ -66,16 +66,16 @@ class Unknown:
         self.shift = shift
 
     def __mul__(self, by: Any) -> Unknown:
-        number = _number(by)
+        number = float(by)
         return Unknown(self.path, self.key, self.factor * number, self.shift * number)
 
     __rmul__ = __mul__
 
     def __truediv__(self, by: Any) -> Unknown:
-        return self * (1.0 / _number(by))
+        return self * (1.0 / float(by))
 
     def __add__(self, other: Any) -> Unknown:
-        return Unknown(self.path, self.key, self.factor, self.shift + _number(other))
+        return Unknown(self.path, self.key, self.factor, self.shift + float(other))
 
     __radd__ = __add__
 
@@ -83,13 +83,13 @@ class Unknown:
         return Unknown(self.path, self.key, -self.factor, -self.shift)
 
     def __sub__(self, other: Any) -> Unknown:
-        return self + -_number(other)
+        return self + -float(other)
 
     def __rsub__(self, other: Any) -> Unknown:
         return (-self).__add__(other)
 
     def __lt__(self, threshold: Any) -> bool:
-        room = _number(threshold) - self.shift
+        room = float(threshold) - self.shift
         if self.factor > 0:
             return self.path.below(self.key, room / self.factor)
         if self.factor < 0:
@@ -115,10 +115,6 @@ class Unknown:
     __int__ = __index__ = __bool__ = __float__
 
 
-def _number(value: Any) -> float:
-    return float(value)
-
-
 class Stream:
     """The unknowns of one role in one round, by position and draw: asked twice, the same. Stands in for `Draws`.
 
@@ -138,12 +134,6 @@ class Stream:
     def uniforms(self, positions: Sequence[int], draw: int = 0) -> list[Any]:
         """One unknown for each position."""
         return [self.uniform(position, draw) for position in positions]
-
-    def seed(self, position: int = 0) -> NoReturn:
-        """Refused: what a library draws from a seed cannot be followed."""
-        raise NotEnumerable(
-            "it draws from a generator that is seeded by `draws.seed()`, which cannot be followed"
-        )
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):

@@ -14,9 +14,12 @@ import numpy as np
 
 from draftverify.calibration.intervals import Estimate, log_jackknife, rate
 from draftverify.errors import ConfigError
-from draftverify.values import Check, Decision, Round, Tally, TaskRecord
+from draftverify.values import Check, Decision, Round, Tally, TaskRecord, VerdictKind
 
 __all__ = ["acceptance_rate", "items_per_pass", "pass_at_k", "pass_at_k_rate", "tally"]
+
+
+_UNJUDGED: tuple[VerdictKind, ...] = ("error", "timeout", "abstain", "unchecked")
 
 
 def tally(n: int, checks: Sequence[Check], decision: Decision) -> Tally:
@@ -35,26 +38,15 @@ def tally(n: int, checks: Sequence[Check], decision: Decision) -> Tally:
         accepted = len(decision.kept) + len(decision.held)
         trials = accepted + len(decision.refused)
         return Tally(trials, accepted, 0, 0, 0, n - trials)
-    passed = rejected = errors = timeouts = abstentions = unchecked = 0
-    for check in checks:
-        verdict = check.verdict
-        if verdict == "pass":
-            passed += 1
-        elif verdict == "reject":
-            rejected += 1
-        elif verdict == "unchecked":
-            unchecked += 1
-        elif verdict == "error":
-            errors += 1
-        elif verdict == "timeout":
-            timeouts += 1
-        else:
-            abstentions += 1
-    accepted = passed
+    verdicts = [check.verdict for check in checks]
+    accepted = passed = verdicts.count("pass")
     for refusal in decision.refused:
-        if checks[refusal.index].verdict == "pass":
+        if verdicts[refusal.index] == "pass":
             accepted -= 1
-    return Tally(passed + rejected, accepted, errors, timeouts, abstentions, unchecked)
+    trials = passed + verdicts.count("reject")
+    if trials == n:
+        return Tally(trials, accepted)
+    return Tally(trials, accepted, *[verdicts.count(kind) for kind in _UNJUDGED])
 
 
 def of_group(records: Iterable[TaskRecord], group: str | None) -> list[TaskRecord]:

@@ -34,8 +34,6 @@ class Line:
         weight: for how many observations each of the two counts.
     """
 
-    __slots__ = ("counts", "guess", "intercept", "means", "n", "nn", "ny", "slope", "w", "y")
-
     def __init__(self, guess: tuple[float, float], weight: float) -> None:
         one, eight = guess
         self.guess = (weight * 2, weight * 9, weight * 65, weight * (one + eight), weight * (one + 8 * eight))
@@ -86,25 +84,6 @@ class BatchCosts:
             their block sizes.
         vector, best: caches, emptied by `solve`: cost of blocks of 1, 2, …; best size and gain by acceptance.
     """
-
-    __slots__ = (
-        "batch",
-        "best",
-        "draft",
-        "gap",
-        "idle",
-        "look",
-        "odd",
-        "once",
-        "opening",
-        "passes",
-        "plain",
-        "since",
-        "tried",
-        "unit",
-        "vector",
-        "verify",
-    )
 
     def __init__(self, batch: int) -> None:
         self.batch = batch

@@ -30,17 +30,6 @@ class Evidence:
     is alone, and whether the generator has read its prompt (`opened`).
     """
 
-    __slots__ = (
-        "first_hits",
-        "first_trials",
-        "gap",
-        "last",
-        "later_hits",
-        "later_trials",
-        "opened",
-        "rounds",
-    )
-
     def __init__(self) -> None:
         self.first_trials = self.first_hits = self.later_trials = self.later_hits = 0.0
         self.rounds = self.last = 0

@@ -57,7 +57,7 @@ class Pass:
         self.asked += round.asked > 0
         self.unopened += not opened
         self.emitted += len(decision.emitted)
-        self.spliced += len(decision.spliced)
+        self.spliced += len(decision.spliced) + len(decision.corrected)
         self.draft += timing.draft
         self.verify += timing.verify
         self.decide += timing.decide

@@ -17,7 +17,8 @@ import numpy as np
 
 __all__ = ["Estimate", "beta_quantile", "log_interval", "log_jackknife", "rate", "t_quantile"]
 
-LEVEL = 0.95
+TAIL = 0.975
+"""Of an interval of 95 %, the upper end."""
 BLOCKS = 40
 
 
@@ -38,20 +39,17 @@ class Estimate(msgspec.Struct, frozen=True):
     clusters: int
 
 
+def _log_beta(a: float, b: float) -> float:
+    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+
+
 def _beta_cdf(a: float, b: float, x: float) -> float:
     """The regularised incomplete beta function, by its continued fraction (Abramowitz and Stegun 26.5.8)."""
     if x <= 0.0 or x >= 1.0:
         return float(x >= 1.0)
     if x > (a + 1.0) / (a + b + 2.0):
         return 1.0 - _beta_cdf(b, a, 1.0 - x)
-    front = math.exp(
-        a * math.log(x)
-        + b * math.log1p(-x)
-        + math.lgamma(a + b)
-        - math.lgamma(a)
-        - math.lgamma(b)
-        - math.log(a)
-    )
+    front = math.exp(a * math.log(x) + b * math.log1p(-x) - _log_beta(a, b)) / a
     tiny = 1e-300
     c, d = 1.0, 1.0 / ((1.0 - (a + b) * x / (a + 1.0)) or tiny)
     fraction = d
@@ -70,12 +68,12 @@ def _beta_cdf(a: float, b: float, x: float) -> float:
 
 def beta_quantile(p: float, a: float, b: float) -> float:
     """The x with P(Beta(a, b) <= x) = p: Newton's steps, halving the bracket where one would leave it."""
-    scale = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    scale = _log_beta(a, b)
     low, high, x = 0.0, 1.0, min(max(a / (a + b), 1e-9), 1.0 - 1e-9)
     for _ in range(200):
         error = _beta_cdf(a, b, x) - p
         low, high = (x, high) if error < 0 else (low, x)
-        slope = scale + (a - 1.0) * math.log(x) + (b - 1.0) * math.log1p(-x)
+        slope = (a - 1.0) * math.log(x) + (b - 1.0) * math.log1p(-x) - scale
         guess = x - error * math.exp(-slope) if slope > -600.0 else low
         before, x = x, guess if low < guess < high else 0.5 * (low + high)
         if abs(x - before) <= 1e-14 * x or x in (0.0, 1.0):
@@ -92,7 +90,7 @@ def t_quantile(p: float, df: float) -> float:
     return math.sqrt(df * (1.0 / x - 1.0))
 
 
-def rate(accepted: Sequence[float], trials: Sequence[float], *, level: float = LEVEL) -> Estimate:
+def rate(accepted: Sequence[float], trials: Sequence[float]) -> Estimate:
     """A rate pooled over clusters, Σ accepted / Σ trials, with an interval that knows of the clusters.
 
     n* = p(1 − p) / V, V the delete-one-cluster jackknife variance, at most the number of trials; times
@@ -116,24 +114,23 @@ def rate(accepted: Sequence[float], trials: Sequence[float], *, level: float = L
         return Estimate(math.nan, 0.0, 1.0, 0, 0)
     p = float(a.sum()) / total
     effective = float(clusters)
-    tail = 0.5 * (1.0 + level)
     if clusters > 1 and 0.0 < p < 1.0:
         without = (a.sum() - a) / (total - t)
         variance = (clusters - 1) / clusters * float(((without - p) ** 2).sum())
         effective = min(total, p * (1.0 - p) / variance) if variance > 0 else total
         worth = total**2 / float((t**2).sum())
-        effective *= (t_quantile(tail, max(total - 1.0, 1.0)) / t_quantile(tail, worth - 1.0)) ** 2
+        effective *= (t_quantile(TAIL, max(total - 1.0, 1.0)) / t_quantile(TAIL, worth - 1.0)) ** 2
     hits, misses = p * effective, (1.0 - p) * effective
-    low = beta_quantile(1.0 - tail, hits, misses + 1.0) if p > 0.0 else 0.0
-    high = beta_quantile(tail, hits + 1.0, misses) if p < 1.0 else 1.0
+    low = beta_quantile(1.0 - TAIL, hits, misses + 1.0) if p > 0.0 else 0.0
+    high = beta_quantile(TAIL, hits + 1.0, misses) if p < 1.0 else 1.0
     return Estimate(p, low, high, round(total), clusters)
 
 
-def log_interval(mean: float, error: float, df: float, *, level: float = LEVEL) -> tuple[float, float]:
+def log_interval(mean: float, error: float, df: float) -> tuple[float, float]:
     """exp(mean ± t_df · error); (0, inf) when there are no degrees of freedom."""
     if df <= 0 or not math.isfinite(error):
         return 0.0, math.inf
-    reach = t_quantile(0.5 * (1.0 + level), df) * error
+    reach = t_quantile(TAIL, df) * error
     return math.exp(max(mean - reach, -700.0)), math.exp(min(mean + reach, 700.0))
 
 

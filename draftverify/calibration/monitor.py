@@ -107,9 +107,7 @@ class RateMonitor:
         if self._known:
             return float(self._mixed(self._all)[0])
         places = np.arange(1.0, len(self._before) + 1.0)
-        shares = np.log(
-            1.0 / (places * (places + 1.0))
-        )  # which sum to 1 with those who are yet to take new ones
+        shares = -np.log(places * (places + 1.0))  # which sum to 1 with those who are yet to take new ones
         waiting = self._mixed(self._all) - math.log(places[-1] + 1.0)
         playing = self._before + self._mixed(self._since) + shares[:, None]
         against = np.logaddexp.reduce(np.vstack([playing, waiting]), axis=0)

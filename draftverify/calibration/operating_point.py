@@ -168,7 +168,8 @@ class _Chains:
             asked, got, kept = min(entry.asked, self.largest), len(entry.items), len(entry.decision.kept)
             stopped = kept < got and entry.tally.trials > entry.tally.accepted
             kind = 2 if not got else 0 if stopped else 1
-            self.spliced[task, kind] += len(entry.decision.spliced), 1
+            own = len(entry.decision.spliced) + len(entry.decision.corrected)
+            self.spliced[task, kind] += own, 1
             self.asked_for[task, 1 : min(got + 1, asked) + 1] += 1
             self.ended[task, got + 1] += got < asked
             self.at_risk[task, 1 : kept + 1] += 1

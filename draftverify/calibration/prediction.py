@@ -159,10 +159,9 @@ def _modelled(records: Sequence[TaskRecord]) -> tuple[dict[str, float], float]:
         first = modelled = 0.0
         for entry in record.rounds:
             size = min(len(entry.items), costs.verify.sizes[-1])
-            draft = (
-                float(np.interp(size, costs.draft.sizes, costs.draft.seconds)) if costs.draft.sizes else 0.0
-            )
-            drafting = draft if entry.asked else 0.0
+            drafting = 0.0
+            if entry.asked and costs.draft.sizes:
+                drafting = float(np.interp(size, costs.draft.sizes, costs.draft.seconds))
             modelled += drafting + costs.verify.at(size) + costs.rest
             if entry.index == 0:
                 first = entry.timing.verify - costs.verify.at(size)

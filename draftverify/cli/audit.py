@@ -133,10 +133,10 @@ def audit_table(report: Report) -> RenderableType:
         cells = (_enumerated(each.enumeration), _drawn(each.draws), _decoded(each.text))
         names = (Line(clean(each.pipeline)), Line(clean(each.rule)))
         table.add_row(*names, "exact" if each.exact else "none", verdict, *cells)
-        rounding = [d for d in (each.text.divergences if each.text else ()) if d.verdict == "rounding"]
+        rounding = [d for d in (each.text.divergences if each.text else ()) if d.why.cause == "rounding"]
         remarks = [
             *(("red", found) for found in each.found),
-            *(("dim", f"task {d.task}: {d.explanation}") for d in rounding),
+            *(("dim", f"task {d.task}: {d.why.text}") for d in rounding),
             *(("dim", note) for note in each.notes),
         ]
         lines += [Line(f"{each.pipeline}: {clean(text)}", style) for style, text in remarks[:SHOWN]]

@@ -157,10 +157,7 @@ def _chain(round: Round, said: Texts | None, marks: bool, indent: str) -> Text:
     """A chain on one line: its items, then what was spliced in their place."""
     line = Text(indent)
     segments = [(_state(round, index), _item(round, said, index)) for index in range(len(round.items))]
-    emitted = round.decision.emitted[len(round.decision.kept) :]
-    for index, value in enumerate(emitted):
-        known = said is not None and index < len(said.spliced)
-        segments.append(("spliced", words(said.spliced[index] if known and said is not None else value, 120)))
+    segments += [("spliced", text) for text in _spliced(round, said, 120)]
     if not segments:
         return line.append("nothing", style="dim")
     for number, (state, text) in enumerate(segments):
@@ -184,9 +181,7 @@ def _alternatives(round: Round, said: Texts | None, marks: bool, indent: str) ->
         if round.checks:
             line.append(f"  {_said(round.checks[index])}", style="dim")
         yield line
-    for index, value in enumerate(round.decision.emitted[len(round.decision.kept) :]):
-        known = said is not None and index < len(said.spliced)
-        text = words(said.spliced[index] if known and said is not None else value, 300)
+    for text in _spliced(round, said, 300):
         shown = MARKS["spliced"].format(text) if marks else text
         yield Text.assemble(indent, ("spliced: ", "dim"), (shown, STYLES["spliced"]))
 
@@ -196,17 +191,23 @@ def _emitted(entry: Entry) -> str:
     found: list[str] = []
     for round, said in zip(entry.record.rounds, entry.texts, strict=True):
         if said is not None:
-            kept = round.decision.kept[: len(round.decision.emitted)]
-            found.extend(said.items[index] for index in kept)
-            found.extend(said.spliced)
+            others = iter(said.spliced)
+            found += [next(others) if index is None else said.items[index] for index in round.decision.joined]
     return "".join(found)
+
+
+def _spliced(round: Round, said: Texts | None, limit: int) -> list[str]:
+    """What joined in the place of items, or after them."""
+    decision = round.decision
+    values = [value for index, value in zip(decision.joined, decision.emitted, strict=True) if index is None]
+    known = said is not None and len(said.spliced) == len(values)
+    return [words(value, limit) for value in (said.spliced if known and said is not None else values)]
 
 
 def _state(round: Round, index: int) -> str:
     decision = round.decision
     if index in decision.kept:
-        # Kept by the rule, and cut off by the stopping rule where nothing of it was emitted.
-        return "kept" if decision.kept.index(index) < len(decision.emitted) else "left"
+        return "kept" if index in decision.joined else "left"  # cut off by the stopping rule
     if index in decision.held:
         return "held"
     if any(refusal.index == index for refusal in decision.refused):

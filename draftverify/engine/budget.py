@@ -29,7 +29,15 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             limit = getattr(self, name)
-            if limit is not None and limit < 0:
+            whole = name in ("rounds", "verifier_calls")
+            if limit is not None and (
+                isinstance(limit, bool) or not isinstance(limit, int if whole else (int, float))
+            ):
+                kind = "whole number" if whole else "number"
+                raise PipelineError(
+                    f"the budget's {name} are {limit!r}; a {kind} is needed, or None for no bound"
+                )
+            if limit is not None and not limit >= 0:
                 raise PipelineError(f"the budget's {name} is {limit}; it cannot be negative")
 
     @property

@@ -40,5 +40,5 @@ class TaskDone(msgspec.Struct, frozen=True, eq=False, gc=False):
     record: TaskRecord
 
 
-Event: TypeAlias = "TaskStarted | RoundDone | StepTaken | TaskDone"
+Event: TypeAlias = TaskStarted | RoundDone | StepTaken | TaskDone
 Listener: TypeAlias = Callable[[Event], None]

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from inspect import isawaitable, iscoroutinefunction
 from itertools import islice
+from types import CoroutineType
 from typing import Any
 
+import numpy as np
+
+from draftverify.errors import ContractError
 from draftverify.values import PASS, REJECT, UNCHECKED, Check, Context, Proposal, Shape, Verification
 
 __all__ = ["generator", "verifier"]
@@ -15,21 +21,27 @@ class generator:  # noqa: N801 - reads as a function, and so do its users' progr
     """A Generator from a function.
 
     Args:
-        fn: `fn(context, n)` returns a Proposal, or an iterable of items of which the first n are taken.
+        fn: `fn(context, n)` returns a Proposal, or an iterable of items (no text) of which the first n are taken. It
+            may be a coroutine function, for `arun`.
         shape: how an iterable's items stand to each other: "alternatives" or "chain".
     """
 
-    def __init__(
-        self, fn: Callable[[Context, int], Iterable[Any] | Proposal], *, shape: Shape = "alternatives"
-    ) -> None:
+    def __init__(self, fn: Callable[[Context, int], Any], *, shape: Shape = "alternatives") -> None:
         self.fn = fn
         self.shape = shape
 
-    def propose(self, context: Context, n: int) -> Proposal:
+    def propose(self, context: Context, n: int) -> Any:
         """What the function proposes."""
-        made = self.fn(context, n)
+        return self._later(context, n) if _is_async(self.fn) else self._read(self.fn(context, n), n)
+
+    async def _later(self, context: Context, n: int) -> Proposal:
+        return self._read(await self.fn(context, n), n)
+
+    def _read(self, made: Any, n: int) -> Proposal:
         if isinstance(made, Proposal):
             return made
+        if isinstance(made, (str, bytes, Mapping)) or not isinstance(made, Iterable):
+            raise ContractError(_wrong(self.fn, made, "a Proposal or an iterable of items"))
         items = tuple(islice(made, n))
         return Proposal.chain(items) if self.shape == "chain" else Proposal.alternatives(items)
 
@@ -38,15 +50,16 @@ class verifier:  # noqa: N801
     """A Verifier from a function that judges one item.
 
     Args:
-        fn: `fn(context, item)` returns a Check, True or False, or None when it cannot tell. What it raises is that
-            item's error, or its timeout for a TimeoutError.
+        fn: `fn(context, item)` returns a Check, True or False, or None when it cannot tell; anything else is no
+            verdict, and the call fails. What it raises is that item's error, or its timeout for a TimeoutError. It may
+            be a coroutine function, for `arun`.
         scores: whether the function returns Checks that carry a score, for rules that need one.
 
     The function sees one item at a time, so it suits alternatives; for a chain, whose items stand on each other,
     write a class with `verify(context, proposal)`.
     """
 
-    def __init__(self, fn: Callable[[Context, Any], Check | bool | None], *, scores: bool = False) -> None:
+    def __init__(self, fn: Callable[[Context, Any], Any], *, scores: bool = False) -> None:
         self.fn = fn
         self.scores = scores
 
@@ -55,28 +68,61 @@ class verifier:  # noqa: N801
         """Verdicts, and scores where the function gives them."""
         return frozenset({"verdicts", "scores"} if self.scores else {"verdicts"})
 
-    def verify(self, context: Context, proposal: Proposal) -> Verification:
+    def verify(self, context: Context, proposal: Proposal) -> Any:
         """One check per item; stops once `context.enough` passed."""
+        if _is_async(self.fn):
+            return self._later(context, proposal)
         checks: list[Check] = []
         passed = 0
         for item in proposal.items:
             if context.enough is not None and passed >= context.enough:
                 checks.append(UNCHECKED)
                 continue
-            check = self._check(context, item)
-            passed += check.verdict == "pass"
-            checks.append(check)
+            try:
+                found = self.fn(context, item)
+            except Exception as error:
+                checks.append(_failed(error))
+                continue
+            checks.append(self._read(found))
+            passed += checks[-1].verdict == "pass"
         return Verification(checks=tuple(checks))
 
-    def _check(self, context: Context, item: Any) -> Check:
-        try:
-            found = self.fn(context, item)
-        except TimeoutError as error:
-            return Check("timeout", reason="timeout", feedback=str(error))
-        except Exception as error:
-            return Check("error", reason=type(error).__name__, feedback=str(error))
+    async def _later(self, context: Context, proposal: Proposal) -> Verification:
+        async def judge(item: Any) -> Check:
+            try:
+                found = await self.fn(context, item)
+            except Exception as error:
+                return _failed(error)
+            return self._read(found)
+
+        return Verification(checks=tuple(await asyncio.gather(*map(judge, proposal.items))))
+
+    def _read(self, found: Any) -> Check:
         if isinstance(found, Check):
             return found
         if found is None:
             return Check("abstain")
-        return PASS if found else REJECT
+        if isinstance(found, (bool, np.bool_)):
+            return PASS if found else REJECT
+        raise ContractError(_wrong(self.fn, found, "a Check, True, False or None"))
+
+
+def _is_async(fn: Any) -> bool:
+    return iscoroutinefunction(fn) or iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004
+
+
+def _failed(error: Exception) -> Check:
+    if isinstance(error, TimeoutError):
+        return Check("timeout", reason="timeout", feedback=str(error))
+    return Check("error", reason=type(error).__name__, feedback=str(error))
+
+
+def _wrong(fn: Any, found: Any, wanted: str) -> str:
+    shown = repr(found)
+    shown = shown if len(shown) <= 60 else shown[:59] + "…"
+    if isawaitable(found):
+        wanted += ", and a coroutine from an `async def` alone"
+        if isinstance(found, CoroutineType):
+            found.close()  # nobody will await it
+    name = getattr(fn, "__name__", type(fn).__name__)
+    return f"{name} returned {shown} ({type(found).__name__}); it may return {wanted}"

@@ -1,23 +1,25 @@
-"""A pipeline: the parts, the settings they share, and whether they fit each other. It is itself a Generator."""
+"""A pipeline: parts that fit each other, and the ways to run tasks through them. It is itself a Generator."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from inspect import signature
-from typing import Any
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, aclosing
+from typing import Any, ClassVar, TypeAlias
 
-from draftverify.calibration.controller import Fixed
-from draftverify.engine import drivers
-from draftverify.engine.budget import Budget
-from draftverify.engine.events import Listener
-from draftverify.engine.requests import Answer, Ask
-from draftverify.errors import DraftVerifyError, PipelineError, below
-from draftverify.protocols import AcceptanceRule, BlockSize, Done, Generator, Verifier
-from draftverify.rejection import Policy
+from draftverify.engine.boundary import read_explanation
+from draftverify.engine.drivers import adrive, drive
+from draftverify.engine.events import Event, Listener, RoundDone
+from draftverify.engine.parts import Parts, name_of
+from draftverify.engine.requests import AskPerson, Draft
+from draftverify.engine.scheduler import Scheduler
+from draftverify.engine.session import Session
+from draftverify.errors import DraftVerifyError, below
 from draftverify.values import (
-    EMPTY,
     Context,
+    Cost,
     Decision,
+    Explanation,
+    Failure,
     Memory,
     Outcome,
     Proposal,
@@ -25,34 +27,34 @@ from draftverify.values import (
     Shape,
     Task,
     TaskRecord,
+    html_table,
 )
 
-__all__ = ["Pipeline"]
+__all__ = ["Pipeline", "as_task"]
 
-_PROVIDES = frozenset({"verdicts"})
-_LAWS = frozenset({"given"})
-_EVIDENCE = ("verdicts", "scores", "target", "raw_maxima", "pairwise", "cross", "hidden")
+TaskLike: TypeAlias = Task | Mapping[str, Any] | str
+"""A Task, its input, or the text of its input's "prompt"."""
 
 
-class Pipeline:
+class Pipeline(Parts):
     """Generator, verifier and rule, with what surrounds them.
 
     Args:
-        generator: proposes blocks.
+        generator: proposes blocks; a Pipeline too, whose accepted values are then the items.
         verifier: checks them.
         rule: keeps what survives.
         policy: what becomes of a block that made no progress; none: the task ends there.
         block: how many items to ask for, or a BlockSize that chooses.
-        done: the stopping rule; None: the verifier's own where it has one. A rule that says itself when it is done
-            (selection) needs none.
+        done: the stopping rule; None: those that the verifier and the rule bring, where they do.
         budget: the most that one task may use.
         settings: read by components from `context.settings` (temperature and the like).
         seed: of every random draw.
         name: in records and tables.
 
     Raises:
-        PipelineError: when the parts do not fit: missing evidence, a law or shape that the rule does not take,
-            different families, a part without its method.
+        PipelineError: an argument of a wrong type, or parts that do not fit: missing evidence, a law or shape that
+            the rule does not take, different families, a part without its method, a policy step that the rule has no
+            use for.
         ConfigError: when a part refuses the settings.
 
     Examples:
@@ -68,129 +70,54 @@ class Pipeline:
         7
     """
 
-    shape = None
-
-    def __init__(
-        self,
-        generator: Generator,
-        verifier: Verifier,
-        rule: AcceptanceRule,
-        *,
-        policy: Policy | None = None,
-        block: int | BlockSize = 1,
-        done: Done | None = None,
-        budget: Budget | None = None,
-        settings: Mapping[str, Any] = EMPTY,
-        seed: int = 0,
-        name: str = "pipeline",
-    ) -> None:
-        self.generator = generator
-        self.verifier = verifier
-        self.rule = rule
-        self.policy = policy or Policy()
-        self.block: Any = Fixed(block) if isinstance(block, int) else block
-        self.done: Done | None = getattr(verifier, "done", None) if done is None else done
-        self.budget = budget or Budget()
-        self.settings = settings
-        self.seed = seed
-        self.name = name
-        self.enough: int | None = getattr(rule, "enough", None)
-        self.shapes: frozenset[Shape] | None = getattr(rule, "shapes", None)
-        self.prepares = hasattr(verifier, "prepare")
-        self.finishes = hasattr(rule, "finish")
-        self.learns = type(self.block) is not Fixed
-        self.generators = [
-            generator,
-            *(clause.generator for clause in self.policy.clauses if clause.generator),
-        ]
-        parts = [*self.generators, verifier, rule, self.block]
-        self.deterministic = self.budget.seconds is None and all(
-            getattr(p, "deterministic", True) for p in parts
-        )
-        self.concurrent = all(getattr(part, "concurrent", True) for part in parts)
-        self._check()
-        # Read at every proposal, and a missing attribute is slow to look up.
-        self.declared: dict[int, tuple[Shape | None, frozenset[str]]] = {
-            id(part): (getattr(part, "shape", None), getattr(part, "laws", _LAWS)) for part in self.generators
-        }
-
-    def _check(self) -> None:
-        for part, method, role in (
-            *((generator, "propose", "generator") for generator in self.generators),
-            (self.verifier, "verify", "verifier"),
-            (self.rule, "decide", "rule"),
-            (self.block, "size", "block"),
-        ):
-            if isinstance(part, type):
-                raise PipelineError(
-                    f"the {role} is the class {part.__name__}; an instance is needed: {part.__name__}(…)"
-                )
-            if not callable(getattr(part, method, None)):
-                raise PipelineError(f"the {role} is a {type(part).__name__}, which has no method {method}()")
-        for part in self.parts():
-            if hasattr(part, "check_settings"):
-                part.check_settings(self.settings)
-        rule, verifier = _name(self.rule), _name(self.verifier)
-        provides = getattr(self.verifier, "provides", _PROVIDES)
-        needs = getattr(self.rule, "needs", _PROVIDES)
-        for word in sorted({*provides, *needs} - set(_EVIDENCE)):
-            raise PipelineError(f"{word!r} is no kind of evidence; one of {', '.join(_EVIDENCE)} is")
-        missing = sorted(set(needs) - set(provides))
-        if missing:
-            raise PipelineError(
-                f"the rule {rule} needs {', '.join(missing)}, which the verifier {verifier} does not provide "
-                f"(it provides {', '.join(sorted(provides))}); choose another rule or another verifier"
-            )
-        laws = getattr(self.rule, "laws", None)
-        shapes = self.shapes
-        for generator in self.generators:
-            used = getattr(generator, "laws", _LAWS)
-            if laws is not None and not set(used) <= set(laws):
-                refused = ", ".join(sorted(set(used) - set(laws)))
-                raise PipelineError(
-                    f"the generator {_name(generator)} draws by the law {refused}, for which the rule {rule} does not "
-                    f"do what it promises (it takes {', '.join(sorted(laws))}); choose another rule or another "
-                    "generator"
-                )
-            shape = getattr(generator, "shape", None)
-            if (
-                shapes is not None
-                and shape is not None
-                and shape not in shapes
-                and not (shape == "chain" and "tree" in shapes)
-            ):
-                raise PipelineError(
-                    f"the generator {_name(generator)} proposes {_plural(shape)}; the rule {rule} judges "
-                    f"{', '.join(_plural(known) for known in sorted(shapes))}; choose another rule or another generator"
-                )
-            fitting = getattr(self.block, "shapes", None)
-            if fitting is not None and shape is not None and shape not in fitting:
-                raise PipelineError(
-                    f"the generator {_name(generator)} proposes {_plural(shape)}; the block {_name(self.block)} is "
-                    f"for {', '.join(_plural(known) for known in sorted(fitting))}; give a number, and sweep it"
-                )
-            families = getattr(generator, "family", None), getattr(self.verifier, "family", None)
-            if None not in families and families[0] != families[1]:
-                raise PipelineError(
-                    f"the generator {_name(generator)} is of the family {families[0]}, the verifier {verifier} of "
-                    f"{families[1]}; their items do not mean the same"
-                )
+    shape: ClassVar[Shape] = "alternatives"
+    _opened: set[int] = set()  # noqa: RUF012 - empty until `open` brings one
 
     # Running
 
-    def run(self, task: Any, **how: Any) -> Outcome:
-        """Run one task (a Task, a mapping, or text for its prompt); the arguments of `record` besides."""
-        return self.record(task, **how).outcome
-
-    def record(
+    def _session(
         self,
-        task: Any,
-        *,
-        on_event: Listener | None = None,
-        ask: Callable[[Ask], Answer | None] | None = None,
+        task: Task,
+        on_event: Listener | None,
+        person: AskPerson | None,
         memory: Memory | None = None,
         attempt: int = 0,
         restore: Sequence[Round] = (),
+        inner: Sequence[TaskRecord] = (),
+    ) -> Session:
+        return Session(
+            self,
+            task,
+            attempt=attempt,
+            memory=memory,
+            restore=restore,
+            inner=inner,
+            person=person,
+            on_event=on_event,
+        )
+
+    def run(
+        self,
+        task: TaskLike,
+        *,
+        on_event: Listener | None = None,
+        ask: AskPerson | None = None,
+        memory: Memory | None = None,
+        attempt: int = 0,
+    ) -> Outcome:
+        """Run one task and return how it ended; the arguments are those of `record`."""
+        return self.record(task, on_event=on_event, ask=ask, memory=memory, attempt=attempt).outcome
+
+    def record(
+        self,
+        task: TaskLike,
+        *,
+        on_event: Listener | None = None,
+        ask: AskPerson | None = None,
+        memory: Memory | None = None,
+        attempt: int = 0,
+        restore: Sequence[Round] = (),
+        inner: Sequence[TaskRecord] = (),
     ) -> TaskRecord:
         """Run one task and return its whole record.
 
@@ -201,108 +128,215 @@ class Pipeline:
             memory: what earlier tasks taught.
             attempt: the infrastructure re-run.
             restore: rounds recorded before; they are not decided again.
+            inner: of a task that was left waiting, its record's `inner`.
         """
-        session = drivers.Session(self, as_task(task), attempt=attempt, memory=memory, restore=restore)
-        return drivers.run(session, on_event=on_event, ask=ask)
+        session = self._session(as_task(task), on_event, ask, memory, attempt, restore, inner)
+        for _ in drive(Scheduler([session])):
+            pass
+        return session.record()
 
-    async def arun(self, task: Any, **how: Any) -> Outcome:
+    async def arun(
+        self,
+        task: TaskLike,
+        *,
+        on_event: Listener | None = None,
+        ask: AskPerson | None = None,
+        memory: Memory | None = None,
+        attempt: int = 0,
+    ) -> Outcome:
         """Run one task under asyncio: coroutine components are awaited, others run in threads."""
-        return (await self.arecord(task, **how)).outcome
+        record = await self.arecord(task, on_event=on_event, ask=ask, memory=memory, attempt=attempt)
+        return record.outcome
 
     async def arecord(
         self,
-        task: Any,
+        task: TaskLike,
         *,
         on_event: Listener | None = None,
-        ask: Callable[[Ask], Any] | None = None,
+        ask: AskPerson | None = None,
         memory: Memory | None = None,
         attempt: int = 0,
         restore: Sequence[Round] = (),
+        inner: Sequence[TaskRecord] = (),
     ) -> TaskRecord:
         """As `record`, under asyncio."""
-        session = drivers.Session(self, as_task(task), attempt=attempt, memory=memory, restore=restore)
-        return await drivers.arun(session, on_event=on_event, ask=ask)
+        session = self._session(as_task(task), on_event, ask, memory, attempt, restore, inner)
+        async for _ in adrive(Scheduler([session])):
+            pass
+        return session.record()
 
-    def run_batch(self, tasks: Iterable[Any], **how: Any) -> list[Outcome]:
-        """Run many tasks in lockstep, one pass over the batch where components can; outcomes in task order."""
-        return [record.outcome for record in self.record_batch(tasks, **how)]
-
-    def record_batch(
+    def run_batch(
         self,
-        tasks: Iterable[Any],
+        tasks: Iterable[TaskLike],
         *,
         size: int | None = None,
         on_event: Listener | None = None,
-        ask: Callable[[Ask], Answer | None] | None = None,
+        ask: AskPerson | None = None,
+        memory: Memory | None = None,
+        attempt: int = 0,
+    ) -> list[Outcome]:
+        """Run many tasks in lockstep, one pass over the batch where components can; outcomes in task order."""
+        records = self.record_batch(
+            tasks, size=size, on_event=on_event, ask=ask, memory=memory, attempt=attempt
+        )
+        return [record.outcome for record in records]
+
+    def record_batch(
+        self,
+        tasks: Iterable[TaskLike],
+        *,
+        size: int | None = None,
+        on_event: Listener | None = None,
+        ask: AskPerson | None = None,
         memory: Memory | None = None,
         attempt: int = 0,
     ) -> list[TaskRecord]:
         """As `record`, for many tasks; at most `size` are under way at once and finished ones are replaced."""
-        sessions = (
-            drivers.Session(self, as_task(task, str(i)), attempt=attempt, memory=memory)
-            for i, task in enumerate(tasks)
-        )
-        return drivers.run_batch(sessions, size=size, on_event=on_event, ask=ask)
+        places: dict[Session, int] = {}
 
-    def explain(self, task: Task, expected: Any, got: Any) -> str | None:
-        """Why two outputs of a task differ that this pipeline's settings made, in the verifier's words; None where it
-        has no `explain`."""
+        def sessions() -> Iterator[Session]:
+            for place, task in enumerate(tasks):
+                session = self._session(as_task(task, str(place)), on_event, ask, memory, attempt)
+                places[session] = place
+                yield session
+
+        found: dict[int, TaskRecord] = {}
+        for ended in drive(Scheduler(sessions(), size=size)):
+            for session in ended:
+                found[places.pop(session)] = session.record()
+        return [found[place] for place in range(len(found))]
+
+    def stream(
+        self, task: TaskLike, *, on_event: Listener | None = None, ask: AskPerson | None = None
+    ) -> Iterator[Decision]:
+        """Yield each round's Decision as it is made; `decision.emitted` are the new values. Left early, it frees the
+        task."""
+        heard = _Decisions(on_event)
+        session = self._session(as_task(task), heard, ask)
+        for _ in drive(Scheduler([session])):
+            yield from heard.new()
+
+    async def astream(
+        self, task: TaskLike, *, on_event: Listener | None = None, ask: AskPerson | None = None
+    ) -> AsyncIterator[Decision]:
+        """As `stream`, under asyncio."""
+        heard = _Decisions(on_event)
+        session = self._session(as_task(task), heard, ask)
+        async with aclosing(adrive(Scheduler([session]))) as steps:
+            async for _ in steps:
+                for decision in heard.new():
+                    yield decision
+
+    def explain(self, task: Task, expected: Any, got: Any) -> Explanation | None:
+        """Why two outputs of a task differ that this pipeline's settings made, as the verifier says; None where it has
+        no `explain`.
+
+        Raises:
+            ContractError: the verifier said something else than an Explanation with a known cause.
+        """
         tell = getattr(self.verifier, "explain", None)
         if tell is None:
             return None
-        told = {"settings": self.settings} if "settings" in signature(tell).parameters else {}
-        return str(tell(task, expected, got, **told))
+        return read_explanation(tell(task, expected, got, self.settings), self.verifier)
 
-    def stream(self, task: Any, **how: Any) -> Iterator[Decision]:
-        """Yield each round's Decision as it is made; `decision.emitted` are the new values."""
-        return drivers.stream(drivers.Session(self, as_task(task)), **how)
-
-    def astream(self, task: Any, **how: Any) -> AsyncIterator[Decision]:
-        """As `stream`, under asyncio."""
-        return drivers.astream(drivers.Session(self, as_task(task)), **how)
-
-    # As a generator inside another pipeline
+    # As a generator inside another pipeline: its drafts are sessions of the outer one's pool
 
     def propose(self, context: Context, n: int) -> Proposal:
-        """Run n inner tasks; the accepted values are alternatives of law "given", their records nest.
+        """Run n inner tasks here and now, for a caller that is no session; the accepted values are alternatives.
 
         Raises:
             DraftVerifyError: when every inner task failed.
         """
-        tasks = [
-            Task(
-                id=f"{context.task.id}/{context.round}.{i}",
-                input=context.task.input,
-                group=context.task.group,
+        request = Draft(0, self, context, n)
+        children = self.expand(request)
+        for _ in drive(Scheduler(children)):
+            pass
+        made = self.gather(request, children)
+        if isinstance(made, Failure):
+            raise DraftVerifyError(made.message)
+        return made
+
+    def expand(self, request: Draft, session: Session | None = None) -> list[Session]:
+        """The sessions of the inner tasks that make a draft.
+
+        They inherit the outer task's settings (their own come first), feedback, memory, attempt and the person to ask,
+        and an equal share of what is left of its budget of seconds and units.
+        """
+        context, known = request.context, session.inner if session is not None else {}
+        allowance = session.allowance(request.n) if session is not None else None
+        children = []
+        for place in range(request.n):
+            outer = context.task
+            task = Task(id=f"{outer.id}/{context.round}.{place}", input=outer.input, group=outer.group)
+            record = known.get(task.id)
+            ended = record is not None and record.outcome.status != "waiting"
+            children.append(
+                Session(
+                    self,
+                    task,
+                    attempt=context.attempt,
+                    memory=context.memory,
+                    restore=record.rounds if record is not None else (),
+                    inner=record.inner if record is not None else (),
+                    outcome=record.outcome if record is not None and ended else None,
+                    within=request,
+                    allowance=allowance,
+                    person=session.person if session is not None else None,
+                )
             )
-            for i in range(n)
-        ]
-        records = self.record_batch(tasks, memory=context.memory, attempt=context.attempt)
+        return children
+
+    def gather(self, request: Draft, children: Sequence[Session]) -> Proposal | Failure:
+        """The draft of ended inner tasks: what they accepted, their records, their machine seconds and units."""
+        records = tuple([child.record() for child in children])
         outcomes = [record.outcome for record in records]
-        if n and all(outcome.status == "failed" for outcome in outcomes):
-            raise DraftVerifyError(
-                f"all {n} inner tasks of {self.name} failed; the first: {outcomes[0].reason}"
-            )
-        items = tuple(outcome.value for outcome in outcomes if outcome.status == "accepted")
-        return Proposal.alternatives(items, nested=tuple(records))
+        if outcomes and all(outcome.status == "failed" for outcome in outcomes):
+            why = f"all {len(outcomes)} inner tasks of {self.name} failed; the first: {outcomes[0].reason}"
+            return Failure("error", "DraftVerifyError", why)
+        items = tuple([outcome.value for outcome in outcomes if outcome.status == "accepted"])
+        cost = Cost(sum(child.state.busy for child in children), sum(outcome.units for outcome in outcomes))
+        return Proposal.alternatives(items, nested=records, cost=cost)
+
+    def check_settings(self, settings: Mapping[str, Any]) -> None:
+        """Refuse outer settings that an inner part cannot read.
+
+        Raises:
+            ConfigError: a part does.
+        """
+        for part in self.parts():
+            if hasattr(part, "check_settings"):
+                part.check_settings({**settings, **self.settings})
 
     # Resources
 
-    def parts(self) -> list[Any]:
-        """Every component, fallback generators too."""
-        return [*self.generators, self.verifier, self.rule]
+    def open(self, opened: set[int] | None = None) -> None:
+        """Open every part that holds heavy resources, those of inner pipelines too, and let generators look at the
+        verifier that they draft for.
 
-    def open(self) -> None:
-        """Open every part that holds heavy resources, and let generators look at the verifier that they draft for.
+        Args:
+            opened: shared by pipelines that share parts, so that each is opened and closed once: the ids of those that
+                are open.
 
         Raises:
             ConfigError: a part cannot be opened as it is configured, or a generator cannot draft for this verifier;
-                the path begins with the part's role.
+                the path begins with the part's role. What was opened before it is closed again.
         """
+        opened = set() if opened is None else opened
+        self._opened = opened
+        with ExitStack() as closing:
+            closing.callback(self.close)
+            self._open(opened)
+            closing.pop_all()
+
+    def _open(self, opened: set[int]) -> None:
         for part in self.parts():
-            if hasattr(part, "open"):
-                with below(self._role(part)):
-                    part.open()
+            with below(self._role(part)):
+                if isinstance(part, Pipeline):
+                    part.open(opened)
+                elif id(part) not in opened:
+                    if hasattr(part, "open"):
+                        part.open()
+                    opened.add(id(part))
         for generator in self.generators:
             if hasattr(generator, "check_verifier"):
                 with below("generator"):
@@ -314,10 +348,15 @@ class Pipeline:
         return "rule" if part is self.rule else "generator"
 
     def close(self) -> None:
-        """Close what `open` opened."""
-        for part in self.parts():
-            if hasattr(part, "close"):
-                part.close()
+        """Close what `open` opened, all of it, even where one part cannot be closed."""
+        with ExitStack() as closing:
+            for part in reversed(self.parts()):
+                if isinstance(part, Pipeline):
+                    closing.callback(part.close)
+                elif id(part) in self._opened:
+                    self._opened.discard(id(part))
+                    if hasattr(part, "close"):
+                        closing.callback(part.close)
 
     def __enter__(self) -> Pipeline:
         self.open()
@@ -326,17 +365,52 @@ class Pipeline:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    # For people
+
+    def _facts(self) -> list[tuple[str, str]]:
+        steps = [
+            f"{clause.do} ×{clause.times}" if clause.times else clause.do for clause in self.policy.clauses
+        ]
+        block = getattr(self.block, "n", None)
+        return [
+            (
+                "generator",
+                repr(self.generator) if isinstance(self.generator, Pipeline) else name_of(self.generator),
+            ),
+            ("verifier", name_of(self.verifier)),
+            ("rule", name_of(self.rule)),
+            ("block", name_of(self.block) if block is None else str(block)),
+            *([("policy", " → ".join(steps))] if steps else []),
+            *([("settings", repr(dict(self.settings)))] if self.settings else []),
+        ]
+
+    def __repr__(self) -> str:
+        return f"Pipeline({self.name!r}, {', '.join(f'{name}={value}' for name, value in self._facts())})"
+
+    def _repr_html_(self) -> str:
+        return html_table(self._facts(), ("pipeline", self.name))
+
+
+class _Decisions:
+    """A listener that keeps the decisions until they are asked for, and passes all on."""
+
+    def __init__(self, on_event: Listener | None) -> None:
+        self.on_event = on_event
+        self.decisions: list[Decision] = []
+
+    def __call__(self, event: Event) -> None:
+        if self.on_event is not None:
+            self.on_event(event)
+        if isinstance(event, RoundDone):
+            self.decisions.append(event.round.decision)
+
+    def new(self) -> list[Decision]:
+        decisions, self.decisions = self.decisions, []
+        return decisions
+
 
 def as_task(task: Any, id: str = "0") -> Task:
     """A Task from a Task, a mapping (its input) or anything else (its input's "prompt")."""
     if isinstance(task, Task):
         return task
     return Task(id=id, input=task if isinstance(task, Mapping) else {"prompt": task})
-
-
-def _name(part: object) -> str:
-    return type(part).__name__
-
-
-def _plural(shape: str) -> str:
-    return shape if shape == "alternatives" else shape + "s"

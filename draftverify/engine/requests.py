@@ -1,84 +1,165 @@
-"""What a session asks of its driver, and what a person answers.
+"""What a session asks for, and what a person answers.
 
-No component sees a request, so none can become part of a cycle, and the garbage collector need not follow them.
+A request says itself which part it is for, by which method, with what; nothing else in the engine tells one kind from
+another. No component sees a request, so none can become part of a cycle: the garbage collector need not follow them.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import msgspec
+from msgspec.structs import astuple
 
-from draftverify.engine.randomness import Draws
+from draftverify.errors import ContractError
+from draftverify.randomness import Draws
 from draftverify.values import Candidate, Context, Failure, Proposal, Task, Trouble, Verification
 
-__all__ = ["Answer", "Ask", "Decide", "Draft", "Finish", "Prepare", "Request", "Verify"]
+__all__ = ["Answer", "Ask", "AskPerson", "Decide", "Draft", "Finish", "Prepare", "Request", "Verify"]
 
 
-class Prepare(msgspec.Struct, frozen=True, eq=False, gc=False):
+class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """One call that a session wants made.
+
+    Attributes:
+        id: which one, within the session.
+        part: whose call it is; of a question, what plays the person.
+        role: what the call is for.
+        method: of the part.
+        many: the part's method that serves several such requests at once, where it has one.
+        step: requests of a lower step are made first, so that sessions which are behind catch up.
+    """
+
+    id: int
+    part: Any
+
+    role: ClassVar[str]
+    method: ClassVar[str]
+    many: ClassVar[str | None] = None
+    step: ClassVar[int] = 0
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """Of the part's method, and each a list of them for `many`: what a request holds besides `id` and `part`."""
+        return astuple(self)[2:]
+
+    @property
+    def call(self) -> Callable[..., Any]:
+        """The part's method."""
+        return getattr(self.part, self.method)  # type: ignore[no-any-return]
+
+
+class Prepare(Request, frozen=True, eq=False, gc=False):
     """Let the verifier read the task. Answer: a Task."""
 
-    id: int
     task: Task
+    role: ClassVar[str] = "prepare"
+    method: ClassVar[str] = "prepare"
 
 
-class Draft(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """Propose at most `n` items with `generator`. Answer: a Proposal."""
+class Draft(Request, frozen=True, eq=False, gc=False):
+    """Propose at most `n` items. Answer: a Proposal."""
 
-    id: int
     context: Context
     n: int
-    generator: Any
+    role: ClassVar[str] = "draft"
+    method: ClassVar[str] = "propose"
+    many: ClassVar[str | None] = "propose_many"
+    step: ClassVar[int] = 1
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        return self.context, self.n
 
 
-class Verify(msgspec.Struct, frozen=True, eq=False, gc=False):
+class Verify(Request, frozen=True, eq=False, gc=False):
     """Check the whole block in one pass; `context.enough` passed items suffice. Answer: a Verification."""
 
-    id: int
     context: Context
     proposal: Proposal
+    role: ClassVar[str] = "verify"
+    method: ClassVar[str] = "verify"
+    many: ClassVar[str | None] = "verify_many"
+    step: ClassVar[int] = 2
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        return self.context, self.proposal
 
 
-class Decide(msgspec.Struct, frozen=True, eq=False, gc=False):
+class Decide(Request, frozen=True, eq=False, gc=False):
     """Let the rule decide. Answer: a Decision."""
 
-    id: int
     context: Context
     proposal: Proposal
     verification: Verification
     rng: Draws
+    role: ClassVar[str] = "decide"
+    method: ClassVar[str] = "decide"
+    many: ClassVar[str | None] = "decide_many"
+    step: ClassVar[int] = 3
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        return self.context, self.proposal, self.verification, self.rng
 
 
-class Ask(msgspec.Struct, frozen=True, eq=False, gc=False):
+class Finish(Request, frozen=True, eq=False, gc=False):
+    """Let the rule make the value of the whole context; votes are counted here. Answer: it, a Choice, or None."""
+
+    context: Context
+    role: ClassVar[str] = "finish"
+    method: ClassVar[str] = "finish"
+
+
+class Ask(Request, frozen=True, eq=False, gc=False):
     """Ask a person about the best refused candidate. Answer: an Answer, or None while nobody is there."""
 
-    id: int
     task: Task
     candidate: Candidate | None
     trouble: tuple[Trouble, ...]
     failure: Failure | None
+    role: ClassVar[str] = "ask"
+    method: ClassVar[str] = "__call__"
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        return (self,)
+
+    @property
+    def call(self) -> Callable[..., Any]:
+        return self.part or _nobody
 
 
-class Finish(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """Make the value of the whole context (a vote is counted here). Answer: the value, None for no answer."""
-
-    id: int
-    context: Context
+def _nobody(_: Ask) -> None:
+    """No person is there."""
 
 
-Request: TypeAlias = "Prepare | Draft | Verify | Decide | Ask | Finish"
+AnswerKind: TypeAlias = Literal["accept", "edit", "reject", "skip"]
 
 
 class Answer(msgspec.Struct, frozen=True):
     """A person's answer to an Ask.
 
     Args:
-        kind: "accept" the candidate, "edit" it (`value` becomes a proposal, which is verified), "reject" (the task
-            ends), "skip" (the task goes on waiting).
+        kind: "accept" the candidate (the rule decides on it, as on an item that the verifier passed), "edit" it
+            (`value` becomes a proposal, which is verified), "reject" (the task ends), "skip" (it goes on waiting).
         value: the edited item.
         note: kept as the reason.
+
+    Raises:
+        ContractError: `kind` is another word.
     """
 
-    kind: Literal["accept", "edit", "reject", "skip"]
+    kind: AnswerKind
     value: Any = None
     note: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(AnswerKind):
+            raise ContractError(f"{self.kind!r} is no answer; one of {', '.join(get_args(AnswerKind))} is")
+
+
+AskPerson: TypeAlias = Callable[[Ask], Any]
+"""Plays the person: called with an Ask, gives an Answer, or None while nobody is there; for `arun` also a coroutine."""

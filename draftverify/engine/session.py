@@ -1,38 +1,46 @@
 """One task's state machine, sans-IO: it hands out requests and takes answers, and does nothing else.
 
-A session never calls a component, reads a clock or sleeps. All state changes when a `Round` is applied, so a
-session is restored by applying recorded rounds; nothing is decided twice.
+A round goes Draft → Verify → Decide, and what comes of it is closed into a `Round`, which leads to the next `State`. A
+session calls no part but the block size and the stopping rule, reads no clock and does not sleep. Every answer is read
+at the boundary before it touches anything.
 """
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec.structs import astuple, replace
 
 from draftverify.calibration.acceptance import tally
-from draftverify.engine.events import Event, RoundDone, StepTaken, TaskDone, TaskStarted
-from draftverify.engine.randomness import Draws, stream_key
-from draftverify.engine.requests import Answer, Ask, Decide, Draft, Finish, Prepare, Request, Verify
-from draftverify.errors import ContractError, DraftVerifyError
+from draftverify.engine import boundary
+from draftverify.engine.budget import Budget
+from draftverify.engine.events import Event, Listener, RoundDone, StepTaken, TaskDone, TaskStarted
+from draftverify.engine.parts import Parts, name_of
+from draftverify.engine.requests import Ask, AskPerson, Decide, Draft, Finish, Prepare, Request, Verify
+from draftverify.engine.state import State, holding, is_open, troubles_of
+from draftverify.errors import DraftVerifyError
+from draftverify.randomness import Draws, stream_key
 from draftverify.values import (
-    Candidate,
+    PASS,
+    By,
     Check,
+    Choice,
     Context,
     Cost,
     Decision,
     Failure,
-    Feedback,
     Held,
     Last,
     Memory,
     Outcome,
     Proposal,
     Round,
+    Status,
     Step,
     Tally,
     Task,
@@ -41,137 +49,137 @@ from draftverify.values import (
     Trail,
     Trouble,
     Verification,
-    check_decision,
-    check_proposal,
-    check_verification,
     prefix,
 )
 
-if TYPE_CHECKING:
-    from draftverify.engine.pipeline import Pipeline
-    from draftverify.rejection import Clause
-
 __all__ = ["Session"]
 
-
-class _Again(msgspec.Struct, frozen=True, eq=False):
-    """A verification of which some checks are being made again, and which."""
-
-    verification: Verification
-    indices: tuple[int, ...]
-
+_log = logging.getLogger(__name__)
 
 _NOTHING = Proposal.chain(())
+_NO_TRIALS = Tally()
 
 
-class _Open:
-    """What the round that is under way has come to so far.
+class _Making(msgspec.Struct, eq=False):
+    """What the round that is under way has come to so far."""
 
-    `accepted` and `rounds` are those before it, as every one of its contexts shows them. One object serves all rounds
-    of a task, since making one takes longer than all else that is done with it.
-    """
-
-    __slots__ = (
-        "accepted", "again", "asked", "batch", "busy", "decide", "draft", "passes", "proposal", "rounds", "source",
-        "steps", "units", "verification", "verify",
-    )  # fmt: skip
-
-    accepted: Trail
-    rounds: Trail
-    asked: int
-    source: str
-    proposal: Proposal
-    verification: Verification | None
-    again: _Again | None
-    steps: tuple[Step, ...]
-    draft: float
-    verify: float
-    decide: float
-    busy: float
-    units: float
-    passes: int
-    batch: int
-
-    def begin(self, accepted: Trail, rounds: Trail) -> None:
-        """A round in which nothing has happened yet."""
-        self.accepted = accepted
-        self.rounds = rounds
-        self.asked = 0
-        self.source = "generator"
-        self.proposal = _NOTHING
-        self.verification = None
-        self.again = None
-        self.steps = ()
-        self.draft = self.verify = self.decide = self.busy = self.units = 0.0
-        self.passes = 0
-        self.batch = 1
+    asked: int = 0
+    source: str = "generator"
+    proposal: Proposal = _NOTHING
+    verification: Verification | None = None
+    accepted: Trail | None = None  # with what the decision emits, where the stopping rule was asked
+    open: tuple[int, ...] = ()  # of a block that is checked again in part, the items
+    steps: tuple[Step, ...] = ()
+    draft: float = 0.0
+    verify: float = 0.0
+    decide: float = 0.0
+    busy: float = 0.0
+    units: float = 0.0
+    passes: int = 0
+    batch: int = 1
 
 
 class Session:
     """One task on its way through a pipeline.
 
     Args:
-        pipeline: the parts and settings; never called from here.
+        pipeline: the parts and settings.
         task: the unit of work.
         attempt: the infrastructure re-run.
         memory: a snapshot of earlier tasks.
         restore: rounds recorded before; they are applied and not decided again.
+        inner: the records of inner tasks that were under way when the task was left waiting.
+        outcome: how an inner task ended before, with the rounds to restore; it is not run again.
+        within: of an inner task, the request for which it runs: it inherits the settings, feedback and memory.
+        allowance: of an inner task, the machine seconds and units that it may use of the outer one's budget.
+        person: plays the person; None: nobody is there.
+        on_event: what a driver tells the session's events.
 
     Attributes:
-        listened: whether events are kept until they are asked for; a driver that has no listener sets it False.
+        outcome: how the task ended; None while it goes on.
+        request: what the session wants done now; None once there is an outcome.
+        listened: whether events are kept until they are asked for; a driver without a listener sets it False.
     """
 
     def __init__(
         self,
-        pipeline: Pipeline,
+        pipeline: Parts,
         task: Task,
         *,
         attempt: int = 0,
         memory: Memory | None = None,
         restore: Iterable[Round] = (),
+        inner: Sequence[TaskRecord] = (),
+        outcome: Outcome | None = None,
+        within: Draft | None = None,
+        allowance: Budget | None = None,
+        person: AskPerson | None = None,
+        on_event: Listener | None = None,
     ) -> None:
         self.pipeline = pipeline
         self.task = task
-        self.outcome: Outcome | None = None
+        self.outcome: Outcome | None = outcome
         self.listened = True
-        self.scratch: dict[Any, Any] = {}
-        self.rounds: list[Round] = []
+        self.person = person
+        self.on_event = on_event
+        self.inner: Mapping[str, TaskRecord] = {record.task: record for record in inner}
         self._attempt = attempt
-        self._memory = memory or Memory()
-        self._accepted: list[Any] = []
-        self._held: tuple[Held, ...] = ()
-        self._last: Last | None = None
-        self._feedback: tuple[Feedback, ...] = ()
-        self._seconds = 0.0
-        self._units = 0.0
-        self._passes = 0
-        self._refused: Candidate | None = None
-        self._tries = 0
-        self._used = [0] * len(pipeline.policy.clauses)
-        self._fallback: Clause | None = None
-        self._fallback_left: int | None = None
+        self._allowance = allowance
         self._events: list[Event] = [TaskStarted(task)]
-        self._keys = tuple(
-            stream_key(pipeline.seed, task.id, attempt, role) for role in ("draft", "verify", "rule")
-        )
-        self._ending: tuple[str, str, Failure | None] = ("accepted", "", None)
-        self._rounds_within = pipeline.budget.rounds_within
+        keys = [stream_key(pipeline.seed, task.id, attempt, role) for role in ("draft", "verify", "rule")]
+        self._verify_key, self._rule_key = keys[1:]
+        self._rounds_within = pipeline.budget.rounds_within if allowance is None else 0
         self._id = count(1).__next__
+        self._ending: tuple[Status, str, Failure | None] = ("accepted", "", None)
+        outer = within.context if within is not None else None
+        context = Context(
+            task=task,
+            accepted=Trail.of(()),
+            held=(),
+            rounds=Trail.of(()),
+            last=None,
+            feedback=outer.feedback if outer else (),
+            refused=(),
+            enough=None,
+            settings={**outer.settings, **pipeline.settings} if outer else pipeline.settings,
+            memory=memory or Memory(),
+            draws=Draws(keys[0], 0),
+            scratch={},
+            attempt=attempt,
+            tries=0,
+        )
+        clauses = len(pipeline.policy.clauses)
+        self.state = State(context, pipeline.policy, context.feedback, (0,) * clauses)
         for round in restore:
-            self._apply(round)
-        self._open = _Open()
-        self._open.begin(Trail(self._accepted), Trail(self.rounds))
-        self._request: Request | None = None
+            if any(step.clause >= clauses for step in round.steps):
+                raise DraftVerifyError(
+                    f"task {task.id!r}: the rounds to restore are of another policy, of more than {clauses} clauses"
+                )
+            self.state = self.state.after(round)
+        self._making = _Making()
+        self.request: Request | None = None
+        if outcome is not None:
+            return
         if pipeline.prepares:
-            self._request = Prepare(self._id(), task)
+            self.request = Prepare(self._id(), pipeline.verifier, task)
         else:
-            self._proceed()
+            self._go_on()
 
     # What a driver sees
 
+    @property
+    def rounds(self) -> Trail:
+        """The rounds so far."""
+        return self.state.context.rounds
+
+    @property
+    def scratch(self) -> dict[Any, Any]:
+        """The task's cache for parts; what has a `close()` is closed by `release`."""
+        return self.state.context.scratch
+
     def requests(self) -> tuple[Request, ...]:
         """What the session wants done now; empty once there is an outcome."""
-        return () if self._request is None else (self._request,)
+        return () if self.request is None else (self.request,)
 
     def events(self) -> list[Event]:
         """What happened since this was last asked."""
@@ -186,12 +194,14 @@ class Session:
         """
         if self.outcome is None:
             raise DraftVerifyError(f"task {self.task.id!r} has no outcome yet")
+        waiting = self.outcome.status == "waiting"
         return TaskRecord(
             task=self.task.id,
             attempt=self._attempt,
             outcome=self.outcome,
             rounds=tuple(self.rounds),
             group=self.task.group,
+            inner=tuple(self.inner.values()) if waiting else (),
         )
 
     def answer(self, id: int, value: Any, seconds: float = 0.0, busy: float | None = None) -> None:
@@ -199,485 +209,510 @@ class Session:
 
         Args:
             id: of the request.
-            value: what the component returned, or a Failure.
+            value: what the part returned, or a Failure.
             seconds: how long the call took.
             busy: this session's share of a call that served several; all of it when None.
 
         Raises:
             DraftVerifyError: when `id` is not the open request's.
         """
-        request = self._request
+        request = self.request
         if request is None or request.id != id:
             raise DraftVerifyError(f"request {id} is not open in task {self.task.id!r}")
-        self._request = None
-        current = self._open
-        if type(request) is Decide:
-            current.decide += seconds
-            current.busy += seconds if busy is None else busy
-            self._decided(request, value)
-        elif type(request) is Verify:
-            current.verify += self._charge(seconds, busy, getattr(value, "cost", None))
-            current.passes += 1
-            current.batch = round(seconds / busy) if busy else 1
-            self._verified(request, value)
-        elif type(request) is Draft:
-            current.draft += self._charge(seconds, busy, getattr(value, "cost", None))
-            self._drafted(request, value)
-        elif type(request) is Finish:
-            self._finished(value)
-        elif type(request) is Ask:
-            self._asked_person(request, value)
-        else:
-            self._prepared(value)
+        self.request = None
+        value = boundary.read(request, value, self.pipeline)
+        _TAKES[type(request)](self, request, value, seconds, seconds if busy is None else busy)
 
-    # The steps of a round
+    def allowance(self, shares: int) -> Budget | None:
+        """What each of so many inner tasks may use of this one's budget: an equal share of what is left.
 
-    def _charge(self, seconds: float, busy: float | None, cost: Cost | None) -> float:
-        """Count a call's machine time and units; its seconds are the clock's, or what it reports itself."""
-        current = self._open
-        if cost is not None:
-            current.units += cost.units
-            if cost.seconds is not None:
-                seconds, busy = cost.seconds, None
-        current.busy += seconds if busy is None else busy
-        return seconds
-
-    def _broke(self) -> str | None:
-        """Which budget is spent, counting this round's calls so far."""
-        if len(self.rounds) < self._rounds_within:
+        The same under every driver, since no inner task waits to hear what the others have used.
+        """
+        seconds, units = self.pipeline.budget.seconds, self.pipeline.budget.units
+        own = self._allowance
+        if own is not None:
+            seconds, units = _least(seconds, own.seconds), _least(units, own.units)
+        if seconds is None and units is None:
             return None
-        current = self._open
-        return self.pipeline.budget.exceeded(
-            len(self.rounds),
-            self._seconds + current.draft + current.verify + current.decide,
-            self._passes + current.passes,
-            self._units + current.units,
+        return Budget(
+            rounds=None,
+            seconds=None if seconds is None else max(seconds - self.state.seconds, 0.0) / shares,
+            units=None if units is None else max(units - self.state.units, 0.0) / shares,
         )
 
-    def _context(self, role: int, enough: int | None = None) -> Context:
-        current = self._open
-        return Context(
-            task=self.task,
-            accepted=current.accepted,
-            held=self._held,
-            rounds=current.rounds,
-            last=self._last,
-            feedback=self._feedback,
-            enough=enough,
-            settings=self.pipeline.settings,
-            memory=self._memory,
-            draws=Draws(self._keys[role], len(self.rounds)),
-            scratch=self.scratch,
-            attempt=self._attempt,
-            tries=self._tries,
-        )
+    def wait(self, inner: Sequence[TaskRecord]) -> None:
+        """Leave the task waiting for a person, since inner tasks of its draft do."""
+        self.inner = {record.task: record for record in inner}
+        self.request = None
+        self._make_outcome(("waiting", "a person is asked", None), None)
 
-    def _prepared(self, value: Any) -> None:
-        if type(value) is Failure:
-            self._end("failed", f"the verifier could not prepare the task: {value}", value)
-        elif type(value) is not Task or value.id != self.task.id:
-            failure = Failure(
-                "error", "ContractError", "prepare() must return a Task with the id that it was given"
-            )
-            self._end("failed", failure.message, failure)
-        else:
-            self.task = value
-            self._proceed()
+    def release(self) -> None:
+        """Close what is in scratch and let go of arrays; a driver calls it when the task has ended or is left."""
+        scratch = self.scratch
+        for entry in scratch.values():
+            try:
+                close = getattr(entry, "close", None)
+                if callable(close) and not isinstance(entry, type):
+                    close()
+            except Exception:  # it is a cache: what cannot be freed is no reason to lose the task, or a batch
+                _log.warning("task %r: an entry of scratch cannot be closed", self.task.id, exc_info=True)
+        scratch.clear()
+        self.state = replace(self.state, context=replace(self.state.context, last=None))
+        self._making = _Making()
+        self.request = None
 
-    def _proceed(self) -> None:
-        """Go on from the last round: finish, follow its policy step, or draft."""
-        last = self.rounds[-1] if self.rounds else None
+    # A round, step by step
+
+    def _go_on(self) -> None:
+        """From the last round: end, follow its policy step, or draft."""
+        rounds = self.state.context.rounds
+        last: Round | None = rounds.entries[-1] if rounds.length else None
         if last is not None:
             if last.decision.done:
-                self._finish()
+                if last.decision.abstain:
+                    rule = name_of(self.pipeline.rule)
+                    self._make_outcome(
+                        ("abstained", f"the rule {rule} says that there is no answer", None), None
+                    )
+                else:
+                    self._end("accepted")
                 return
             if last.trouble:
                 step = last.steps[-1].do if last.steps else None
                 if step is None or step in ("reverify", "give_up"):
-                    self._stuck(last, step)
+                    self._give_up(last, step)
                     return
                 if step == "escalate":
-                    self._request = Ask(self._id(), self.task, self._refused, last.trouble, last.failure)
+                    candidate = self.state.candidate
+                    self.request = Ask(
+                        self._id(), self.person, self.task, candidate, last.trouble, last.failure
+                    )
                     return
-        reason = self._broke()
-        if reason is None:
-            self._draft()
-        else:
-            self._end("exhausted", reason)
+        self._ask_for_draft()
 
-    def _draft(self) -> None:
-        context = self._context(0)
-        try:
-            n = self.pipeline.block.size(context)
-        except Exception as error:
-            self._end("failed", f"the block size could not be chosen: {error}", Failure.of(error))
+    def _ask_for_draft(self) -> None:
+        context, making = self.state.context, self._making
+        if context.rounds.length >= self._rounds_within and (spent := self._spent()) is not None:
+            self._end("exhausted", spent)
             return
+        clause = self.state.fallback
+        block = self.pipeline.block
+        if context.refused:
+            n = len(context.refused)
+        else:
+            try:
+                n = boundary.read_size(block.size(context), block)
+            except Exception as error:
+                failure = Failure.of(error)
+                self._end("failed", f"the block size could not be chosen: {failure.message}", failure)
+                return
         generator = self.pipeline.generator
-        clause = self._fallback
         if clause is not None:
-            self._open.source = clause.name
-            generator, n = clause.generator, max(n, 1)
-        self._open.asked = n
-        if n == 0:
-            self._to_verify(_NOTHING, context)
+            making.source, generator, n = clause.name, clause.generator, max(n, 1)
+        making.asked = n
+        if n:
+            self.request = Draft(self._id(), generator, context, n)
         else:
-            self._request = Draft(self._id(), context, n, generator)
+            self._ask_for_checks(_NOTHING)
 
-    def _drafted(self, request: Draft, value: Any) -> None:
-        if type(value) is not Failure:
-            pipeline = self.pipeline
-            shape, laws = pipeline.declared[id(request.generator)]
-            try:
-                check_proposal(value, request.n, shape, pipeline.shapes, laws, len(self._held))
-            except ContractError as error:
-                value = _broken(error, request.generator)
+    def _ask_for_checks(self, proposal: Proposal) -> None:
+        self._making.proposal = proposal
+        if self.state.context.rounds.length < self._rounds_within or self._spent() is None:
+            self.request = Verify(self._id(), self.pipeline.verifier, self._judging(), proposal)
+        else:
+            self._close_round(Decision(), ("exhausted",))
+
+    def _judging(self) -> Context:
+        """The verifier's context, which is the rule's too."""
+        context = self.state.context
+        draws = Draws(self._verify_key, context.draws.round)
+        return replace(context, draws=draws, enough=self.pipeline.enough)
+
+    def _ask_for_decision(self, context: Context, verification: Verification) -> None:
+        making = self._making
+        making.verification = verification
+        rng = Draws(self._rule_key, context.draws.round)
+        self.request = Decide(self._id(), self.pipeline.rule, context, making.proposal, verification, rng)
+
+    def _trust(self, proposal: Proposal, by: By) -> None:
+        """Let the rule decide on items that a person, or a fallback that is trusted, passes."""
+        self._making.proposal = proposal
+        checks = (PASS,) * len(proposal)
+        self._ask_for_decision(self._judging(), Verification(checks=checks, by=by))
+
+    # Answers
+
+    def _take_task(self, request: Prepare, value: Any, seconds: float, busy: float) -> None:
         if type(value) is Failure:
-            self._no_progress(Decision(), (value.kind,), value)
+            self._end("failed", f"the verifier could not prepare the task: {value}", value)
             return
-        clause = self._fallback
-        self._open.proposal = value
-        if clause is not None and not clause.verified and len(value):
-            self._take_unverified(len(value) if value.fits("chain") else 1)
-        elif value.exhausted and not len(value.items):
-            self._no_progress(Decision(), ("exhausted",))
-        else:
-            self._to_verify(value, request.context)
+        self.task = value
+        self.state = replace(self.state, context=replace(self.state.context, task=value))
+        self._go_on()
 
-    def _to_verify(self, proposal: Proposal, context: Context) -> None:
-        """Ask for a pass over the block that was drafted in `context`."""
-        self._open.proposal = proposal
-        if self._broke() is None:
-            draws = Draws(self._keys[1], len(self.rounds))
-            context = replace(context, draws=draws, enough=self.pipeline.enough)
-            self._request = Verify(self._id(), context, proposal)
-        else:
-            self._settle(Decision(), (), False, ("exhausted",))
-
-    def _verified(self, request: Verify, value: Any) -> None:
-        if type(value) is not Failure:
-            try:
-                check_verification(value, len(request.proposal.items))
-            except ContractError as error:
-                value = _broken(error, self.pipeline.verifier)
+    def _take_proposal(self, request: Draft, value: Any, seconds: float, busy: float) -> None:
+        making = self._making
         if type(value) is Failure:
-            self._no_progress(Decision(), (value.kind,), value)
+            making.draft += seconds
+            making.busy += busy
+            self._consult_policy(Decision(), (value.kind,), value)
             return
-        current = self._open
-        if current.again is not None:
-            value = _merge(current.again, value)
-            current.again = None
-        current.verification = value
-        rng = Draws(self._keys[2], len(self.rounds))
-        self._request = Decide(self._id(), request.context, current.proposal, value, rng)
+        if value.cost is not None:
+            value, seconds, busy = self._charged(value, seconds, busy)
+        making.draft += seconds
+        making.busy += busy
+        clause = self.state.fallback
+        if value.exhausted and not len(value.items):
+            making.proposal = value
+            self._consult_policy(Decision(), ("exhausted",))
+        elif clause is not None and not clause.verified and len(value.items):
+            self._trust(value, "fallback")
+        else:
+            self._ask_for_checks(value)
 
-    def _decided(self, request: Decide, value: Any) -> None:
-        proposal = request.proposal
-        if type(value) is not Failure:
-            try:
-                check_decision(value, len(proposal.items), len(self._held))
-            except ContractError as error:
-                value = _broken(error, self.pipeline.rule)
+    def _take_verification(self, request: Verify, value: Any, seconds: float, busy: float) -> None:
+        making = self._making
+        making.passes += 1
+        if seconds != busy and busy:
+            making.batch = round(seconds / busy)
+        if making.open and type(value) is not Failure and not value.checks:
+            value = Failure("error", "ContractError", "a pass that checked items again brought no checks")
         if type(value) is Failure:
-            self._no_progress(Decision(), (value.kind,), value, can_reverify=False)
+            making.verify += seconds
+            making.busy += busy
+            self._consult_policy(Decision(), (value.kind,), value)
+            return
+        if value.cost is not None:
+            value, seconds, busy = self._charged(value, seconds, busy)
+        making.verify += seconds
+        making.busy += busy
+        if making.open:
+            assert making.verification is not None
+            value = _merged(making.verification, making.open, value)
+            making.open = ()
+        self._ask_for_decision(request.context, value)
+
+    def _take_decision(self, request: Decide, value: Any, seconds: float, busy: float) -> None:
+        making = self._making
+        making.decide += seconds
+        making.busy += busy
+        if type(value) is Failure:
+            self._consult_policy(Decision(), (value.kind,), value, reverifiable=False)
             return
         if value.items:
-            self._open.proposal = proposal = replace(proposal, items=value.items)
+            making.proposal = replace(making.proposal, items=value.items)
             value = replace(value, items=())
-        try:
-            emitted, done = self._cut(value, request.context)
-        except Exception as error:
-            self._no_progress(Decision(), ("error",), Failure.of(error), can_reverify=False)
+        if value.abstain:
+            self._close_round(replace(value, drift=(), done=True))
             return
-        if done or value.kept or value.spliced or value.held:
-            self._settle(value, emitted, done)
-        else:
-            self._no_progress(value, _troubles(request.verification.checks, value, proposal))
-
-    def _take_unverified(self, keep: int) -> None:
-        decision = Decision(kept=prefix(keep), done=self.pipeline.done is None)
         try:
-            emitted, done = self._cut(decision, self._context(1))
+            value = self._emitting(value, request.context)
         except Exception as error:
-            self._no_progress(Decision(), ("error",), Failure.of(error), can_reverify=False)
+            making.accepted = None
+            self._consult_policy(Decision(), ("error",), Failure.of(error), reverifiable=False)
+            return
+        if value.done:
+            self._close_round(value)
+        elif not (value.kept or value.spliced or value.held or value.corrected):
+            troubles = troubles_of(request.verification.checks, value)
+            if making.proposal.exhausted or not troubles:
+                over = making.proposal.exhausted or not len(making.proposal.items)
+                troubles += ("exhausted",) if over else ("reject",)
+            self._consult_policy(value, troubles)
+        elif self.pipeline.partial and (troubles := troubles_of(request.verification.checks, value)):
+            self._consult_policy(value, troubles, progress=True)
         else:
-            self._settle(decision, emitted, done)
+            self._close_round(value)
 
-    def _no_progress(
+    def _take_person(self, request: Ask, value: Any, seconds: float, busy: float) -> None:
+        if type(value) is Failure:
+            self._end("failed", f"the question to a person failed: {value}", value)
+            return
+        if value is None or value.kind == "skip":
+            self._make_outcome(("waiting", "a person is asked", None), None)
+            return
+        self._making.source = "person"
+        if value.kind == "reject":
+            self._end("exhausted", value.note or "rejected by a person")
+        elif value.kind == "edit":
+            self._making.asked = 1
+            self._ask_for_checks(Proposal.chain((value.value,)))
+        elif request.candidate is None:
+            words = "there is no candidate to accept; edit, reject or skip"
+            self._end("failed", words, Failure("error", "ContractError", words))
+        else:
+            self._making.asked = 1
+            self._trust(Proposal.chain((request.candidate.value,)), "person")
+
+    def _take_value(self, request: Finish, value: Any, seconds: float, busy: float) -> None:
+        if type(value) is Failure:
+            self._make_outcome(("failed", f"the value could not be made: {value}", value), None)
+        else:
+            self._make_outcome(self._ending, value)
+
+    # What they share
+
+    def _charged(self, value: Any, seconds: float, busy: float) -> tuple[Any, float, float]:
+        """Count what an answer says that it cost; the answer without it, and its seconds and machine seconds."""
+        cost: Cost = value.cost
+        self._making.units += cost.units
+        if cost.seconds is not None:
+            seconds = busy = cost.seconds
+        return replace(value, cost=None), seconds, busy
+
+    def _spent(self) -> str | None:
+        """Which budget is spent, counting this round's calls so far."""
+        state, making = self.state, self._making
+        rounds = state.context.rounds.length
+        seconds, units = making.draft + making.verify + making.decide, making.units + state.units
+        passes = state.passes + making.passes
+        spent = self.pipeline.budget.exceeded(rounds, state.seconds + seconds, passes, units)
+        if spent is None and self._allowance is not None:
+            outer = self._allowance.exceeded(0, state.busy + making.busy, 0, units)
+            spent = outer and f"this inner task's share of the outer budget is spent ({outer})"
+        return spent
+
+    def _emitting(self, decision: Decision, context: Context) -> Decision:
+        """The decision with the values that join, cut where the stopping rule says so.
+
+        That rule sees the verifier's `context` as it would be after this round.
+        """
+        making, done = self._making, self.pipeline.done
+        items, kept, spliced = making.proposal.items, decision.kept, decision.spliced
+        if type(items) is tuple and kept == prefix(len(kept)) and not decision.corrected:
+            new = items[: len(kept)] + spliced  # nearly always
+        else:
+            new = self._new_values(decision)
+        decision = replace(decision, emitted=new)
+        if done is None:
+            return decision
+        assert making.verification is not None
+        held, accepted = context.held, context.accepted
+        if decision.held or decision.released:
+            held = holding(held, decision, self._held_items(decision))
+        making.accepted = accepted.then(new) if new else accepted
+        last = Last(making.proposal, making.verification, decision)
+        keep = done(replace(context, accepted=making.accepted, held=held, last=last, enough=None), new)
+        if keep is None:
+            return decision
+        keep = boundary.read_cut(keep, len(new), done)
+        making.accepted = None
+        return replace(decision, emitted=new[:keep], drift=decision.drift[:keep], done=True)
+
+    def _new_values(self, decision: Decision) -> tuple[Any, ...]:
+        kept, items = decision.kept, _host(self._making.proposal.items)
+        if decision.corrected:
+            values = {index: items[index] for index in kept}
+            values.update({each.index: each.value for each in decision.corrected})
+            return tuple([values[index] for index in sorted(values)]) + decision.spliced
+        return tuple([items[i] for i in kept]) + decision.spliced
+
+    def _held_items(self, decision: Decision) -> tuple[Held, ...]:
+        from_round = self.state.context.rounds.length
+        items, verification = _host(self._making.proposal.items), self._making.verification
+        checks = verification.checks if verification is not None else ()
+        return tuple(
+            [Held(items[i], checks[i].score if checks else None, from_round, i) for i in decision.held]
+        )
+
+    def _consult_policy(
         self,
         decision: Decision,
         troubles: tuple[Trouble, ...],
         failure: Failure | None = None,
         *,
-        can_reverify: bool = True,
+        reverifiable: bool = True,
+        progress: bool = False,
     ) -> None:
         """Ask the policy; a re-verification stays inside this round, any other step follows it."""
-        failed = self._failed_checks() if failure is None else ()
-        whole = failure is not None and self._open.passes > 0
-        used = list(self._used)
-        for step in self._open.steps:
-            used[step.clause] += 1
-        can_reverify = can_reverify and (whole or bool(failed)) and self._broke() is None
+        making, state = self._making, self.state
+        checks = making.verification.checks if making.verification is not None and failure is None else ()
+        failed = tuple([index for index, check in enumerate(checks) if is_open(check)])
+        again = failed or (failure is not None and making.passes > 0)
+        judged = (
+            making.source != "person" and making.verification is not None and len(making.proposal.items) > 0
+        )
+        said = making.verification is not None and making.verification.by == "person"
         policy = self.pipeline.policy
-        place = policy.next(troubles, used, can_reverify=can_reverify)
+        place = policy.next(
+            troubles,
+            state.counting(making.steps),
+            reverifiable=bool(reverifiable and again and self._spent() is None),
+            askable=judged or not (state.told or said),
+            progress=progress,
+        )
         if place is not None:
             clause = policy.clauses[place]
             on = next(trouble for trouble in troubles if not clause.on or trouble in clause.on)
             step = Step(place, clause.do, on)
-            self._open.steps += (step,)
+            making.steps += (step,)
             if self.listened:
-                self._events.append(StepTaken(self.task, len(self.rounds), step))
+                self._events.append(StepTaken(self.task, self.rounds.length, step))
             if clause.do == "reverify":
-                self._verify_again(failed)
+                self._check_again(failed)
                 return
-        self._settle(decision, (), False, troubles, failure)
+        elif progress:
+            troubles = ()  # nothing answers what was refused beside the kept items
+        self._close_round(decision, troubles, failure)
 
-    def _failed_checks(self) -> tuple[int, ...]:
-        if self._open.verification is None:
-            return ()
-        checks = self._open.verification.checks
-        return tuple(i for i, check in enumerate(checks) if check.verdict in ("error", "timeout", "abstain"))
-
-    def _verify_again(self, failed: tuple[int, ...]) -> None:
+    def _check_again(self, failed: tuple[int, ...]) -> None:
         """Check the failed alternatives again, and only those; of a chain or tree, the whole block."""
-        current = self._open
-        proposal = current.proposal
+        making = self._making
+        proposal = making.proposal
         if failed and proposal.fits("alternatives"):
-            assert current.verification is not None
-            current.again = _Again(current.verification, failed)
-        if current.again is not None:
-            proposal = proposal.subset(current.again.indices)
-        self._request = Verify(self._id(), self._context(1, self.pipeline.enough), proposal)
+            making.open = failed
+        if making.open:
+            proposal = proposal.subset(making.open)
+        self.request = Verify(self._id(), self.pipeline.verifier, self._judging(), proposal)
 
-    def _new_values(self, decision: Decision) -> tuple[Any, ...]:
-        kept = decision.kept
-        items = _host(self._open.proposal.items)
-        if kept == prefix(len(kept)):
-            return items[: len(kept)] + decision.spliced
-        return tuple([items[i] for i in kept]) + decision.spliced
-
-    def _new_held(self, decision: Decision) -> tuple[Held, ...]:
-        items, index = _host(self._open.proposal.items), len(self.rounds)
-        verification = self._open.verification
-        checks = verification.checks if verification is not None else ()
-        return tuple(Held(items[i], checks[i].score if checks else None, index, i) for i in decision.held)
-
-    def _cut(self, decision: Decision, context: Context) -> tuple[tuple[Any, ...], bool]:
-        """Ask the stopping rule, which sees the verifier's `context` as it would be after this round."""
-        new = self._new_values(decision)
-        done = self.pipeline.done
-        if done is None:
-            return new, decision.done
-        held, last, current = self._held, self._last, self._open
-        if decision.held or decision.released:
-            held = _after(held, decision, self._new_held(decision))
-        if current.verification is not None:
-            last = Last(current.proposal, current.verification, decision)
-        accepted = self._accepted
-        before = len(accepted)
-        accepted.extend(new)
-        try:
-            after = replace(context, accepted=Trail(accepted), held=held, last=last, enough=None)
-            keep = done(after, new)
-        finally:
-            del accepted[before:]
-        return (new, decision.done) if keep is None else (new[:keep], True)
-
-    def _settle(
+    def _close_round(
         self,
         decision: Decision,
-        emitted: tuple[Any, ...],
-        done: bool,
         troubles: tuple[Trouble, ...] = (),
         failure: Failure | None = None,
     ) -> None:
-        """Make the round's record, apply it, and go on."""
-        current = self._open
-        proposal, verification = current.proposal, current.verification
-        items = _host(proposal.items)
-        checks = verification.checks if verification is not None else ()
+        """Make the round's record, take the step to the next state, and go on."""
+        making, pipeline, context = self._making, self.pipeline, self.state.context
+        proposal, verification = making.proposal, making.verification
+        items = proposal.items if type(proposal.items) is tuple else _host(proposal.items)
+        checks: tuple[Check, ...] = ()
+        by: By = "verifier"
+        counts = _NO_TRIALS
+        if verification is not None:
+            checks, by = verification.checks, verification.by
+            if by == "verifier":
+                counts = tally(len(items), checks, decision)
         # What is seldom there is added after: CPython passes more than fifteen keywords through a dict, which takes
         # longer than all else in a round's record.
         round = Round(
-            index=len(self.rounds),
-            tries=self._tries,
-            source=current.source,
+            index=context.rounds.length,
+            tries=context.tries,
+            source=making.source,
             items=items,
             parents=proposal.parents,
             law=proposal.law.kind,
-            asked=current.asked,
+            asked=making.asked,
             checks=checks,
-            decision=replace(decision, drift=decision.drift[: len(emitted)], done=done, emitted=emitted),
-            tally=_NO_TRIALS if verification is None else tally(len(items), checks, decision),
+            decision=decision,
+            tally=counts,
             timing=Timing(
-                current.draft,
-                current.verify,
-                current.decide,
-                current.busy,
-                current.units,
-                current.passes,
-                current.batch,
+                making.draft,
+                making.verify,
+                making.decide,
+                making.busy,
+                making.units,
+                making.passes,
+                making.batch,
             ),
             trouble=troubles,
-            steps=current.steps,
+            steps=making.steps,
             failure=failure,
-            deterministic=self.pipeline.deterministic
-            and (verification is None or verification.deterministic),
+            deterministic=pipeline.deterministic and (verification is None or verification.deterministic),
         )
-        if proposal.exhausted or proposal.nested or decision.held:
-            held = self._new_held(decision)
-            round = replace(round, exhausted=proposal.exhausted, nested=proposal.nested, held=held)
+        if proposal.exhausted or proposal.nested or proposal.extends or decision.held or by != "verifier":
+            round = replace(
+                round,
+                exhausted=proposal.exhausted,
+                nested=proposal.nested,
+                extends=proposal.extends,
+                held=self._held_items(decision),
+                by=by,
+            )
         if verification is not None and (verification.correction or verification.notes):
             notes = dict(verification.notes) if verification.notes else None
             round = replace(round, correction=verification.correction, notes=notes)
-        if self.pipeline.learns and current.source == "generator":
-            self.pipeline.block.observe(self._context(0), round)
-        self._last = None if verification is None else Last(proposal, verification, round.decision)
-        self._apply(round)
+        broken = self._teach(context, round) if pipeline.learns and making.source == "generator" else None
+        last = None
+        if failure is None and verification is not None:
+            last = Last(proposal, verification, decision)
+        self.state = self.state.after(round, last, making.accepted)
         if self.listened:
             self._events.append(RoundDone(self.task, round))
-        current.begin(Trail(self._accepted), Trail(self.rounds))
-        self._proceed()
-
-    def _apply(self, round: Round) -> None:
-        """The one place where a round changes the state; a restored round comes through here too."""
-        self._accepted.extend(round.decision.emitted)
-        if round.held or round.decision.released:
-            self._held = _after(self._held, round.decision, round.held)
-        self.rounds.append(round)
-        timing = round.timing
-        self._seconds += timing.draft + timing.verify + timing.decide
-        self._passes += timing.passes
-        self._units += timing.units
-        self._feedback = ()
-        if (
-            self._fallback_left is not None
-            and self._fallback is not None
-            and round.source == self._fallback.name
-        ):
-            self._fallback_left -= 1
-            if self._fallback_left == 0:
-                self._fallback = self._fallback_left = None
-        if not round.trouble:
-            # Clauses are counted with the tries that they led to.
-            if self._tries:
-                self._tries = 0
-                self._used = [0] * len(self._used)
-            return
-        self._tries += 1
-        self._note_refused(round)
-        for step in round.steps:
-            self._used[step.clause] += 1
-        if round.steps:
-            clause = self.pipeline.policy.clauses[round.steps[-1].clause]
-            if clause.do == "fallback":
-                self._fallback, self._fallback_left = clause, clause.rounds
-            elif clause.do == "feedback":
-                self._feedback = _feedback_on(round)
-
-    def _note_refused(self, round: Round) -> None:
-        """Remember the best refused candidate: the highest score, the later one of equals."""
-        reasons = {refusal.index: refusal.reason for refusal in round.decision.refused}
-        for index, item in enumerate(round.items):
-            check = round.checks[index] if round.checks else None
-            if index not in reasons and (check is None or check.verdict == "unchecked"):
-                continue
-            score = check.score if check is not None else None
-            best = self._refused.score if self._refused is not None else None
-            if best is not None and (score is None or score < best):
-                continue
-            reason = (check.reason if check is not None else "") or reasons.get(index, "")
-            self._refused = Candidate(item, score, reason, check.feedback if check is not None else "")
-
-    def _asked_person(self, request: Ask, value: Any) -> None:
-        if value is None or (isinstance(value, Answer) and value.kind == "skip"):
-            self.outcome = self._make_outcome("waiting", None, "a person is asked", None)
-            if self.listened:
-                self._events.append(TaskDone(self.task, self.record()))
-            return
-        if type(value) is Failure:
-            self._end("failed", f"the question to a person failed: {value}", value)
-            return
-        current = self._open
-        current.source = "person"
-        if value.kind == "reject":
-            self._end("exhausted", value.note or "rejected by a person")
-        elif value.kind == "edit":
-            current.asked = 1
-            self._to_verify(Proposal.chain((value.value,)), self._context(0))
-        elif request.candidate is None:
-            failure = Failure(
-                "error", "ContractError", "there is no candidate to accept; edit, reject or skip"
-            )
-            self._end("failed", failure.message, failure)
+        self._making = _Making()
+        if self.inner:
+            self.inner = {}
+        if broken is not None:
+            self._end("failed", f"the block size could not learn from a round: {broken.message}", broken)
+        elif troubles or decision.done:
+            self._go_on()
         else:
-            current.asked = 1
-            current.proposal = Proposal.chain((request.candidate.value,))
-            self._take_unverified(1)
+            self._ask_for_draft()
+
+    def _teach(self, context: Context, round: Round) -> Failure | None:
+        """Let the block size learn; the failure when it cannot."""
+        try:
+            self.pipeline.block.observe(context, round)
+        except Exception as error:
+            return Failure.of(error)
+        return None
 
     # The end
 
-    def _stuck(self, last: Round, step: str | None) -> None:
-        """End where there was no progress and no policy step leads on."""
+    def _give_up(self, last: Round, step: str | None) -> None:
+        """End where the last round's trouble has no step that leads on."""
         reason = "; ".join(_WORDS[trouble] for trouble in last.trouble)
-        broke = self._broke()
+        spent = self._spent()
+        status: Status
         if last.failure is not None:
             status, reason = "failed", str(last.failure)
-        elif broke is not None:
-            status, reason = "exhausted", broke
+        elif spent is not None:
+            status, reason = "exhausted", spent
         elif set(last.trouble) <= {"error", "timeout"}:
             status = "failed"
         else:
             status = "abstained" if last.trouble == ("abstain",) else "exhausted"
-        if step != "give_up" and self._used:
+        if step != "give_up" and self.pipeline.policy.clauses:
             reason += "; no policy step is left"
         self._end(status, reason, last.failure)
 
-    def _end(self, status: str, reason: str, failure: Failure | None = None) -> None:
+    def _end(self, status: Status, reason: str = "", failure: Failure | None = None) -> None:
+        """End in this way, once the value is made."""
         self._ending = (status, reason, failure)
-        self._finish()
-
-    def _finish(self) -> None:
-        if self.pipeline.finishes and (self._accepted or self._held):
-            self._request = Finish(self._id(), self._context(1))
-        else:
-            status = self._ending[0]
-            value = (
-                tuple(self._accepted)
-                if not self.pipeline.finishes and (self._accepted or status == "accepted")
-                else None
+        context = self.state.context
+        accepted = context.accepted
+        if self.pipeline.finishes and (accepted.length or context.held):
+            self.request = Finish(
+                self._id(), self.pipeline.rule, replace(context, draws=self._judging().draws)
             )
-            self._conclude(value)
+        elif not self.pipeline.finishes and (accepted.length or status == "accepted"):
+            self._make_outcome(self._ending, Choice(tuple(accepted)))
+        else:
+            self._make_outcome(self._ending, None)
 
-    def _finished(self, value: Any) -> None:
-        if type(value) is Failure:
-            self._ending = ("failed", f"the value could not be made: {value}", value)
-            value = None
-        self._conclude(value)
-
-    def _conclude(self, value: Any) -> None:
-        status, reason, failure = self._ending
-        if status == "accepted" and value is None:
+    def _make_outcome(self, ending: tuple[Status, str, Failure | None], choice: Choice | None) -> None:
+        status, reason, failure = ending
+        if status == "accepted" and choice is None:
             status, reason = "abstained", reason or "no answer came of what was held"
-        self.outcome = self._make_outcome(status, value, reason, failure)
+        state, rounds = self.state, self.rounds
+        value, score, support, margin = astuple(choice) if choice is not None else (None,) * 4
+        self.outcome = Outcome(
+            status=status,
+            value=value,
+            score=score,
+            support=support,
+            margin=margin,
+            reason=reason,
+            refused=state.candidate if status != "accepted" else None,
+            failure=failure,
+            rounds=rounds.length,
+            tally=_total([round.tally for round in rounds]),
+            drift=math.fsum([value for round in rounds for value in round.decision.drift]),
+            seconds=state.seconds,
+            units=state.units,
+        )
         if self.listened:
             self._events.append(TaskDone(self.task, self.record()))
 
-    def _make_outcome(self, status: Any, value: Any, reason: str, failure: Failure | None) -> Outcome:
-        return Outcome(
-            status=status,
-            value=value,
-            reason=reason,
-            refused=self._refused if status != "accepted" else None,
-            failure=failure,
-            rounds=len(self.rounds),
-            tally=_total([round.tally for round in self.rounds]),
-            drift=math.fsum([value for round in self.rounds for value in round.decision.drift]),
-            seconds=self._seconds,
-            units=self._units,
-        )
 
+_TAKES: Mapping[type, Callable[[Any, Any, Any, float, float], None]] = {
+    Prepare: Session._take_task,
+    Draft: Session._take_proposal,
+    Verify: Session._take_verification,
+    Decide: Session._take_decision,
+    Ask: Session._take_person,
+    Finish: Session._take_value,
+}
 
-_NO_TRIALS = Tally()
 _WORDS = {
     "reject": "every candidate was refused",
     "error": "checks failed",
@@ -692,54 +727,23 @@ def _total(tallies: list[Tally]) -> Tally:
     return Tally(*map(sum, zip(*map(astuple, tallies), strict=True)))
 
 
-def _broken(error: ContractError, component: Any) -> Failure:
-    return Failure("error", "ContractError", f"{type(component).__name__}: {error}")
+def _least(*bounds: float | None) -> float | None:
+    """The least bound; None where there is none."""
+    return min((bound for bound in bounds if bound is not None), default=None)
 
 
 def _host(items: Any) -> tuple[Any, ...]:
-    if type(items) is tuple:
-        return items
-    return tuple(items.tolist()) if hasattr(items, "tolist") else tuple(items)
+    return items if type(items) is tuple else tuple(items.tolist())
 
 
-def _after(before: tuple[Held, ...], decision: Decision, held: tuple[Held, ...]) -> tuple[Held, ...]:
-    if decision.released:
-        gone = set(decision.released)
-        before = tuple(entry for index, entry in enumerate(before) if index not in gone)
-    return before + held if held else before
-
-
-def _troubles(checks: tuple[Check, ...], decision: Decision, proposal: Proposal) -> tuple[Trouble, ...]:
-    """What stood in the way, each kind once: failed checks first, since they may hide a pass."""
-    verdicts = {check.verdict for check in checks}
-    found: list[Trouble] = [kind for kind in ("error", "timeout", "abstain") if kind in verdicts]
-    if "reject" in verdicts or decision.refused:
-        found.append("reject")
-    if proposal.exhausted or not found:
-        found.append("exhausted" if proposal.exhausted or not len(proposal) else "reject")
-    return tuple(dict.fromkeys(found))
-
-
-def _feedback_on(round: Round) -> tuple[Feedback, ...]:
-    reasons = {refusal.index: refusal.reason for refusal in round.decision.refused}
-    found = []
-    for index, item in enumerate(round.items):
-        check = round.checks[index] if round.checks else None
-        if check is not None and check.verdict in ("reject", "abstain"):
-            found.append(Feedback(item, check.reason or reasons.get(index, ""), check.feedback))
-        elif index in reasons:
-            found.append(Feedback(item, reasons[index], check.feedback if check is not None else ""))
-    return tuple(found)
-
-
-def _merge(again: _Again, later: Verification) -> Verification:
+def _merged(first: Verification, places: tuple[int, ...], later: Verification) -> Verification:
     """The first verification with the checks that were made again in their places."""
-    checks = list(again.verification.checks)
-    for place, check in zip(again.indices, later.checks, strict=True):
+    checks = list(first.checks)
+    for place, check in zip(places, later.checks, strict=True):
         checks[place] = check
     return replace(
-        again.verification,
+        first,
         checks=tuple(checks),
-        deterministic=again.verification.deterministic and later.deterministic,
-        notes={**again.verification.notes, **later.notes},
+        deterministic=first.deterministic and later.deterministic,
+        notes={**first.notes, **later.notes},
     )

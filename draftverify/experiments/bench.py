@@ -6,22 +6,29 @@ question that it waits for. Where benches stand, here or in workers, is the busi
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
-from typing import TypeAlias
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
+from draftverify.engine.drivers import adrive, drive, turn
 from draftverify.engine.events import Event, RoundDone
 from draftverify.engine.pipeline import Pipeline
 from draftverify.engine.requests import Answer, Ask
-from draftverify.errors import ConfigError, PipelineError, StoreError, below
+from draftverify.engine.scheduler import Scheduler
+from draftverify.engine.session import Session
+from draftverify.errors import ConfigError, ContractError, DraftVerifyError, PipelineError, StoreError, below
+from draftverify.experiments.memory import Memories, Recall
 from draftverify.records.encoding import check
 from draftverify.records.store import Question, Texts
-from draftverify.values import EMPTY, Failure, Memory, Outcome, Round, Task, TaskRecord
+from draftverify.values import EMPTY, Failure, Memory, Outcome, Round, Task, TaskRecord, utf8
 
-__all__ = ["Bench", "Done", "OnRound", "Unit", "failed_record", "key_of"]
+__all__ = ["Bench", "Done", "OnRound", "Unit", "failed_unit"]
+
+T = TypeVar("T")
 
 
 class Unit(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,22 +39,26 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
         task: the task.
         attempt: the infrastructure re-run.
         restore: rounds recorded before.
+        inner: of a task that was left waiting by inner tasks, their records.
         answer: a person's answer to the question that those rounds end in.
-        memory: a snapshot of earlier tasks.
+        asking: of an inner task that asked it, its id.
+        recall: where the snapshot of earlier tasks is; None for none.
     """
 
     pipeline: str
     task: Task
     attempt: int = 0
     restore: tuple[Round, ...] = ()
+    inner: tuple[TaskRecord, ...] = ()
     answer: Answer | None = None
-    memory: Memory = Memory()
+    asking: str = ""
+    recall: Recall | None = None
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a unit: its record, its rounds in words, and the question it waits for, if it does."""
+    """What came of a unit of a pipeline: its record, its rounds in words, and the question it waits for, if it does."""
 
-    unit: tuple[str, str, int]
+    pipeline: str
     record: TaskRecord
     texts: tuple[Texts | None, ...] = ()
     question: Question | None = None
@@ -67,75 +78,90 @@ class Bench:
     Args:
         pipelines: by name.
         places: where each stands in a config ("file:line"), for messages.
-
-    Pipelines with a part that says `concurrent = False` run one task at a time, since such parts may share a model: in
-    threads they take turns by whole tasks, and the wait is in nobody's times.
     """
 
     def __init__(self, pipelines: Mapping[str, Pipeline], places: Mapping[str, str] = EMPTY) -> None:
         self.pipelines = pipelines
         self.places = places
+        self.memories = Memories()
         self._opened: list[str] = []
+        self._parts: set[int] = set()
         self._opening = threading.Lock()
-        self._turn = threading.Lock()
         self._stopping = threading.Event()
+        self._loop = _Loop()
 
     def perform(
         self, unit: Unit, *, on_event: Callable[[Event], None] | None = None, on_round: OnRound | None = None
     ) -> Done:
-        """Run a unit to its end.
+        """Run a unit to its end; the arguments are those of `perform_all`."""
+        (done,) = self.perform_all(iter([unit]), on_event=on_event, on_round=on_round)
+        return done
+
+    def perform_all(
+        self,
+        units: Iterator[Unit],
+        *,
+        size: int = 1,
+        on_event: Callable[[Event], None] | None = None,
+        on_round: OnRound | None = None,
+    ) -> Iterator[Done]:
+        """Run units together, at most `size` at once: those that wait for the same part share its passes.
 
         Args:
-            unit: the work.
+            units: the work.
+            size: how many are under way at once.
             on_event: called with every event.
             on_round: called with every new round, as it is decided.
+
+        Yields:
+            What came of each, as it comes.
 
         Raises:
             DraftVerifyError: when a part cannot be opened, or parts do not fit. What else goes wrong is in
             the record.
         """
-        pipeline = self.open(unit.pipeline)
-        task = unit.task
-        answers = [unit.answer] if unit.answer is not None else []
-        asked: list[Ask] = []
+        failed: list[Done] = []
 
-        def ask(request: Ask) -> Answer | None:
-            if answers:
-                return answers.pop()
-            asked.append(request)
-            return None
+        def sessions() -> Iterator[_Work]:
+            for unit in units:
+                pipeline = self.open(unit.pipeline)
+                listener = self._listener(unit, pipeline, on_event, on_round)
+                try:
+                    yield _Work(unit, pipeline, self.memories.recall(unit.recall), listener)
+                except (ConfigError, PipelineError, StoreError):
+                    raise
+                except DraftVerifyError as error:  # rounds of another policy, say
+                    failed.append(failed_unit(unit, Failure.of(error)))
 
+        pool = Scheduler(sessions(), size=size)
+        asynchronous = any(pipeline.asynchronous for pipeline in self.pipelines.values())
+        for ended in self._loop.steps(adrive(pool)) if asynchronous else drive(pool):
+            while failed:
+                yield failed.pop(0)
+            for work in ended:
+                assert isinstance(work, _Work)
+                yield work.done()
+
+    def _listener(
+        self,
+        unit: Unit,
+        pipeline: Pipeline,
+        on_event: Callable[[Event], None] | None,
+        on_round: OnRound | None,
+    ) -> Callable[[Event], None]:
         def listen(event: Event) -> None:
             if self._stopping.is_set():
                 raise _Stopped
             if on_round is not None and isinstance(event, RoundDone):
                 words = _words(pipeline, (event.round,))[0]
-                on_round(unit.pipeline, task.id, unit.attempt, event.round, words)
+                with suppress(
+                    ContractError
+                ):  # a round that cannot be recorded: the task's record will say so
+                    on_round(unit.pipeline, unit.task.id, unit.attempt, event.round, words)
             if on_event is not None:
                 on_event(event)
 
-        with nullcontext() if pipeline.concurrent else self._turn:
-            try:
-                record = pipeline.record(
-                    task,
-                    on_event=listen,
-                    ask=ask,
-                    memory=unit.memory,
-                    attempt=unit.attempt,
-                    restore=unit.restore,
-                )
-                check(record, f"pipeline {unit.pipeline!r}, task {task.id!r}")
-            except (ConfigError, PipelineError, StoreError):
-                raise
-            except Exception as error:
-                # A block controller or a stopping rule that raises, or values that cannot be recorded.
-                asked.clear()
-                record = failed_record(unit, Failure.of(error))
-            texts = _words(pipeline, record.rounds)
-            question = None
-            if asked and record.outcome.status == "waiting":
-                question = _question(unit, pipeline, asked[0], record)
-        return Done(unit=key_of(unit), record=record, texts=texts, question=question)
+        return listen
 
     def open(self, name: str) -> Pipeline:
         """The pipeline of this name, its parts opened.
@@ -147,7 +173,7 @@ class Bench:
         with self._opening:
             if name not in self._opened:
                 with below(f"pipelines.{name}", self.places.get(name, "")):
-                    pipeline.open()
+                    pipeline.open(self._parts)
                 self._opened.append(name)
         return pipeline
 
@@ -159,23 +185,107 @@ class Bench:
         """Close what was opened."""
         while self._opened:
             self.pipelines[self._opened.pop()].close()
+        self._loop.close()
 
 
-def key_of(unit: Unit) -> tuple[str, str, int]:
-    """The unit's (pipeline, task, attempt)."""
-    return unit.pipeline, unit.task.id, unit.attempt
+class _Work(Session):
+    """A unit under way, and the first question that it asked without an answer at hand."""
+
+    pipeline: Pipeline
+
+    def __init__(
+        self, unit: Unit, pipeline: Pipeline, memory: Memory, listener: Callable[[Event], None]
+    ) -> None:
+        self.unit = unit
+        self.asked: Ask | None = None
+        self._known = unit.answer
+        super().__init__(
+            pipeline,
+            unit.task,
+            attempt=unit.attempt,
+            memory=memory,
+            restore=unit.restore,
+            inner=unit.inner,
+            person=self._ask,
+            on_event=listener,
+        )
+
+    def _ask(self, request: Ask) -> Answer | None:
+        answer = None
+        if request.task.id == (self.unit.asking or self.unit.task.id):
+            answer, self._known = self._known, None
+        if answer is None and self.asked is None:
+            self.asked = request
+        return answer
+
+    def done(self) -> Done:
+        """What came of it."""
+        unit, record = self.unit, self.record()
+        try:
+            check(record, f"pipeline {unit.pipeline!r}, task {unit.task.id!r}")
+        except ContractError as error:  # values that cannot be recorded
+            return failed_unit(unit, Failure.of(error))
+        question = None
+        if self.asked is not None and record.outcome.status == "waiting":
+            question = _question(unit, self.pipeline, self.asked, record)
+        texts = _words(self.pipeline, record.rounds)
+        return Done(pipeline=unit.pipeline, record=record, texts=texts, question=question)
 
 
-def failed_record(unit: Unit, failure: Failure) -> TaskRecord:
-    """The record of a task that could not be run to an end."""
+class _Loop:
+    """An event loop in a thread of its own, for parts with coroutine methods; it begins when it is first needed."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def steps(self, driven: AsyncGenerator[T, None]) -> Iterator[T]:
+        """What an asynchronous generator yields, one by one."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+                self._thread.start()
+        ended = object()
+
+        async def following() -> Any:
+            return await anext(driven, ended)
+
+        try:
+            while (step := self._result(following())) is not ended:
+                yield step
+        finally:
+            with suppress(RuntimeError):  # it is at work, and was cancelled
+                self._result(driven.aclose())
+
+    def _result(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """What a coroutine gives in the loop; it is cancelled when this thread is interrupted."""
+        assert self._loop is not None
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """Stop the loop."""
+        if self._loop is not None and self._thread is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+            self._loop = self._thread = None
+
+
+def failed_unit(unit: Unit, failure: Failure) -> Done:
+    """What comes of a unit that could not be run to an end."""
     outcome = Outcome(status="failed", reason=str(failure), failure=failure, rounds=len(unit.restore))
-    return TaskRecord(
-        task=unit.task.id,
-        attempt=unit.attempt,
-        outcome=outcome,
-        rounds=unit.restore,
-        group=unit.task.group,
+    task = unit.task
+    record = TaskRecord(
+        task=task.id, attempt=unit.attempt, outcome=outcome, rounds=unit.restore, group=task.group
     )
+    return Done(pipeline=unit.pipeline, record=record)
 
 
 def _words(pipeline: Pipeline, rounds: Sequence[Round]) -> tuple[Texts | None, ...]:
@@ -183,41 +293,38 @@ def _words(pipeline: Pipeline, rounds: Sequence[Round]) -> tuple[Texts | None, .
 
     What was emitted is described as one sequence, as pieces of one text, and what was not as another.
     """
-    describe = getattr(pipeline.verifier, "describe", None)
-    if describe is None:
+    verifier = pipeline.verifier
+    if not hasattr(verifier, "describe"):
         return (None,) * len(rounds)
     emitted = [value for round in rounds for value in round.decision.emitted]
     others = [
-        item for round in rounds for index, item in enumerate(round.items) if index not in _joined(round)
+        item
+        for round in rounds
+        for index, item in enumerate(round.items)
+        if index not in round.decision.joined
     ]
     try:
-        of_emitted = iter([str(word) for word in describe(emitted)] if emitted else [])
-        of_others = iter([str(word) for word in describe(others)] if others else [])
+        with turn(verifier):
+            of_emitted = iter([utf8(str(word)) for word in verifier.describe(emitted)] if emitted else [])
+            of_others = iter([utf8(str(word)) for word in verifier.describe(others)] if others else [])
         found = []
         for round in rounds:
             words = [next(of_emitted) for _ in round.decision.emitted]
-            joined = _joined(round)
-            of_items = dict(zip(joined, words, strict=False))
+            joined = list(zip(round.decision.joined, words, strict=True))
+            of_items = {index: word for index, word in joined if index is not None}
             items = [of_items[i] if i in of_items else next(of_others) for i in range(len(round.items))]
-            found.append(Texts(tuple(items), tuple(words[len(joined) :])))
+            found.append(Texts(tuple(items), tuple([word for index, word in joined if index is None])))
         return tuple(found)
     except Exception:
         return (None,) * len(rounds)  # words are for people; a record does without
 
 
-def _joined(round: Round) -> tuple[int, ...]:
-    """The items that joined the answer: those kept, unless the stopping rule cut them off."""
-    return round.decision.kept[: len(round.decision.emitted)]
-
-
 def _question(unit: Unit, pipeline: Pipeline, asked: Ask, record: TaskRecord) -> Question:
     text = ""
-    describe = getattr(pipeline.verifier, "describe", None)
-    if describe is not None and asked.candidate is not None:
-        try:
-            text = str(describe([asked.candidate.value])[0])
-        except Exception:
-            text = ""  # the candidate itself is shown instead
+    verifier = pipeline.verifier
+    if hasattr(verifier, "describe") and asked.candidate is not None:
+        with suppress(Exception), turn(verifier):  # else the candidate itself is shown
+            text = utf8(str(verifier.describe([asked.candidate.value])[0]))
     return Question(
         pipeline=unit.pipeline,
         task=unit.task.id,
@@ -229,4 +336,6 @@ def _question(unit: Unit, pipeline: Pipeline, asked: Ask, record: TaskRecord) ->
         text=text,
         trouble=asked.trouble,
         failure=asked.failure,
+        asking=asked.task.id if record.inner else "",
+        inner=record.inner,
     )

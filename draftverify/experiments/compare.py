@@ -8,15 +8,17 @@ is summary.json.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from itertools import zip_longest
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from draftverify import calibration
 from draftverify.calibration import Estimate
 from draftverify.records import Prediction
-from draftverify.values import Round, Step, Task, TaskRecord
+from draftverify.values import Explanation, Round, Step, Task, TaskRecord
 
 __all__ = [
     "Divergence",
@@ -33,8 +35,8 @@ __all__ = [
 ALL = ""
 """The group that stands for all tasks."""
 
-Explain: TypeAlias = "Callable[[str, Task, Any, Any], str]"
-"""(pipeline, task, expected, got): why two outputs of a task differ; "" where nobody can tell."""
+Explain: TypeAlias = "Callable[[str, Task, Any, Any], Explanation | None]"
+"""(pipeline, task, expected, got): why two outputs of a task differ; None where nobody is asked."""
 
 
 class Figure(msgspec.Struct, frozen=True):
@@ -199,43 +201,32 @@ def summarise(
     shown = (*groups, ALL) if groups != (ALL,) else groups
     predicted = {(each.pipeline, each.group): each for each in predictions if each.kind == "speedup"}
     of_task = {task.id: task for task in tasks}
-    parked: dict[str, list[str]] = {}
-    for pipeline, task in waiting:
-        parked.setdefault(pipeline, []).append(task)
+    parked = Counter(
+        (pipeline, group)
+        for pipeline, task in waiting
+        if task in of_task
+        for group in {of_task[task].group, ALL}
+    )
     base = list(records.get(baseline, ())) if baseline is not None else []
     pipelines = []
-    pairs: dict[str, tuple[calibration.Prediction, Estimate]] = {}
+    guesses: dict[str, calibration.Prediction] = {}
+    measured: dict[str, Estimate] = {}
     for pipeline, own in records.items():
         rows = []
         compared = baseline is not None and pipeline != baseline
         for group in shown:
             speedup = None
+            guess = predicted.get((pipeline, group))
             if compared:
-                measured = calibration.measured_ratio(own, base, group=group if group != ALL else None)
-                speedup = figure(measured)
-                guess = predicted.get((pipeline, group))
-                if (
-                    guess is not None
-                    and (group != ALL or shown == groups)
-                    and None not in (guess.value, guess.low)
-                ):
+                ratio = calibration.measured_ratio(own, base, group=group if group != ALL else None)
+                speedup = figure(ratio)
+                if guess and group in groups and guess.value is not None and guess.low is not None:
                     high = math.inf if guess.high is None else guess.high
-                    prediction = calibration.Prediction(guess.value or 0.0, guess.low or 0.0, high, "")
-                    pairs[f"{pipeline}/{group}"] = (prediction, measured)
-            rows.append(
-                _row(
-                    pipeline,
-                    group,
-                    [record for record in own if group in (ALL, record.group)],
-                    sum(
-                        1
-                        for task in parked.get(pipeline, ())
-                        if task in of_task and group in (ALL, of_task[task].group)
-                    ),
-                    predicted.get((pipeline, group)),
-                    speedup,
-                )
-            )
+                    key = f"{pipeline}/{group}"
+                    guesses[key] = calibration.Prediction(guess.value, guess.low, high, "")
+                    measured[key] = ratio
+            in_group = [record for record in own if group in (ALL, record.group)]
+            rows.append(_row(pipeline, group, in_group, parked[pipeline, group], guess, speedup))
         failed = next((record for record in own if record.outcome.status == "failed"), None)
         pipelines.append(
             PipelineSummary(
@@ -249,19 +240,13 @@ def summarise(
                 failure=None if failed is None else f"task {failed.task}: {failed.outcome.reason}",
             )
         )
-    coverage = None
-    if pairs:
-        found = calibration.coverage(
-            {key: pair[0] for key, pair in pairs.items()}, {key: pair[1] for key, pair in pairs.items()}
-        )
-        coverage = figure(found)
     return Summary(
         name=name,
         baseline=baseline,
         groups=groups,
         tasks=len(tasks),
         pipelines=tuple(pipelines),
-        coverage=coverage,
+        coverage=figure(calibration.coverage(guesses, measured)) if guesses else None,
     )
 
 
@@ -281,9 +266,7 @@ def _row(
     predicted: Prediction | None,
     speedup: Figure | None,
 ) -> Row:
-    statuses: dict[str, int] = {}
-    for record in records:
-        statuses[record.outcome.status] = statuses.get(record.outcome.status, 0) + 1
+    statuses: dict[str, int] = dict(Counter(record.outcome.status for record in records))
     if waiting:
         statuses["waiting"] = waiting
     rounds = [round for record in records for round in record.rounds]
@@ -335,10 +318,8 @@ def _identity(
             same += 1
             continue
         position, left, right = first_difference(want.value, got.value)
-        why = ""
-        if explain is not None:
-            why = explain(pipeline, tasks[record.task], want.value, got.value)
-        divergences.append(Divergence(record.task, position, left, right, why))
+        said = explain(pipeline, tasks[record.task], want.value, got.value) if explain is not None else None
+        divergences.append(Divergence(record.task, position, left, right, said.text if said else ""))
     return Identity(same, of, tuple(divergences))
 
 
@@ -350,65 +331,52 @@ def first_difference(expected: Any, got: Any) -> tuple[int | None, Any, Any]:
     lists = isinstance(expected, (list, tuple)) and isinstance(got, (list, tuple))
     if not lists and not (isinstance(expected, str) and isinstance(got, str)):
         return None, expected, got
-    for position in range(max(len(expected), len(got))):
-        left = expected[position] if position < len(expected) else None
-        right = got[position] if position < len(got) else None
+    for position, (left, right) in enumerate(zip_longest(expected, got)):
         if left != right or position >= min(len(expected), len(got)):
             return position, left, right
     return None, expected, got
 
 
 def _steps(pipeline: str, records: Iterable[TaskRecord]) -> list[StepRow]:
-    found: dict[tuple[int, str], dict[str, Any]] = {}
+    found: dict[tuple[int, str], list[tuple[TaskRecord, Step, _Led]]] = {}
     for record in records:
         for index, round in enumerate(record.rounds):
             for place, step in enumerate(round.steps):
-                row = found.setdefault(
-                    (step.clause, step.do),
-                    {
-                        "on": {},
-                        "taken": 0,
-                        "tasks": set(),
-                        "seconds": [],
-                        "units": [],
-                        "progress": 0,
-                        "accepted": set(),
-                    },
-                )
-                row["on"][step.on] = row["on"].get(step.on, 0) + 1
-                row["taken"] += 1
-                row["tasks"].add(record.task)
-                seconds, units, progress = _led_to(record.rounds, index, place, step)
-                row["seconds"].append(seconds)
-                row["units"].append(units)
-                row["progress"] += progress
-                if progress and record.outcome.status == "accepted":
-                    row["accepted"].add(record.task)
+                led = _led_to(record.rounds, index, place, step)
+                found.setdefault((step.clause, step.do), []).append((record, step, led))
     return [
         StepRow(
             pipeline=pipeline,
             clause=clause,
             do=do,
-            on=row["on"],
-            taken=row["taken"],
-            tasks=len(row["tasks"]),
-            seconds=math.fsum(row["seconds"]),
-            units=math.fsum(row["units"]),
-            progress=row["progress"],
-            accepted=len(row["accepted"]),
+            on=dict(Counter(step.on for _, step, _ in taken)),
+            taken=len(taken),
+            tasks=len({record.task for record, _, _ in taken}),
+            seconds=math.fsum(led.seconds for _, _, led in taken),
+            units=math.fsum(led.units for _, _, led in taken),
+            progress=sum(led.progress for _, _, led in taken),
+            accepted=len(
+                {each.task for each, _, led in taken if led.progress and each.outcome.status == "accepted"}
+            ),
         )
-        for (clause, do), row in sorted(found.items())
+        for (clause, do), taken in sorted(found.items())
     ]
 
 
-def _led_to(rounds: Sequence[Round], index: int, place: int, step: Step) -> tuple[float, float, bool]:
+class _Led(NamedTuple):
+    seconds: float
+    units: float
+    progress: bool
+
+
+def _led_to(rounds: Sequence[Round], index: int, place: int, step: Step) -> _Led:
     """Seconds, units, progress of what a step led to: the next round, or a share of its own when it checked again."""
     round = rounds[index]
     if step.do == "reverify":
         share = 1.0 / max(round.timing.passes, 1)
         last = place == len(round.steps) - 1
-        return round.timing.verify * share, round.timing.units * share, last and round.decision.progress
+        return _Led(round.timing.verify * share, round.timing.units * share, last and round.decision.progress)
     if index + 1 >= len(rounds) or step.do == "give_up":
-        return 0.0, 0.0, False
+        return _Led(0.0, 0.0, False)
     after = rounds[index + 1]
-    return after.timing.total, after.timing.units, after.decision.progress
+    return _Led(after.timing.total, after.timing.units, after.decision.progress)

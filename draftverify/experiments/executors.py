@@ -4,7 +4,7 @@ A worker of another process gets the experiment as text, builds its own bench on
 records back as JSON. Live models never travel, and workers write nothing: the driver's process commits what comes back.
 
 An executor is a component with `workers`, `local` (units share this process's pipelines) and `pool()`, which gives any
-`concurrent.futures.Executor`.
+`concurrent.futures.Executor`; or it is a `Batch`, whose units share their passes in this thread.
 """
 
 from __future__ import annotations
@@ -32,13 +32,15 @@ import msgspec
 
 from draftverify import errors
 from draftverify.engine.events import Event
-from draftverify.errors import ConfigError, DraftVerifyError, ResourceError
-from draftverify.experiments.bench import Bench, Done, OnRound, Unit, failed_record, key_of
+from draftverify.errors import ConfigError, ContractError, DraftVerifyError, ResourceError
+from draftverify.experiments.bench import Bench, Done, OnRound, Unit, failed_unit
+from draftverify.experiments.build import Builder
+from draftverify.experiments.specs import Experiment
 from draftverify.records.encoding import check, decode, encode
 from draftverify.records.store import Texts
 from draftverify.values import Failure, Round
 
-__all__ = ["Bench", "Process", "Serial", "Thread", "Where", "perform_all"]
+__all__ = ["Batch", "Bench", "Crew", "Process", "Serial", "Thread", "Where"]
 
 CRASHES_IN_A_ROW = 5
 """Lone units whose worker died, one after the other, before the run is stopped: the workers cannot work at all."""
@@ -61,17 +63,25 @@ class Where(Protocol):
         ...
 
 
-class Serial:
-    """One task after the other, in this thread."""
+class Batch:
+    """So many tasks together in this thread, in lockstep: those that wait for the same part share one pass of it.
+
+    Args:
+        size: how many tasks are under way at once; one that ends is replaced by the next.
+    """
 
     local: ClassVar[bool] = True
 
-    def __init__(self) -> None:
-        self.workers = 1
+    def __init__(self, size: int = 16) -> None:
+        _at_least_one("size", size)
+        self.size = size
 
-    def pool(self) -> Executor:
-        """A pool that runs what is submitted at once."""
-        return _Inline()
+
+class Serial(Batch):
+    """One task after the other, in this thread."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
 
 
 class Thread:
@@ -84,8 +94,7 @@ class Thread:
     local: ClassVar[bool] = True
 
     def __init__(self, workers: int = 8) -> None:
-        if workers < 1:
-            raise ConfigError(f"an executor with {workers} workers does nothing; at least 1 is needed")
+        _at_least_one("workers", workers)
         self.workers = workers
 
     def pool(self) -> Executor:
@@ -103,23 +112,17 @@ class Process:
     local: ClassVar[bool] = False
 
     def __init__(self, workers: int | None = None) -> None:
-        if workers is not None and workers < 1:
-            raise ConfigError(f"an executor with {workers} workers does nothing; at least 1 is needed")
         self.workers = workers if workers is not None else os.cpu_count() or 1
+        _at_least_one("workers", self.workers)
 
     def pool(self) -> Executor:
         """A pool of fresh processes."""
         return _Processes(self.workers)
 
 
-class _Inline(Executor):
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        try:
-            future.set_result(fn(*args, **kwargs))
-        except Exception as error:
-            future.set_exception(error)
-        return future
+def _at_least_one(name: str, number: int) -> None:
+    if number < 1:
+        raise ConfigError(f"{name} is {number}; at least 1 is needed for anything to be done", path=name)
 
 
 class _Processes(ProcessPoolExecutor):
@@ -143,11 +146,9 @@ class _Processes(ProcessPoolExecutor):
 
     def rounds(self) -> Iterator[bytes]:
         """What workers send while their tasks run, until `end_rounds` and the last worker's end."""
-        try:
+        with suppress(EOFError, OSError):
             while True:
                 yield self._rounds.recv_bytes()
-        except (EOFError, OSError):
-            return
 
     def end_rounds(self) -> None:
         """No new worker will send anything."""
@@ -187,13 +188,15 @@ def perform_remote(spec: bytes, unit: bytes, durable: bool) -> bytes:
     try:
         bench = _worker_benches.get(spec)
         if bench is None:
-            from draftverify.experiments.build import bench_from_spec
-
             _worker_benches.clear()
-            bench = _worker_benches[spec] = bench_from_spec(spec)
+            bench = _worker_benches[spec] = Builder().bench(Experiment.from_json(spec))
         work = decode(unit, Unit, "a unit of work")
         done = bench.perform(work, on_round=_send_round if durable else None)
-        return encode(_Reply(done=done), "a reply").encode()
+        try:
+            return encode(_Reply(done=done), f"task {work.task.id!r}").encode()
+        except ContractError as error:
+            done = failed_unit(work, Failure.of(error))
+            return encode(_Reply(done=done), "a reply").encode()
     except Exception as error:
         failure = Failure.of(error)
         return encode(_Reply(error=failure), "a reply").encode()
@@ -221,51 +224,34 @@ def _send_round(pipeline: str, task: str, attempt: int, round: Round, texts: Tex
         _worker_sender.send_bytes(data)
 
 
-def perform_all(
-    units: Iterable[Callable[[], Unit]],
-    where: Where,
-    *,
-    bench: Bench | None,
-    spec: bytes,
-    take: Callable[[Done], None],
-    on_round: OnRound | None = None,
-    on_event: Callable[[Event], None] | None = None,
-) -> None:
-    """Perform units, in order of submission, and hand over what comes of each as it comes.
+class Crew:
+    """What performs the units of a run: its workers stay from the first unit to the last, across phases and epochs.
 
     A worker that dies takes every unit in flight with it, and nothing says whose fault it was: those units
     are run again, each alone, and one whose worker dies then too is recorded as failed.
 
     Args:
-        units: functions that make the unit when its turn comes (so that rounds recorded by then are in it).
         where: the executor.
         bench: this process's pipelines, for a local executor.
         spec: the experiment, for workers elsewhere.
-        take: called in this thread with each Done.
         on_round: called with each round as it is decided (from another thread unless the executor is serial).
         on_event: called with events; of a local executor only.
-
-    Raises:
-        DraftVerifyError: what a worker says ends the run; units in flight are abandoned, none half committed.
-        KeyboardInterrupt: passed on, after workers were stopped.
     """
-    _Crew(where, bench, spec, take, on_round, on_event).run(iter(units))
 
+    take: Callable[[Done], None]
 
-class _Crew:
     def __init__(
         self,
-        where: Where,
+        where: Where | Batch,
+        *,
         bench: Bench | None,
         spec: bytes,
-        take: Callable[[Done], None],
-        on_round: OnRound | None,
-        on_event: Callable[[Event], None] | None,
+        on_round: OnRound | None = None,
+        on_event: Callable[[Event], None] | None = None,
     ) -> None:
         self.where = where
         self.bench = bench
         self.spec = spec
-        self.take = take
         self.on_round = on_round
         self.on_event = on_event
         self.flying: dict[Future[Any], Callable[[], Unit]] = {}
@@ -274,45 +260,62 @@ class _Crew:
         self.pool: Executor | None = None
         self.reader: threading.Thread | None = None
 
-    def run(self, units: Iterator[Callable[[], Unit]]) -> None:
-        # One more than there are workers, so that none waits for this thread to commit.
-        window = self.where.workers if self.where.local else self.where.workers + 1
-        more = True
-        try:
-            while True:
-                while self.suspects and not self.flying:
-                    self._submit(self.suspects.popleft())
-                    self._await(alone=True)
-                while more and len(self.flying) < window:
-                    make = next(units, None)
-                    more = make is not None
-                    if make is not None:
-                        self._submit(make)
-                if not self.flying:
-                    if not self.suspects:
-                        break
-                    continue
-                self._await(alone=False)
-            self._close(kill=False)
-        except BaseException:
-            self._close(kill=True)
-            raise
+    def __enter__(self) -> Crew:
+        return self
 
-    def _submit(self, make: Callable[[], Unit]) -> None:
-        if self.pool is None:
-            self._open()
-        assert self.pool is not None
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._close(kill=kind is not None)
+
+    def perform(self, units: Iterable[Callable[[], Unit]], take: Callable[[Done], None]) -> None:
+        """Perform units, in order of submission, and hand over what comes of each as it comes.
+
+        Args:
+            units: functions that make the unit when its turn comes (so that rounds recorded by then are in it).
+            take: called in this thread with each Done.
+
+        Raises:
+            DraftVerifyError: what a worker says ends the run; units in flight are abandoned, none half committed.
+            KeyboardInterrupt: passed on; leaving the crew stops its workers.
+        """
+        self.take = take
+        if isinstance(self.where, Batch):
+            assert self.bench is not None
+            made = (make() for make in units)
+            for done in self.bench.perform_all(
+                made, size=self.where.size, on_event=self.on_event, on_round=self.on_round
+            ):
+                take(done)
+        else:
+            self._perform(self.where, iter(units))
+
+    def _perform(self, where: Where, units: Iterator[Callable[[], Unit]]) -> None:
+        # One more than there are workers elsewhere, so that none waits for this thread to commit.
+        window = where.workers + (not where.local)
+        more = True
+        while True:
+            while self.suspects and not self.flying:
+                self._submit(where, self.suspects.popleft())
+                self._await(alone=True)
+            while more and len(self.flying) < window:
+                make = next(units, None)
+                more = make is not None
+                if make is not None:
+                    self._submit(where, make)
+            if self.flying:
+                self._await(alone=False)
+            elif not self.suspects:
+                return
+
+    def _submit(self, where: Where, make: Callable[[], Unit]) -> None:
+        pool = self.pool or self._open(where)
         unit = make()
         future: Future[Any]
         try:
-            if self.where.local:
-                assert self.bench is not None
-                future = self.pool.submit(
-                    self.bench.perform, unit, on_event=self.on_event, on_round=self.on_round
-                )
+            if self.bench is not None:
+                future = pool.submit(self.bench.perform, unit, on_event=self.on_event, on_round=self.on_round)
             else:
                 payload = encode(unit, f"task {unit.task.id!r}").encode()
-                future = self.pool.submit(perform_remote, self.spec, payload, self.on_round is not None)
+                future = pool.submit(perform_remote, self.spec, payload, self.on_round is not None)
         except BrokenExecutor as error:
             future = Future()
             future.set_exception(error)
@@ -350,9 +353,8 @@ class _Crew:
                 "crash as it is loaded? The run directory is whole: the same command goes on from it"
             )
         for make in broken:
-            unit = make()
             failure = Failure("error", "WorkerDied", "the worker process died while it ran this task, twice")
-            self.take(Done(unit=key_of(unit), record=failed_record(unit, failure)))
+            self.take(failed_unit(make(), failure))
 
     def _read(self, reply: Any) -> Done:
         if isinstance(reply, Done):
@@ -361,23 +363,22 @@ class _Crew:
         if read.done is not None:
             return read.done
         assert read.error is not None
-        kind = getattr(errors, read.error.error, DraftVerifyError)
-        if not (isinstance(kind, type) and issubclass(kind, DraftVerifyError)):
-            kind = DraftVerifyError
-        message = read.error.message if kind is not DraftVerifyError else str(read.error)
-        raise kind(message)
+        kind = getattr(errors, read.error.error, None)
+        if isinstance(kind, type) and issubclass(kind, DraftVerifyError):
+            raise kind(read.error.message)
+        raise DraftVerifyError(str(read.error))
 
-    def _open(self) -> None:
-        self.pool = self.where.pool()
-        if self.where.local or self.on_round is None:
-            return
-        if not isinstance(self.pool, _Processes):
-            raise ConfigError(
-                f"the executor {type(self.where).__name__} cannot send rounds while their task runs; "
-                "write durable: task"
-            )
-        self.reader = threading.Thread(target=self._read_rounds, args=(self.pool, self.on_round), daemon=True)
-        self.reader.start()
+    def _open(self, where: Where) -> Executor:
+        pool = self.pool = where.pool()
+        if not where.local and self.on_round is not None:
+            if not isinstance(pool, _Processes):
+                raise ConfigError(
+                    f"the executor {type(where).__name__} cannot send rounds while their task runs; "
+                    "write durable: task"
+                )
+            self.reader = threading.Thread(target=self._read_rounds, args=(pool, self.on_round), daemon=True)
+            self.reader.start()
+        return pool
 
     def _read_rounds(self, pool: _Processes, on_round: OnRound) -> None:
         for data in pool.rounds():

@@ -1,24 +1,30 @@
-"""The fixed part of the config format, as pydantic models: what the loader checks and the JSON schema is made from.
+"""The keys of the config format, as signatures: a parameter is a key, and its annotation says how the value is written.
 
-A field marked with `_part` holds a part, `{use: NAME, …}`, whose keys depend on the class behind the name.
+The loader checks the file against these signatures and the JSON schema is made from them, as for the parts themselves.
+A `Record` says what is made of the keys that are given.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+import msgspec
+from pydantic import AfterValidator, Field, WithJsonSchema
 
 from draftverify import rejection
-from draftverify.plugins import Role
+from draftverify.engine.budget import Budget
+from draftverify.errors import ConfigError
+from draftverify.experiments.forms import Keyed, Listed, Reading, Schema, shown
+from draftverify.experiments.located import Located
+from draftverify.experiments.parameters import Component, Model, Record, parameters
+from draftverify.experiments.specs import ClauseSpec, ComponentSpec, Experiment, PipelineSpec
+from draftverify.plugins import did_you_mean
 from draftverify.rejection import Policy
 from draftverify.values import Trouble
 
-__all__ = ["SECRET", "STEPS", "ClauseModel", "FileModel", "PipelineModel", "known_keys"]
-
-SECRET = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+__all__ = ["FILE", "INNER", "STEPS", "budget", "calibrate", "clause", "experiment", "pipeline"]
 
 STEPS: Mapping[str, Callable[..., Policy]] = {
     "regenerate": rejection.retry,
@@ -29,130 +35,207 @@ STEPS: Mapping[str, Callable[..., Policy]] = {
     "give_up": rejection.give_up,
 }
 
-
-def _part(*roles: Role) -> Any:
-    return Field(json_schema_extra={"roles": list(roles)})
-
-
-def _forever(value: Any) -> Any:
-    return None if value == "forever" else value
+Count = Annotated[int, Field(ge=1)]
+NAME = r"^\w[\w.-]*$"
 
 
-Name = Annotated[str, StringConstraints(pattern=r"^\w[\w-]*$")]
-Troubles = Annotated[
-    list[Trouble],
-    BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
-    Field(json_schema_extra={"or_one": True}),
-]
-Times = Annotated[
-    Annotated[int, Field(ge=1)] | None,
-    BeforeValidator(_forever),
-    Field(json_schema_extra={"or_word": "forever"}),
-]
+def _word(name: str) -> str:
+    if not re.search(NAME, name):
+        raise ValueError("should be a word of letters, digits, _, . and -")
+    return name
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
+Name = Annotated[str, AfterValidator(_word), WithJsonSchema({"type": "string", "pattern": NAME})]
 
 
-class ClauseModel(_Model):
-    """One step of the answer to a round without progress."""
+class Drafting(Component):
+    """What drafts: a generator, or a pipeline in its place whose accepted values are the items."""
 
-    do: Literal["regenerate", "feedback", "reverify", "fallback", "escalate", "give_up"]
-    """regenerate: discard the block and draft again. feedback: draft again with what was said of the refused items.
-    reverify: check the errored, timed-out or abstained items again. fallback: let another generator draft. escalate:
-    ask a person. give_up: end the task."""
-    on: Troubles | None = None
-    """Which troubles this clause answers; the step's own default when absent."""
-    times: Times = 1
-    """How often at one place; forever for no bound."""
-    generator: Annotated[Any, _part("generator")] = None
-    """Of a fallback: the other generator."""
-    rounds: Times = 1
-    """Of a fallback: for how many rounds; forever for good."""
-    verified: bool = True
-    """Of a fallback: whether its items go to the verifier."""
+    def __init__(self) -> None:
+        super().__init__("generator")
+
+    def check(self, node: Located, reading: Reading) -> Any:
+        keys = node.value if isinstance(node.value, dict) else ()
+        inner = "use" not in keys and any(key in keys for key in ("generator", "verifier", "rule"))
+        return INNER.check(node, reading) if inner else super().check(node, reading)
+
+    def schema(self, definitions: dict[str, Schema], name: str) -> Schema:
+        part = super().schema(definitions, name)
+        return {"if": {"required": ["use"]}, "then": part, "else": {"$ref": "#/$defs/pipeline"}}
 
 
-class BudgetModel(_Model):
-    """The most that one task may use; looked at before each call."""
+class Block(Component):
+    """A block size: a number of items, or a controller that chooses."""
 
-    rounds: Annotated[int, Field(ge=0)] | None = None
-    """Propose–verify–decide rounds."""
-    seconds: Annotated[float, Field(ge=0)] | None = None
-    """Seconds, summed over the task's calls."""
-    verifier_calls: Annotated[int, Field(ge=0)] | None = None
-    """Passes of the verifier."""
-    units: Annotated[float, Field(ge=0)] | None = None
-    """Cost units, as the parts report them."""
+    def __init__(self) -> None:
+        super().__init__("block")
 
+    def check(self, node: Located, reading: Reading) -> Any:
+        if isinstance(node.value, dict):
+            return super().check(node, reading)
+        if isinstance(node.value, bool) or not isinstance(node.value, int) or node.value < 0:
+            needed = "a number of items, 0 or more, or {use: …}"
+            raise reading.wrong(node, f"should be {needed}, not {shown(node)}")
+        return node.value
 
-class PipelineModel(_Model):
-    """One way to do the tasks."""
-
-    generator: Annotated[Any, _part("generator")]
-    """The cheap part: proposes blocks."""
-    verifier: Annotated[Any, _part("verifier")]
-    """The trusted part: checks a whole block in one pass."""
-    rule: Annotated[Any, _part("rule")]
-    """Decides how much of a verified block to keep."""
-    block: Annotated[Any, Field(json_schema_extra={"roles": ["block"], "or_integer": True})] = 1
-    """How many items to ask for: a number (0 for none), or a controller that chooses."""
-    done: Annotated[Any, _part("stopping")] = None
-    """When the task is finished."""
-    settings: dict[str, Any] = {}
-    """What the parts share (temperature and the like); overrides the experiment's settings key by key."""
-    on_rejection: list[ClauseModel] = []
-    """What becomes of a round without progress: the first clause that answers it and is not used up."""
-    budget: BudgetModel = BudgetModel()
-    """The most that one task may use."""
+    def schema(self, definitions: dict[str, Schema], name: str) -> Schema:
+        return {"anyOf": [super().schema(definitions, name), {"type": "integer", "minimum": 0}]}
 
 
-class CalibrateModel(_Model):
-    """Measure on some tasks first, and predict from them before the run."""
+class Piped(Record):
+    """A pipeline, which knows where it stands."""
 
-    limit: Annotated[int, Field(ge=1)]
-    """The first so many tasks of each group; they are not measured again."""
-
-
-class FileModel(_Model):
-    """A draftverify experiment."""
-
-    name: Annotated[str, StringConstraints(pattern=r"^\w[\w.-]*$")] | None = None
-    """The experiment's name; the file's name without its suffix when absent."""
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    """Of every random draw."""
-    parts: list[str] = []
-    """Python files of your own; a class Guess in ./my_parts.py is then used as my_parts.Guess."""
-    tasks: Annotated[Any, _part("tasks")]
-    """Where the tasks come from."""
-    models: dict[Name, Annotated[Any, _part("model")]] = {}
-    """Models that several parts share, by the name that the parts refer to."""
-    settings: dict[str, Any] = {}
-    """What all pipelines' parts share (temperature and the like)."""
-    pipelines: Annotated[dict[Name, PipelineModel], Field(min_length=1)]
-    """The pipelines to run over the tasks, by name."""
-    baseline: str | None = None
-    """The pipeline that the others are compared with."""
-    executor: Annotated[Any, _part("executor")] = {"use": "serial"}
-    """What runs the tasks."""
-    durable: Literal["task", "round"] = "task"
-    """What a crash can cost: the unfinished tasks, or the unfinished rounds."""
-    epoch: Annotated[int, Field(ge=1)] | None = None
-    """After how many tasks the parts that read `context.memory` see what those tasks taught; never when absent."""
-    calibrate: CalibrateModel | None = None
-    """Measure on some tasks first, and predict from them before the run."""
+    def check(self, node: Located, reading: Reading) -> PipelineSpec:
+        spec: PipelineSpec = super().check(node, reading)
+        return msgspec.structs.replace(
+            spec,
+            on_rejection=tuple(spec.on_rejection),
+            name=spec.name or node.dotted.partition(".")[2],
+            seed=reading.top("seed", int),
+            where=node.where,
+            path=node.dotted,
+        )
 
 
-def known_keys(place: tuple[str | int, ...]) -> Iterable[str]:
-    """The keys that the fixed part knows at a place."""
-    model: type[BaseModel] = FileModel
-    if place[:1] == ("pipelines",):
-        model = PipelineModel
-        if "budget" in place[2:]:
-            model = BudgetModel
-        elif "on_rejection" in place[2:]:
-            model = ClauseModel
-    elif place[:1] == ("calibrate",):
-        model = CalibrateModel
-    return model.model_fields
+def clause(
+    do: Literal["regenerate", "feedback", "reverify", "fallback", "escalate", "give_up"],
+    on: list[Trouble] | Trouble | None = None,
+    times: Count | Literal["forever"] = 1,
+    generator: Annotated[Any, Drafting()] = None,
+    rounds: Count | Literal["forever"] = 1,
+    verified: bool = True,
+    partial: bool = False,
+) -> None:
+    """One step of the answer to a round without progress.
+
+    Args:
+        do: regenerate: discard the block and draft again. feedback: draft again with what was said of the refused
+            items. reverify: check the errored, timed-out or abstained items again. fallback: let another generator
+            draft. escalate: ask a person. give_up: end the task.
+        on: which troubles this clause answers; the step's own default when absent.
+        times: how often at one place; forever for no bound.
+        generator: of a fallback: the other generator.
+        rounds: of a fallback: for how many rounds; forever for good.
+        verified: of a fallback: whether its items go to the verifier.
+        partial: whether items that were refused beside accepted ones are answered too, by themselves.
+    """
+
+
+def _clause(do: str, **given: Any) -> ClauseSpec:
+    options = {key: None if value == "forever" else value for key, value in given.items()}
+    if isinstance(options.get("on"), str):
+        options["on"] = [options["on"]]
+    takes = parameters(STEPS[do])
+    for key in options:
+        if key not in takes:
+            raise ConfigError(f"the step {do!r} takes no {key!r}{did_you_mean(key, takes)}", path=key)
+    if do == "fallback":
+        if "generator" not in options:
+            raise ConfigError("is missing; fallback needs another generator", path="generator")
+        generator: Any = options["generator"]
+        options["name"] = generator.use if isinstance(generator, ComponentSpec) else generator.name
+    STEPS[do](**options)  # refuses what the step cannot do
+    return ClauseSpec(do, generator=options.pop("generator", None), options=options)
+
+
+def budget(
+    rounds: Annotated[int, Field(ge=0)] | None = 100_000,
+    seconds: Annotated[float, Field(ge=0)] | None = None,
+    verifier_calls: Annotated[int, Field(ge=0)] | None = None,
+    units: Annotated[float, Field(ge=0)] | None = None,
+) -> None:
+    """The most that one task may use; looked at before each call.
+
+    Args:
+        rounds: propose–verify–decide rounds.
+        seconds: seconds, summed over the task's calls.
+        verifier_calls: passes of the verifier.
+        units: cost units, as the parts report them.
+    """
+
+
+def pipeline(
+    generator: Annotated[Any, Drafting()],
+    verifier: Annotated[Any, Component("verifier")],
+    rule: Annotated[Any, Component("rule")],
+    block: Annotated[Any, Block()] = 1,
+    done: Annotated[Any, Component("stopping")] = None,
+    settings: Mapping[str, Any] = {},
+    on_rejection: Annotated[Any, Listed(Record(clause, _clause))] = (),
+    budget: Annotated[Any, Record(budget, Budget)] = None,
+    name: Name = "",
+) -> None:
+    """One way to do the tasks.
+
+    Args:
+        generator: the cheap part: proposes blocks; or a pipeline whose accepted values are the items.
+        verifier: the trusted part: checks a whole block in one pass.
+        rule: decides how much of a verified block to keep.
+        block: how many items to ask for: a number (0 for none), or a controller that chooses.
+        done: when the task is finished.
+        settings: what the parts share (temperature and the like); overrides the experiment's settings key by key.
+        on_rejection: what becomes of a round without progress: the first clause that answers it and is not used up.
+        budget: the most that one task may use.
+        name: of a pipeline inside another, in records.
+    """
+
+
+def calibrate(limit: Count) -> None:
+    """Measure on some tasks first, and predict from them before the run.
+
+    Args:
+        limit: the first so many tasks of each group; they are not measured again.
+    """
+
+
+INNER = Piped(pipeline, PipelineSpec)
+OUTER = Piped(pipeline, PipelineSpec, without=frozenset({"name"}))
+
+
+def experiment(
+    tasks: Annotated[Any, Component("tasks")],
+    pipelines: Annotated[Any, Keyed(OUTER, names=True, least=1)],
+    name: Name = "",
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0,
+    parts: tuple[str, ...] = (),
+    models: Annotated[Any, Keyed(Model(), names=True)] = None,
+    settings: Mapping[str, Any] = {},
+    baseline: str | None = None,
+    executor: Annotated[Any, Component("executor")] = None,
+    durable: Literal["task", "round"] = "task",
+    epoch: Count | None = None,
+    calibrate: Annotated[Any, Record(calibrate, lambda limit: limit)] = None,
+) -> None:
+    """A draftverify experiment.
+
+    Args:
+        tasks: where the tasks come from.
+        pipelines: the pipelines to run over the tasks, by name.
+        name: the experiment's name; the file's name without its suffix when absent.
+        seed: of every random draw.
+        parts: Python files of your own; a class Guess in ./my_parts.py is then used as my_parts.Guess.
+        models: models that several parts share, by the name that the parts refer to.
+        settings: what all pipelines' parts share (temperature and the like).
+        baseline: the pipeline that the others are compared with.
+        executor: what runs the tasks; {use: serial} when absent.
+        durable: what a crash can cost: the unfinished tasks, or the unfinished rounds.
+        epoch: after how many tasks the parts that read `context.memory` see what those tasks taught; never when
+            absent.
+        calibrate: measure on some tasks first, and predict from them before the run.
+    """
+
+
+def _experiment(
+    pipelines: Mapping[str, PipelineSpec],
+    settings: Mapping[str, Any] = {},
+    models: object = None,
+    parts: object = None,
+    **given: Any,
+) -> Experiment:
+    merged = [
+        msgspec.structs.replace(each, settings={**settings, **each.settings}) for each in pipelines.values()
+    ]
+    return Experiment(pipelines=tuple(merged), **given)
+
+
+FILE = Record(experiment, _experiment)

@@ -39,10 +39,17 @@ class Located:
     Args:
         value: None, bool, int, float, str, a list of Located, or a dict from text to Located.
         where: "file:line" of the value's key, of the value itself in a list, or the option that set it.
+        path: the keys and places that lead to it.
     """
 
     value: Any
     where: str
+    path: tuple[str | int, ...] = ()
+
+    @property
+    def dotted(self) -> str:
+        """The path, for messages."""
+        return ".".join(map(str, self.path))
 
     def plain(self) -> Any:
         """The same without places."""
@@ -52,23 +59,15 @@ class Located:
             return [inner.plain() for inner in self.value]
         return self.value
 
-    def follow(self, path: Iterable[str | int]) -> tuple[Located, list[str | int]]:
-        """Go down as far as the path leads; steps that lead nowhere are left out.
-
-        Returns:
-            The deepest value reached, and the steps that led there.
-        """
-        here, taken = self, list[str | int]()
-        for step in path:
-            inner: Located | None = None
-            if isinstance(here.value, dict) and isinstance(step, str):
-                inner = here.value.get(step)
+    def follow(self, steps: Iterable[str | int]) -> Located:
+        """Go down as far as the steps lead; those that lead nowhere are left out."""
+        here = self
+        for step in steps:
+            if isinstance(here.value, dict):
+                here = here.value.get(step, here)
             elif isinstance(here.value, list) and isinstance(step, int) and 0 <= step < len(here.value):
-                inner = here.value[step]
-            if inner is not None:
-                here = inner
-                taken.append(step)
-        return here, taken
+                here = here.value[step]
+        return here
 
 
 def read(text: str | bytes, name: str) -> tuple[Located, list[ConfigError]]:
@@ -111,31 +110,32 @@ class _Reader:
                 node = self.yaml.compose(text)
         except MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
-            line = mark.line + 1 if mark else 1
             context = f" ({error.context})" if error.context else ""
-            raise ConfigError(
-                f"not YAML: {error.problem or error.context}{context}", where=f"{self.name}:{line}"
-            ) from error
+            message = f"not YAML: {error.problem or error.context}{context}"
+            raise self.wrong(message, mark.line + 1 if mark else 1) from error
         except ReaderError as error:
-            line = text.count("\n", 0, error.position) + 1
             code = error.character if isinstance(error.character, int) else ord(error.character)
-            message = f"the character #x{code:04x} is not allowed in YAML"
-            raise ConfigError(message, where=f"{self.name}:{line}") from error
+            line = text.count("\n", 0, error.position) + 1
+            raise self.wrong(f"the character #x{code:04x} is not allowed in YAML", line) from error
         except RecursionError as error:
-            raise ConfigError(f"more than {DEEPEST} levels", where=f"{self.name}:1") from error
+            raise self.wrong(f"more than {DEEPEST} levels") from error
         except (YAMLError, ValueError, LookupError, TypeError, AttributeError, AssertionError) as error:
             # The parser's own slips on text that no one would write; they carry no place.
-            raise ConfigError(f"not YAML: {error}", where=f"{self.name}:1") from error
+            raise self.wrong(f"not YAML: {error}") from error
         if node is None:
-            raise ConfigError(
-                "the file is empty; `draftverify init` writes an example", where=f"{self.name}:1"
-            )
+            raise self.wrong("the file is empty; `draftverify init` writes an example")
         return self.value(node, self.where(node), ())
+
+    def wrong(self, message: str, line: int = 1) -> ConfigError:
+        return ConfigError(message, where=f"{self.name}:{line}")
+
+    def refused(self, node: Node, message: str) -> ConfigError:
+        return ConfigError(message, where=self.where(node))
 
     def where(self, node: Node) -> str:
         return f"{self.name}:{node.start_mark.line + 1}" if node.start_mark else f"{self.name}:1"
 
-    def value(self, node: Node, where: str, path: tuple[str, ...]) -> Located:
+    def value(self, node: Node, where: str, path: tuple[str | int, ...]) -> Located:
         self.values += 1
         if self.values > MOST_VALUES:
             raise ConfigError(f"more than {MOST_VALUES} values, aliases counted each time", where=where)
@@ -144,51 +144,44 @@ class _Reader:
         if id(node) in self.open:
             raise ConfigError("the alias refers to what it stands in", where=where)
         if isinstance(node, ScalarNode):
-            return Located(self.scalar(node), where)
+            return Located(self.scalar(node), where, path)
         self.open.add(id(node))
         try:
             if isinstance(node, SequenceNode) and node.tag == _PLAIN + "seq":
-                items = [
-                    self.value(each, self.where(each), (*path, str(i))) for i, each in enumerate(node.value)
-                ]
-                return Located(items, where)
+                items = [self.value(each, self.where(each), (*path, i)) for i, each in enumerate(node.value)]
+                return Located(items, where, path)
             if isinstance(node, MappingNode) and node.tag == _PLAIN + "map":
-                return Located(self.mapping(node, path), where)
+                return Located(self.mapping(node, path), where, path)
         finally:
             self.open.discard(id(node))
-        raise ConfigError(
-            f"the tag {node.tag} is not allowed: a config holds data only", where=self.where(node)
-        )
+        raise self.refused(node, f"the tag {node.tag} is not allowed: a config holds data only")
 
-    def mapping(self, node: MappingNode, path: tuple[str, ...]) -> dict[str, Located]:
+    def mapping(self, node: MappingNode, path: tuple[str | int, ...]) -> dict[str, Located]:
         found: dict[str, Located] = {}
         for key, inner in node.value:
             where = self.where(key)
             if not isinstance(key, ScalarNode):
-                raise ConfigError("a key must be text", where=where)
+                raise self.refused(key, "a key must be text")
             name = self.text(key)  # as it is written: `on` is a word here, whatever YAML 1.1 thought
-            inner_path = (*path, name)
+            value = self.value(inner, where, (*path, name))
             if name in found:
                 message = f"the key {name!r} stands twice, first at {found[name].where}"
-                self.errors.append(ConfigError(message, where=where, path=".".join(inner_path)))
-            found.setdefault(name, self.value(inner, where, inner_path))
+                self.errors.append(ConfigError(message, where=where, path=value.dotted))
+            found.setdefault(name, value)
         return found
 
     def scalar(self, node: ScalarNode) -> Any:
         if node.tag in _TEXT:
             return self.text(node)
         if node.tag not in _SCALARS:
-            raise ConfigError(
-                f"the tag {node.tag} is not allowed: a config holds data only", where=self.where(node)
-            )
+            raise self.refused(node, f"the tag {node.tag} is not allowed: a config holds data only")
         try:
             value = self.yaml.constructor.construct_object(node)
-            text = self.yaml.constructor.construct_scalar(node)
         except (YAMLError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
-            message = f"{node.value[:40]!r} is no {node.tag.rpartition(':')[2]}"
-            raise ConfigError(message, where=self.where(node)) from error
+            kind = node.tag.rpartition(":")[2]
+            raise self.refused(node, f"{node.value[:40]!r} is no {kind}") from error
         if isinstance(value, float) and not math.isfinite(value):
-            raise ConfigError(f"{text} is not a finite number", where=self.where(node))
+            raise self.refused(node, f"{node.value} is not a finite number")
         return value
 
     def text(self, node: ScalarNode) -> str:
@@ -196,9 +189,9 @@ class _Reader:
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise ConfigError("half of a surrogate pair is no text", where=self.where(node)) from error
+            raise self.refused(node, "half of a surrogate pair is no text") from error
         if "\0" in text:
-            raise ConfigError("a text with the character #x0000 is not allowed", where=self.where(node))
+            raise self.refused(node, "a text with the character #x0000 is not allowed")
         return text
 
 
@@ -219,36 +212,36 @@ def override(root: Located, assignment: str, *, option: str = "") -> Located:
     if not equals or not all(steps):
         raise ConfigError("write --set a.b=value, with the dotted path of a value", where=where)
     try:
-        value = read(text, where)[0] if text.strip() else Located(None, where)
+        value = read(text, where)[0].value if text.strip() else None
     except ConfigError as error:
         raise ConfigError(error.message, where=where, path=path) from error
-    return _put(root, steps, _moved(value, where), where, path)
+    return _put(root, steps, value, where)
 
 
-def _put(here: Located, steps: Sequence[str], value: Located, where: str, path: str) -> Located:
+def _put(here: Located, steps: Sequence[str], value: Any, where: str) -> Located:
     if not steps:
-        return value
+        return _moved(value, where, here.path)
     step, rest = steps[0], steps[1:]
     if isinstance(here.value, dict) or here.value is None:
         inner = dict(here.value or {})
-        inner[step] = _put(inner.get(step, Located(None, where)), rest, value, where, path)
-        return Located(inner, here.where)
+        there = inner.get(step, Located(None, where, (*here.path, step)))
+        inner[step] = _put(there, rest, value, where)
+        return Located(inner, here.where, here.path)
     if isinstance(here.value, list) and step.isdecimal() and int(step) < len(here.value):
         items = list(here.value)
-        items[int(step)] = _put(items[int(step)], rest, value, where, path)
-        return Located(items, here.where)
+        items[int(step)] = _put(items[int(step)], rest, value, where)
+        return Located(items, here.where, here.path)
     if isinstance(here.value, list):
-        raise ConfigError(
-            f"{step!r} is no place in a list of {len(here.value)}, counted from 0", where=where, path=path
-        )
-    raise ConfigError(
-        f"{step!r} cannot be set inside {here.value!r}, which has no keys", where=where, path=path
-    )
+        problem = f"{step!r} is no place in a list of {len(here.value)}, counted from 0"
+    else:
+        problem = f"{step!r} cannot be set inside {here.value!r}, which has no keys"
+    raise ConfigError(problem, where=where, path=".".join((*map(str, here.path), *steps)))
 
 
-def _moved(located: Located, where: str) -> Located:
-    if isinstance(located.value, dict):
-        return Located({key: _moved(inner, where) for key, inner in located.value.items()}, where)
-    if isinstance(located.value, list):
-        return Located([_moved(inner, where) for inner in located.value], where)
-    return Located(located.value, where)
+def _moved(value: Any, where: str, path: tuple[str | int, ...]) -> Located:
+    """What was read elsewhere, as it stands here."""
+    if isinstance(value, dict):
+        value = {key: _moved(inner.value, where, (*path, key)) for key, inner in value.items()}
+    elif isinstance(value, list):
+        value = [_moved(inner.value, where, (*path, index)) for index, inner in enumerate(value)]
+    return Located(value, where, path)

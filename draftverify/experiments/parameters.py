@@ -2,143 +2,61 @@
 
 Every annotation becomes a `Form`. Plain data is checked by pydantic, strictly ("8" is no integer). A class that is
 no plain data (a protocol, a model, another component) is a place for a part: its value in a config is a name from
-`models:` or an inline `{use: …}`.
+`models:` or an inline `{use: …}`. The file's own keys are read from signatures in the same way (see `format`).
 """
 
 from __future__ import annotations
 
 import collections.abc
-import datetime
-import decimal
-import enum
 import inspect
-import json
 import re
 import types
 import typing
-import uuid
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePath
-from typing import Any, TypeAlias, Union, get_args, get_origin
+from typing import Any, Union, get_args, get_origin
 
-from pydantic import TypeAdapter
-from pydantic.errors import PydanticUserError
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from draftverify import protocols, values
-from draftverify.errors import PluginError
-from draftverify.plugins import Role, roles_of
+from draftverify import plugins, protocols, values
+from draftverify.errors import ConfigError, DraftVerifyError, PluginError
+from draftverify.experiments.forms import (
+    Either,
+    FilePath,
+    Form,
+    Keyed,
+    Listed,
+    Make,
+    Plain,
+    Reading,
+    Schema,
+    Secreted,
+    Wrong,
+    check_each,
+    shown,
+)
+from draftverify.experiments.located import Located
+from draftverify.experiments.specs import ComponentSpec
+from draftverify.plugins import PartsFile, Role, did_you_mean, roles_of
 from draftverify.secret import Secret
 
 __all__ = [
-    "Either",
-    "FilePath",
-    "Form",
-    "Keyed",
-    "Listed",
+    "Component",
+    "Model",
     "Parameter",
     "Part",
-    "Plain",
-    "Secreted",
+    "Record",
+    "form_of",
+    "keys_schema",
     "parameters",
     "summary",
 ]
 
 REQUIRED: Any = inspect.Parameter.empty
-
-
-@dataclass(frozen=True)
-class Plain:
-    """Plain data of a type that pydantic can check.
-
-    Raises:
-        PydanticUserError: when it cannot, as the form is made.
-    """
-
-    annotation: Any
-    adapter: TypeAdapter[Any] = field(init=False, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "adapter", TypeAdapter(self.annotation))
-
-    def check(self, value: Any) -> Any:
-        """The value as the annotated type (a list as a tuple, say).
-
-        Raises:
-            ValidationError: it is not of that type.
-        """
-        return self.adapter.validate_json(json.dumps(value), strict=True)
-
-    def schema(self, ref_template: str) -> dict[str, Any]:
-        """The JSON schema of the annotation."""
-        return self.adapter.json_schema(ref_template=ref_template)
-
-
-@dataclass(frozen=True)
-class FilePath:
-    """A path, relative to the config's directory."""
-
-
-@dataclass(frozen=True)
-class Secreted:
-    """A secret, given as `${NAME}`."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """Another component, of a class or protocol that `annotation` names."""
-
-    annotation: Any
-
-    @property
-    def roles(self) -> tuple[Role, ...]:
-        """The roles that fit: by its methods, and always a model, since nothing tells what methods those have."""
-        if not _is_class(self.annotation):
-            return ("stopping",)  # a Callable
-        return (*roles_of(self.annotation), "model")
-
-    def refuses(self, target: Any) -> bool:
-        """Whether a class cannot stand here, as far as can be seen before it is built."""
-        if not inspect.isclass(target) or not _is_class(self.annotation):
-            return False
-        if getattr(self.annotation, "_is_protocol", False):
-            members = {
-                name
-                for base in self.annotation.__mro__[:-1]
-                for name, value in vars(base).items()
-                if inspect.isfunction(value)
-            }
-            return any(not hasattr(target, name) for name in members - _PROTOCOL_OWN)
-        return not issubclass(target, self.annotation)
-
-
-_PROTOCOL_OWN = frozenset({"__init__", "__subclasshook__"})
-
-
-@dataclass(frozen=True)
-class Listed:
-    """A list of something that holds parts, paths or secrets."""
-
-    element: Form
-    container: Callable[[list[Any]], Any]
-
-
-@dataclass(frozen=True)
-class Keyed:
-    """A mapping from text to something that holds parts, paths or secrets."""
-
-    element: Form
-
-
-@dataclass(frozen=True)
-class Either:
-    """One of several forms, at least one of which is not plain."""
-
-    forms: tuple[Form, ...]
-
-
-Form: TypeAlias = Plain | FilePath | Secreted | Part | Listed | Keyed | Either
 
 
 @dataclass(frozen=True)
@@ -163,6 +81,238 @@ class Parameter:
     def required(self) -> bool:
         """Whether a config must give it."""
         return self.default is REQUIRED
+
+
+class Component(Form):
+    """A part, written `{use: NAME, …}`.
+
+    Args:
+        role: in which its name is looked up.
+    """
+
+    roles: tuple[Role, ...]
+
+    def __init__(self, role: Role) -> None:
+        self.roles = (role,)
+
+    def check(self, node: Located, reading: Reading) -> Any:
+        use = node.value.get("use") if isinstance(node.value, dict) else None
+        if use is None or not isinstance(use.value, str):
+            name = node.value if isinstance(node.value, str) else "NAME"
+            raise reading.wrong(node, f"a part is written {{use: {name}, …}}, not {shown(node)}")
+        role, file, target = self._find(use, reading)
+        if needed := self.refuses(target):
+            raise reading.wrong(use, f"{use.value} is a {target.__name__}; a {needed} is needed here")
+        try:
+            takes = parameters(target)
+        except DraftVerifyError as error:
+            raise reading.broken(use, error) from error
+        return ComponentSpec(role, use.value, _check_keys(node, takes, reading, use.value), file)
+
+    def _find(self, use: Located, reading: Reading) -> tuple[Role, PartsFile | None, Any]:
+        """The first role that has the name, and what stands behind it."""
+        name = use.value
+        if name in reading.local:
+            file, target = reading.local[name]
+            fit = [role for role in self.roles if not plugins.unfit(target, role)]
+            if not fit:
+                raise reading.wrong(use, f"{name} {plugins.unfit(target, self.roles[0])}")
+            return fit[0], file, target
+        known = {plugin.role for plugin in plugins.installed() if plugin.name == name}
+        found = [role for role in self.roles if role in known]
+        if found:
+            try:
+                return found[0], None, plugins.load(found[0], name)
+            except DraftVerifyError as error:
+                raise reading.broken(use, error) from error
+        stem, _, own = name.partition(".")
+        if any(file.stem == stem for file in reading.files):
+            near = did_you_mean(name, [each for each in reading.local if each.startswith(f"{stem}.")])
+            raise reading.wrong(use, f"{stem}.py defines no {own!r}{near}")
+        raise reading.wrong(use, plugins.unknown(self.roles[0], name, local=reading.local))
+
+    def refuses(self, target: Any) -> str:
+        """What is needed instead of this class, as far as can be seen before it is built; "" when it fits."""
+        return ""
+
+    def build(self, value: Any, make: Make) -> Any:
+        return make(value)
+
+    def schema(self, definitions: dict[str, Schema], name: str) -> Schema:
+        choices: list[Schema] = [{"$ref": f"#/$defs/{role}"} for role in self.roles]
+        return choices[0] if len(choices) == 1 else {"anyOf": choices}
+
+    def means(self, node: Located, reading: Reading) -> bool:
+        return isinstance(node.value, dict) and "use" in node.value
+
+
+class Model(Component):
+    """A model that parts share; read once, however many of them name it."""
+
+    def __init__(self) -> None:
+        super().__init__("model")
+
+    def check(self, node: Located, reading: Reading) -> ComponentSpec:
+        name = str(node.path[-1])
+        if name in reading.resolving:
+            circle = " → ".join([*reading.resolving[reading.resolving.index(name) :], name])
+            raise reading.wrong(node, f"these models refer to each other in a circle: {circle}")
+        if name not in reading.specs:
+            reading.specs[name] = None
+            reading.resolving.append(name)
+            try:
+                reading.specs[name] = super().check(node, reading)
+            finally:
+                reading.resolving.pop()
+        spec = reading.specs[name]
+        if spec is None:
+            raise Wrong
+        return spec
+
+
+@dataclass(frozen=True)
+class Part(Component):
+    """Another component, of a class or protocol that `annotation` names: in place, or by its name under `models`."""
+
+    annotation: Any
+
+    @property
+    def roles(self) -> tuple[Role, ...]:  # type: ignore[override]
+        """The roles that fit: by its methods, and always a model, since nothing tells what methods those have."""
+        if not _is_class(self.annotation):
+            return ("stopping",)  # a Callable
+        return (*roles_of(self.annotation), "model")
+
+    def check(self, node: Located, reading: Reading) -> ComponentSpec:
+        name = node.value
+        if not isinstance(name, str) or "model" not in self.roles:
+            spec: ComponentSpec = super().check(node, reading)
+            return spec
+        if name not in reading.models:
+            near = did_you_mean(name, reading.models)
+            raise reading.wrong(
+                node, f"there is no {name!r} under models{near}; a part is a name from models, or {{use: …}}"
+            )
+        spec = Model().check(reading.models[name], reading)
+        target = spec.target
+        if needed := self.refuses(target):
+            raise reading.wrong(node, f"the model {name} is a {target.__name__}; a {needed} is needed here")
+        return spec
+
+    def refuses(self, target: Any) -> str:
+        if not inspect.isclass(target) or not _is_class(self.annotation):
+            return ""
+        if getattr(self.annotation, "_is_protocol", False):
+            members = {
+                name
+                for base in self.annotation.__mro__[:-1]
+                for name, value in vars(base).items()
+                if inspect.isfunction(value)
+            }
+            fits = all(hasattr(target, name) for name in members - _PROTOCOL_OWN)
+        else:
+            fits = issubclass(target, self.annotation)
+        return "" if fits else str(self.annotation.__name__)
+
+    def schema(self, definitions: dict[str, Schema], name: str) -> Schema:
+        part = super().schema(definitions, name)
+        named = {"type": "string", "description": "a name under models"}
+        return {"anyOf": [named, part]} if "model" in self.roles else part
+
+    def means(self, node: Located, reading: Reading) -> bool:
+        return super().means(node, reading) or (isinstance(node.value, str) and node.value in reading.models)
+
+
+_PROTOCOL_OWN = frozenset({"__init__", "__subclasshook__"})
+
+
+@dataclass(frozen=True)
+class Record(Form):
+    """A mapping with the keys of the format itself.
+
+    Args:
+        signature: its parameters are the keys.
+        make: called with the keys that are given; what it returns is the data, what it raises the value's error.
+        without: parameters that are no keys here.
+    """
+
+    signature: Callable[..., None]
+    make: Callable[..., Any]
+    without: frozenset[str] = frozenset()
+
+    @property
+    def takes(self) -> Mapping[str, Parameter]:
+        """The keys."""
+        return {key: each for key, each in parameters(self.signature).items() if key not in self.without}
+
+    def check(self, node: Located, reading: Reading) -> Any:
+        if not isinstance(node.value, dict):
+            raise reading.wrong(node, f"should be a mapping, not {shown(node)}")
+        given = _check_keys(node, self.takes, reading)
+        try:
+            return self.make(**given)
+        except DraftVerifyError as error:
+            if isinstance(error, ConfigError) and error.path:
+                raise reading.wrong(node, error.message, error.path) from error
+            raise reading.wrong(node, str(error)) from error
+
+    def build(self, value: Any, make: Make) -> Any:
+        return make(value)
+
+    def schema(self, definitions: dict[str, Schema], name: str) -> Schema:
+        made = keys_schema(self.takes, definitions, f"{name}.{self.signature.__name__}".lstrip("."))
+        return {"description": summary(self.signature), **made}
+
+
+def _check_keys(
+    node: Located, takes: Mapping[str, Parameter], reading: Reading, use: str = ""
+) -> dict[str, Any]:
+    """The arguments that a mapping's keys give; null is as good as leaving out what is None by default."""
+    wrong: Wrong | None = None
+    places = []
+    for key, inner in node.value.items():
+        if key in takes:
+            if inner.value is not None or takes[key].default is not None:
+                places.append((key, takes[key].form, inner))
+        elif key != "use" or not use:
+            near = did_you_mean(key, takes) if takes else f"; {use} takes no arguments"
+            wrong = reading.wrong(node, f"unknown key {key!r}{f' of {use}' if use else ''}{near}", key)
+    for key, parameter in takes.items():
+        if parameter.required and key not in node.value:
+            meaning = f": {parameter.description}" if parameter.description else ""
+            wrong = reading.wrong(node, f"is missing; {use} needs it{meaning}" if use else "is missing", key)
+    found = check_each(places, reading)
+    if wrong is not None:
+        raise wrong
+    return found
+
+
+def keys_schema(
+    takes: Mapping[str, Parameter], definitions: dict[str, Schema], name: str, **fixed: Schema
+) -> Schema:
+    """The schema of a mapping.
+
+    Args:
+        takes: its keys.
+        definitions: takes the definitions of their values' own.
+        name: that those begin with.
+        fixed: schemas of further keys, all of them required.
+    """
+    properties: dict[str, Any] = {**fixed}
+    for key, parameter in takes.items():
+        found = dict(parameter.form.schema(definitions, f"{name}.{key}"))
+        if parameter.description:
+            found["description"] = parameter.description
+        if not parameter.required and parameter.default is not None:
+            with suppress(PydanticSerializationError):
+                found["default"] = to_jsonable_python(parameter.default)
+        properties[key] = found
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [*fixed, *(key for key, parameter in takes.items() if parameter.required)],
+        "additionalProperties": False,
+    }
 
 
 @lru_cache(maxsize=512)
@@ -208,42 +358,45 @@ def form_of(annotation: Any) -> Form:
     Raises:
         TypeError: parts stand where a config cannot put them.
     """
-    if _is_plain(annotation):
-        return Plain(annotation)
     origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is typing.Annotated:
-        return form_of(arguments[0])
     if annotation is Secret:
         return Secreted()
-    if origin in (Union, types.UnionType):
-        forms = [form_of(each) for each in arguments]
-        # Plain alternatives are checked together, so that pydantic says once what all of them expect.
-        plain = [form.annotation for form in forms if isinstance(form, Plain)]
-        rest = [form for form in forms if not isinstance(form, Plain)]
-        return Either((*rest, Plain(Union[tuple(plain)])) if plain else tuple(rest))  # noqa: UP007 - built here
-    if origin is not None and origin is not collections.abc.Callable:
-        kind = origin if inspect.isclass(origin) else object
-        if issubclass(kind, collections.abc.Mapping) and len(arguments) == 2 and arguments[0] is str:
-            return Keyed(form_of(arguments[1]))
-        if issubclass(kind, tuple) and len(arguments) == 2 and arguments[1] is Ellipsis:
-            return Listed(form_of(arguments[0]), tuple)
-        if issubclass(kind, collections.abc.Iterable) and not issubclass(kind, tuple) and len(arguments) == 1:
-            return Listed(form_of(arguments[0]), list if issubclass(list, kind) else kind)
-        raise TypeError(f"{annotation} is no list, tuple[…, ...] or mapping from text")
     if _is_class(annotation) and issubclass(annotation, PurePath):
         return FilePath()
-    return Part(annotation)
+    if collections.abc.Callable in (origin, annotation) or _has_methods(annotation):
+        return Part(annotation)
+    if origin is None:
+        try:
+            return Plain(annotation)
+        except PydanticSchemaGenerationError:  # a class that is no data to pydantic
+            return Part(annotation)
+    if origin is typing.Literal:
+        return Plain(annotation)
+    if origin is typing.Annotated:
+        given = next((note for note in arguments[1:] if isinstance(note, Form)), None)
+        form = given or form_of(arguments[0])
+        return Plain(annotation) if isinstance(form, Plain) else form
+    forms = [form_of(each) for each in arguments if each is not Ellipsis]
+    # Plain alternatives are checked together, so that pydantic says once what all of them expect.
+    plain = [form.annotation for form in forms if isinstance(form, Plain)]
+    if len(plain) == len(forms):
+        return Plain(annotation)
+    if origin in (Union, types.UnionType):
+        # A path comes first: it is what a text that is meant as nothing else must be.
+        rest = sorted((form for form in forms if not isinstance(form, Plain)), key=_is_no_path)
+        return Either((*rest, Plain(Union[tuple(plain)])) if plain else tuple(rest))  # noqa: UP007 - built here
+    kind = origin if inspect.isclass(origin) else object
+    if issubclass(kind, collections.abc.Mapping) and len(arguments) == 2 and arguments[0] is str:
+        return Keyed(forms[1])
+    if issubclass(kind, tuple) and arguments[1:] == (Ellipsis,):
+        return Listed(forms[0], tuple)
+    if issubclass(kind, collections.abc.Iterable) and not issubclass(kind, tuple) and len(arguments) == 1:
+        return Listed(forms[0], list if issubclass(list, kind) else kind)
+    raise TypeError(f"{annotation} is no list, tuple[…, ...] or mapping from text")
 
 
-def leaves(form: Form) -> Iterator[Form]:
-    """The forms inside a form that hold no others."""
-    if isinstance(form, (Listed, Keyed)):
-        yield from leaves(form.element)
-    elif isinstance(form, Either):
-        for each in form.forms:
-            yield from leaves(each)
-    else:
-        yield form
+def _is_no_path(form: Form) -> bool:
+    return not isinstance(form, FilePath)
 
 
 def summary(target: Any) -> str:
@@ -251,63 +404,23 @@ def summary(target: Any) -> str:
     return " ".join((inspect.getdoc(target) or "").partition("\n\n")[0].split())
 
 
-_DATA = (
-    bool,
-    int,
-    float,
-    str,
-    bytes,
-    enum.Enum,
-    datetime.date,
-    datetime.time,
-    datetime.timedelta,
-    decimal.Decimal,
-    uuid.UUID,
-)
-_CONTAINERS = (collections.abc.Mapping, collections.abc.Sequence, collections.abc.Set)
-
-
-def _is_plain(annotation: Any) -> bool:
-    if annotation in (Any, None, type(None), object) or isinstance(annotation, typing.TypeVar):
-        return True
-    if annotation is Secret or (_is_class(annotation) and issubclass(annotation, PurePath)):
-        return False
-    origin = get_origin(annotation)
-    if origin is typing.Literal:
-        return True
-    if origin is collections.abc.Callable or annotation in (Callable, typing.Callable):
-        return False
-    if origin is typing.Annotated:
-        return _is_plain(get_args(annotation)[0])
-    if origin is not None:
-        return all(_is_plain(each) for each in get_args(annotation) if each is not Ellipsis)
-    if _is_class(annotation):
-        if issubclass(annotation, (*_DATA, *_CONTAINERS)) or typing.is_typeddict(annotation):
-            return True
-        return _is_record(annotation)
-    return False
-
-
 def _is_class(annotation: Any) -> bool:
     # Python 3.10 takes Callable[[int], int] for an instance of type.
     return inspect.isclass(annotation) and get_origin(annotation) is None
 
 
-def _is_record(annotation: type) -> bool:
+def _has_methods(annotation: Any) -> bool:
     """A dataclass or pydantic model with no methods of its own is data; with methods it is a component."""
     if not (hasattr(annotation, "__dataclass_fields__") or hasattr(annotation, "model_fields")):
         return False
-    return not any(
+    return any(
         inspect.isfunction(value) and not name.startswith("_") for name, value in vars(annotation).items()
     )
 
 
 def _hints(target: Callable[..., Any]) -> dict[str, Any]:
-    of: Any = target
-    if inspect.isclass(target):
-        init = inspect.getattr_static(target, "__init__")
-        if inspect.isfunction(init):
-            of = init
+    init = getattr(target, "__init__", None)
+    of = init if inspect.isclass(target) and inspect.isfunction(init) else target
     try:
         return typing.get_type_hints(of, include_extras=True)
     except NameError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from string import Template
 from typing import Any
@@ -18,7 +18,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from draftverify.experiments.compare import Divergence, Figure, PipelineSummary, Summary
+from draftverify.experiments.compare import Divergence, Figure, PipelineSummary, Row, Summary
 
 __all__ = ["clean", "report_html", "tables", "words"]
 
@@ -67,19 +67,15 @@ def tables(summary: Summary) -> RenderableType:
         table.add_row(Text(row[0] if row[0] != before else ""), *(Text(cell) for cell in row[1:]))
         before = row[0]
     parts.append(table)
-    for pipeline in summary.pipelines:
-        parts.extend(Text(line) for line in (*_failure(pipeline), *_identical(pipeline, SHOWN)))
-    if summary.coverage is not None and summary.coverage.value is not None:
-        parts.append(Text(_covered(summary.coverage)))
-    steps = [row for pipeline in summary.pipelines for row in pipeline.steps]
+    parts.extend(Text(line) for line in _remarks(summary, SHOWN))
+    steps = list(_step_cells(summary))
     if steps:
         table = Table(title="policy steps", title_justify="left", pad_edge=False)
         for index, heading in enumerate(STEP_HEADINGS):
             table.add_column(heading, justify="left" if index < 3 else "right")
-        for cells in _step_cells(summary):
+        for cells in steps:
             table.add_row(*(Text(cell) for cell in cells))
         parts.append(table)
-    parts.extend(Text(line) for line in _blocks(summary))
     return Group(*parts)
 
 
@@ -91,36 +87,32 @@ def _cells(summary: Summary) -> tuple[list[str], list[list[str]]]:
     every = [row for pipeline in summary.pipelines for row in pipeline.rows]
     predicted = any(row.predicted is not None for row in every)
     compared = any(row.speedup is not None for row in every)
-    units = any(row.units for row in every)
     retried = any(row.retries.trials for row in every)
-    headings = ["group", "pipeline", "ended", "acceptance"]
-    headings += ["later tries"] if retried else []
-    headings += ["items/pass", "s/item", "s/task"]
-    headings += ["predicted ×"] if predicted else []
-    headings += ["measured ×"] if compared else []
-    headings += ["units"] if units else []
-    rows = []
-    last = max(len(pipeline.rows) for pipeline in summary.pipelines) if summary.pipelines else 0
-    for place in range(last):
-        for pipeline in summary.pipelines:
-            row = pipeline.rows[place]
-            cells = [
-                clean(row.group) if row.group else "all",
-                pipeline.name,
-                _statuses(row.statuses),
-                _figure(row.acceptance, percent=True),
-            ]
-            cells += [_figure(row.retries, percent=True)] if retried else []
-            cells.append("–" if row.per_pass.value is None else f"{row.per_pass.value:.2f}")
-            cells.append(f"{row.seconds / row.emitted:.3g}" if row.emitted else "–")
-            cells.append(f"{row.seconds / row.tasks:.3g}" if row.tasks else "–")
-            if predicted:
-                cells.append("–" if row.predicted is None else _figure(row.predicted))
-            if compared:
-                cells.append("baseline" if pipeline.name == summary.baseline else _figure(row.speedup))
-            cells += [f"{row.units:g}"] if units else []
-            rows.append(cells)
-    return headings, rows
+
+    def speedup(row: Row) -> str:
+        return "baseline" if row.pipeline == summary.baseline else _figure(row.speedup)
+
+    columns: list[tuple[str, bool, Callable[[Row], str]]] = [
+        ("group", True, lambda row: clean(row.group) or "all"),
+        ("pipeline", True, lambda row: row.pipeline),
+        ("ended", True, lambda row: _statuses(row.statuses)),
+        ("acceptance", True, lambda row: _figure(row.acceptance, percent=True)),
+        ("later tries", retried, lambda row: _figure(row.retries, percent=True)),
+        ("items/pass", True, lambda row: "–" if row.per_pass.value is None else f"{row.per_pass.value:.2f}"),
+        ("s/item", True, lambda row: f"{row.seconds / row.emitted:.3g}" if row.emitted else "–"),
+        ("s/task", True, lambda row: f"{row.seconds / row.tasks:.3g}" if row.tasks else "–"),
+        ("predicted ×", predicted, lambda row: _figure(row.predicted)),
+        ("measured ×", compared, speedup),
+        ("units", any(row.units for row in every), lambda row: f"{row.units:g}"),
+    ]
+    shown = [(heading, cell) for heading, says, cell in columns if says]
+    places = range(max((len(pipeline.rows) for pipeline in summary.pipelines), default=0))
+    rows = [
+        [cell(pipeline.rows[place]) for _, cell in shown]
+        for place in places
+        for pipeline in summary.pipelines
+    ]
+    return [heading for heading, _ in shown], rows
 
 
 def _statuses(statuses: Any) -> str:
@@ -142,9 +134,19 @@ def _figure(figure: Figure | None, *, percent: bool = False) -> str:
     return f"{one(figure.value)} [{one(figure.low)}, {one(figure.high)}]"
 
 
-def _failure(pipeline: PipelineSummary) -> Iterator[str]:
-    if pipeline.failure is not None:
-        yield f"{pipeline.name}: the first failure: {clean(pipeline.failure)}"
+def _remarks(summary: Summary, limit: int | None) -> Iterator[str]:
+    """What stands below the tables, of each pipeline at most so many divergences."""
+    for pipeline in summary.pipelines:
+        if pipeline.failure is not None:
+            yield f"{pipeline.name}: the first failure: {clean(pipeline.failure)}"
+        yield from _identical(pipeline, limit)
+    if summary.coverage is not None and summary.coverage.value is not None:
+        hits = round(summary.coverage.value * summary.coverage.trials)
+        yield f"predicted intervals that hold the measured figure: {hits} of {summary.coverage.trials}"
+    for pipeline in summary.pipelines:
+        if pipeline.block is not None:
+            why = pipeline.block.get("why") if isinstance(pipeline.block, dict) else None
+            yield f"{pipeline.name}: block size: {words(why if why is not None else pipeline.block)}"
 
 
 def _identical(pipeline: PipelineSummary, limit: int | None) -> Iterator[str]:
@@ -167,11 +169,6 @@ def _parted(divergence: Divergence) -> str:
     return f"task {clean(divergence.task)}{where}: {parted}{why}"
 
 
-def _covered(coverage: Figure) -> str:
-    hits = round((coverage.value or 0.0) * coverage.trials)
-    return f"predicted intervals that hold the measured figure: {hits} of {coverage.trials}"
-
-
 def _step_cells(summary: Summary) -> Iterator[list[str]]:
     for pipeline in summary.pipelines:
         for row in pipeline.steps:
@@ -186,13 +183,6 @@ def _step_cells(summary: Summary) -> Iterator[list[str]]:
                 str(row.progress),
                 str(row.accepted),
             ]
-
-
-def _blocks(summary: Summary) -> Iterator[str]:
-    for pipeline in summary.pipelines:
-        if pipeline.block is not None:
-            why = pipeline.block.get("why") if isinstance(pipeline.block, dict) else None
-            yield f"{pipeline.name}: block size: {words(why if why is not None else pipeline.block)}"
 
 
 _PAGE = Template(
@@ -223,12 +213,7 @@ def report_html(summary: Summary) -> str:
     """The run's tables as one HTML page without scripts, links or anything to load."""
     headings, rows = _cells(summary)
     body = [_html_table(headings, rows)]
-    lines = [
-        line for pipeline in summary.pipelines for line in (*_failure(pipeline), *_identical(pipeline, None))
-    ]
-    if summary.coverage is not None and summary.coverage.value is not None:
-        lines.append(_covered(summary.coverage))
-    lines.extend(_blocks(summary))
+    lines = list(_remarks(summary, None))
     if lines:
         body.append(f"<pre>{escape(chr(10).join(lines))}</pre>")
     steps = list(_step_cells(summary))

@@ -8,32 +8,36 @@ up.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from draftverify import calibration
 from draftverify.engine.events import Event
 from draftverify.engine.requests import Answer
-from draftverify.errors import ConfigError, ContractError
-from draftverify.experiments.bench import Bench, Done, Unit, failed_record
+from draftverify.errors import ConfigError, ContractError, StoreError
+from draftverify.experiments.bench import Bench, Done, Unit, failed_unit
 from draftverify.experiments.build import Builder
-from draftverify.experiments.compare import Explain, Summary, summarise
-from draftverify.experiments.executors import Where, perform_all
+from draftverify.experiments.compare import ALL, Explain, Summary, summarise
+from draftverify.experiments.executors import Batch, Crew, Where
+from draftverify.experiments.memory import Recall, Recollection
 from draftverify.experiments.report import report_html
 from draftverify.experiments.specs import Experiment
 from draftverify.records import Prediction, Question, RunDirectory, Store
-from draftverify.values import Failure, Memory, Round, Task, TaskRecord
+from draftverify.values import Explanation, Failure, Round, Task, TaskRecord
 
 __all__ = ["RunResult", "Watcher", "run"]
 
+_log = logging.getLogger(__name__)
+
 EXPLAINED = 20
 """Divergences of a pipeline for which the verifier is asked why: each can cost it a pass."""
-ALL = ""
-"""The group of the tables' last line: all tasks."""
 
 
 class Watcher(Protocol):
@@ -95,7 +99,7 @@ def run(
     """
     builder = Builder()
     bench = builder.bench(experiment)
-    where: Where = builder.part(experiment.executor)
+    where: Where | Batch = builder.part(experiment.executor)
     tasks = _load(builder.part(experiment.tasks))
     first, measured = _split(tasks, experiment.calibrate)
     try:
@@ -112,13 +116,21 @@ def run(
             url=store,
         )
         with directory:
-            work = _Work(experiment, where, bench, directory.store, watcher)
+            crew = Crew(
+                where,
+                bench=bench if where.local else None,
+                spec=experiment.to_json(),
+                on_round=directory.store.commit_round if experiment.durable == "round" else None,
+                on_event=watcher.event if watcher is not None else None,
+            )
             directory.store.add_tasks(first, "calibrate")
             directory.store.add_tasks(measured, "measure")
-            if first:
-                work.perform(first, "calibrate")
-                _predict(experiment, directory.store, first, measured)
-            work.perform(measured, "measure")
+            with crew, Recollection() as recollection:
+                work = _Work(experiment, bench, directory.store, watcher, crew, recollection)
+                if first:
+                    work.perform(first, "calibrate")
+                    _predict(experiment, directory.store, first, measured)
+                work.perform(measured, "measure")
             summary = _summary(experiment, directory.store, measured, bench)
             directory.write_summary(summary.plain())
             directory.write_report(report_html(summary))
@@ -161,54 +173,80 @@ def _split(tasks: Sequence[Task], calibrate: int | None) -> tuple[list[Task], li
     return first, rest
 
 
+class _Before(NamedTuple):
+    """What stood in the store before a phase: records, questions, and tasks that were begun and did not end."""
+
+    committed: set[tuple[str, str, int]]
+    questions: dict[tuple[str, str, int], Question]
+    begun: set[tuple[str, str, int]]
+
+
+@dataclass
 class _Work:
     """What the phases of one run share."""
 
-    def __init__(
-        self, experiment: Experiment, where: Where, bench: Bench, store: Store, watcher: Watcher | None
-    ) -> None:
-        self.experiment = experiment
-        self.where = where
-        self.bench = bench
-        self.store = store
-        self.watcher = watcher
-        self.names = [spec.name for spec in experiment.pipelines]
-        self.ran = 0
+    experiment: Experiment
+    bench: Bench
+    store: Store
+    watcher: Watcher | None
+    crew: Crew
+    recollection: Recollection
+    ran: int = 0
+
+    @property
+    def names(self) -> list[str]:
+        """The pipelines'."""
+        return [spec.name for spec in self.experiment.pipelines]
 
     def perform(self, tasks: Sequence[Task], phase: str) -> None:
         """Perform what is not done yet of these tasks, epoch by epoch."""
         committed = self.store.committed()
         ids = {task.id for task in tasks}
         done = {name: sum(key[0] == name and key[1] in ids for key in committed) for name in self.names}
-        if self.where.local:
+        if self.crew.where.local:
             # What cannot be opened ends the run before a task of another pipeline has been paid for.
             for name in self.names:
                 if done[name] < len(tasks):
                     self.bench.open(name)
         if self.watcher is not None:
             self.watcher.started(phase, {name: (done[name], len(tasks)) for name in self.names})
-        length = self.experiment.epoch or max(len(tasks), 1)
+        length = self.experiment.epoch
+        # Looked up once, as what stood there before: a unit comes up once, and the store grows with every epoch.
+        before = _Before(
+            committed,
+            {(each.pipeline, each.task, each.attempt): each for each in self.store.questions()},
+            self.store.open_tasks(),
+        )
+        if length is None:
+            self.crew.perform(self._units(tasks, range(len(tasks)), before, 0), self._take(0, None))
+            return
+        self.recollection.forget()
+        past: dict[tuple[str, str], TaskRecord] = {}
+        if committed & {
+            (name, task.id, 0) for name in self.names for task in tasks
+        }:  # a run that is taken up again
+            entries = self.store.entries(texts=False)
+            past = {(entry.pipeline, entry.record.task): entry.record for entry in entries}
+        asked = {(pipeline, task) for pipeline, task, _ in before.questions}
         for epoch, start in enumerate(range(0, len(tasks), length)):
-            memories = self._memories(tasks[:start], epoch)
-            perform_all(
-                self._units(tasks, range(start, min(start + length, len(tasks))), memories, committed),
-                self.where,
-                bench=self.bench if self.where.local else None,
-                spec=self.experiment.to_json(),
-                take=self._take(epoch),
-                on_round=self.store.commit_round if self.experiment.durable == "round" else None,
-                on_event=self.watcher.event if self.watcher is not None else None,
-            )
+            places = range(start, min(start + length, len(tasks)))
+            self.crew.perform(self._units(tasks, places, before, epoch), self._take(epoch, past))
+            # A task that waited for a person is left out for good: when it is answered is no business of the others.
+            asked |= {(question.pipeline, question.task) for question in self.store.questions("pending")}
+            for name in self.names:
+                for place in places:
+                    record = past.pop((name, tasks[place].id), None)
+                    if record is not None and (name, tasks[place].id) not in asked:
+                        self.recollection.add(name, record)
 
     def _units(
         self,
         tasks: Sequence[Task],
         places: range,
-        memories: Mapping[str, Memory],
-        committed: set[tuple[str, str, int]],
+        before: _Before,
+        epoch: int,
     ) -> Iterator[Callable[[], Unit]]:
-        questions = {(each.pipeline, each.task, each.attempt): each for each in self.store.questions()}
-        begun = self.store.open_tasks()
+        committed, questions, begun = before
         for place in places:
             task = tasks[place]
             for name in self.names if place % 2 == 0 else reversed(self.names):
@@ -216,62 +254,57 @@ class _Work:
                 question = questions.get(key)
                 if key in committed or (question is not None and question.state == "pending"):
                     continue
-                yield self._unit(name, task, question, memories[name], key in begun)
+                recall = self.recollection.of(name, epoch)
+                yield partial(self._unit, name, task, question, recall, key in begun)
 
     def _unit(
-        self, name: str, task: Task, question: Question | None, memory: Memory, begun: bool
-    ) -> Callable[[], Unit]:
-        def make() -> Unit:
-            restore: tuple[Round, ...] = ()
-            if begun or self.experiment.durable == "round":
+        self, name: str, task: Task, question: Question | None, recall: Recall | None, begun: bool
+    ) -> Unit:
+        restore: tuple[Round, ...] = ()
+        if begun or self.experiment.durable == "round":
+            try:
                 restore = self.store.rounds(name, task.id, 0)
-            answer = None
-            # An answer that led to a round of its own is in the rounds already.
-            if question is not None and question.state == "answered" and question.round == len(restore):
-                answer = Answer(question.answer, question.value, question.note)  # type: ignore[arg-type]
-            return Unit(pipeline=name, task=task, restore=restore, answer=answer, memory=memory)
+            except StoreError as error:
+                _log.warning("task %r of %s begins anew: %s", task.id, name, error)
+        answer = None
+        asking = ""
+        inner: tuple[TaskRecord, ...] = ()
+        # An answer that led to a round of its own is in the rounds already.
+        if question is not None and question.state == "answered" and question.round == len(restore):
+            answer = Answer(question.answer, question.value, question.note)  # type: ignore[arg-type]
+            asking, inner = question.asking, question.inner
+        return Unit(
+            pipeline=name,
+            task=task,
+            restore=restore,
+            inner=inner,
+            answer=answer,
+            asking=asking,
+            recall=recall,
+        )
 
-        return make
-
-    def _take(self, epoch: int) -> Callable[[Done], None]:
+    def _take(self, epoch: int, past: dict[tuple[str, str], TaskRecord] | None) -> Callable[[Done], None]:
         def take(done: Done) -> None:
-            name, task, attempt = done.unit
-            record = done.record
-            if done.question is not None:
-                self.store.park(name, record, done.question, done.texts)
-            else:
-                try:
+            name, record = done.pipeline, done.record
+            waits = done.question is not None
+            try:
+                if done.question is not None:
+                    self.store.park(name, record, done.question, done.texts)
+                else:
                     self.store.commit(name, record, done.texts, memory=epoch)
-                except ContractError as error:
-                    unit = Unit(pipeline=name, task=Task(id=task, group=record.group), attempt=attempt)
-                    failure = Failure("error", "ContractError", str(error))
-                    record = failed_record(unit, failure)
-                    self.store.commit(name, record, memory=epoch)
+            except ContractError as error:
+                task = Task(id=record.task, group=record.group)
+                unit = Unit(pipeline=name, task=task, attempt=record.attempt)
+                failure = Failure("error", "ContractError", str(error))
+                record, waits = failed_unit(unit, failure).record, False
+                self.store.commit(name, record, memory=epoch)
+            if past is not None and not waits:
+                past[name, record.task] = record
             self.ran += 1
             if self.watcher is not None:
                 self.watcher.done(name, record)
 
         return take
-
-    def _memories(self, earlier: Sequence[Task], epoch: int) -> dict[str, Memory]:
-        """Each pipeline's memory of the tasks of earlier epochs, in task order.
-
-        A task that waited for a person is left out for good: when it is answered is no business of the
-        others.
-        """
-        if not earlier:
-            return dict.fromkeys(self.names, Memory())
-        ids = {task.id for task in earlier}
-        asked = {(question.pipeline, question.task) for question in self.store.questions()}
-        found = {}
-        for name in self.names:
-            records = tuple(
-                entry.record
-                for entry in self.store.entries(pipeline=name, texts=False)
-                if entry.record.task in ids and (name, entry.record.task) not in asked
-            )
-            found[name] = Memory(epoch, records)
-        return found
 
 
 def _records(store: Store, names: Sequence[str], tasks: Sequence[Task]) -> dict[str, list[TaskRecord]]:
@@ -302,26 +335,17 @@ def _predict(experiment: Experiment, store: Store, first: Sequence[Task], measur
         except ConfigError:
             continue  # no calibration task came to an end with both: there is nothing to say
         for group, each in found.items():
+            ends = {"value": each.value, "low": each.low, "high": each.high}
+            finite = {end: number if math.isfinite(number) else None for end, number in ends.items()}
+            detail = {"basis": each.basis}
             predictions.append(
-                Prediction(
-                    pipeline=name,
-                    group=group,
-                    kind="speedup",
-                    value=_finite(each.value),
-                    low=_finite(each.low),
-                    high=_finite(each.high),
-                    detail={"basis": each.basis},
-                )
+                Prediction(pipeline=name, group=group, kind="speedup", detail=detail, **finite)
             )
     store.predict(predictions)
 
 
 def _pooled(records: Sequence[TaskRecord]) -> list[TaskRecord]:
     return [msgspec.structs.replace(record, group=ALL) for record in records]
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _summary(experiment: Experiment, store: Store, measured: Sequence[Task], bench: Bench) -> Summary:
@@ -348,14 +372,15 @@ def _explainer(bench: Bench) -> Explain:
     """Ask a pipeline's own verifier why two values differ, where it can tell."""
     asked: dict[str, int] = {}
 
-    def explain(pipeline: str, task: Task, expected: Any, got: Any) -> str:
+    def explain(pipeline: str, task: Task, expected: Any, got: Any) -> Explanation | None:
         asked[pipeline] = asked.get(pipeline, 0) + 1
         if asked[pipeline] > EXPLAINED:
-            return ""
+            return None
         try:
             bench.open(pipeline)
-            return bench.pipelines[pipeline].explain(task, expected, got) or ""
+            return bench.pipelines[pipeline].explain(task, expected, got)
         except Exception as error:
-            return f"the verifier could not explain it: {type(error).__name__}: {error}"
+            said = f"the verifier could not explain it: {type(error).__name__}: {error}"
+            return Explanation("unexplained", said)
 
     return explain

@@ -9,12 +9,14 @@ from typing import Any, Literal
 
 import msgspec
 
+from draftverify import plugins
+from draftverify.engine.budget import Budget
 from draftverify.plugins import PartsFile, Role
 
 __all__ = ["ClauseSpec", "ComponentSpec", "Experiment", "PipelineSpec"]
 
 
-class ComponentSpec(msgspec.Struct, frozen=True):
+class ComponentSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="part"):
     """One part: a name in a role, and the arguments of its constructor.
 
     Args:
@@ -35,40 +37,53 @@ class ComponentSpec(msgspec.Struct, frozen=True):
         """The same for equal specs, wherever they stand."""
         return msgspec.json.encode(self, order="deterministic")
 
+    @property
+    def target(self) -> Any:
+        """The class or function that makes it.
+
+        Raises:
+            DraftVerifyError: the plugin is broken or gone, or the local file has changed.
+        """
+        return self.file.load()[self.use] if self.file else plugins.load(self.role, self.use)
+
 
 class ClauseSpec(msgspec.Struct, frozen=True):
-    """One clause of `on_rejection`: the step and its options, of which `generator` is a ComponentSpec."""
+    """One clause of `on_rejection`: the step, its options, and the generator of a fallback."""
 
     do: str
     options: Mapping[str, Any] = {}
+    generator: ComponentSpec | PipelineSpec | None = None
 
 
-class PipelineSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One pipeline of an experiment.
+class PipelineSpec(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="pipeline"):
+    """One pipeline of an experiment, or one that stands as a generator in another.
 
     Args:
-        name: its key in the config.
+        name: its key in the config; of an inner one its path.
         generator, verifier, rule: its parts.
         block: a number of items, or a block-size controller.
         done: the stopping rule.
-        settings: the experiment's settings, overridden by the pipeline's.
+        settings: the experiment's settings, overridden by the pipeline's; of an inner one its own only, since it
+            inherits the others as it runs.
         on_rejection: the policy's clauses.
-        budget: the fields of `draftverify.Budget`.
+        budget: the most that one task may use.
         seed: the experiment's.
         where: "file:line" in the config.
+        path: where it stands in the config.
     """
 
-    name: str
-    generator: ComponentSpec
+    generator: ComponentSpec | PipelineSpec
     verifier: ComponentSpec
     rule: ComponentSpec
     block: int | ComponentSpec = 1
     done: ComponentSpec | None = None
     settings: Mapping[str, Any] = {}
     on_rejection: tuple[ClauseSpec, ...] = ()
-    budget: Mapping[str, Any] = {}
+    budget: Budget = Budget()
+    name: str = ""
     seed: int = 0
     where: str = ""
+    path: str = ""
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,10 +104,10 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
             with their SHA-256. Secrets stand in it as `${NAME}` only.
     """
 
-    name: str
-    seed: int
     tasks: ComponentSpec
     pipelines: tuple[PipelineSpec, ...]
+    name: str = ""
+    seed: int = 0
     baseline: str | None = None
     executor: ComponentSpec = ComponentSpec("executor", "serial")
     durable: Literal["task", "round"] = "task"

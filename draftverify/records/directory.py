@@ -19,6 +19,7 @@ import platform
 import sys
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, suppress
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -32,7 +33,7 @@ __all__ = ["RunDirectory", "RunRecords", "load_run", "versions"]
 
 _PACKAGES = ("draftverify", "msgspec", "numpy", "scipy", "sqlalchemy", "torch", "transformers", "xllamacpp")
 _OWN = {"lock", "run.json", "config.json"}
-_held: set[Path] = set()
+_driven: set[Path] = set()
 
 
 def versions() -> dict[str, str]:
@@ -44,10 +45,8 @@ def versions() -> dict[str, str]:
         "cores": str(os.cpu_count() or 1),
     }
     for package in _PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return found
 
 
@@ -83,9 +82,8 @@ class RunDirectory:
         self._hash = config_hash
         self._fresh = fresh
         self._url = url
-        self._lock: IO[str] | None = None
-        self._key: Path | None = None
         self._store: Store | None = None
+        self._held = ExitStack()
 
     @property
     def store(self) -> Store:
@@ -95,23 +93,14 @@ class RunDirectory:
         return self._store
 
     def __enter__(self) -> RunDirectory:
-        try:
-            self._open()
-        except BaseException:
-            self.__exit__()
-            raise
+        with ExitStack() as held:
+            self._open(held)
+            self._held = held.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._store is not None:
-            self._store.close()
-            self._store = None
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
-        if self._key is not None:
-            _held.discard(self._key)
-            self._key = None
+        self._store = None
+        self._held.close()
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write summary.json, whole or not at all."""
@@ -121,15 +110,17 @@ class RunDirectory:
         """Write report.html, whole or not at all."""
         _write(self.path / "report.html", html)
 
-    def _open(self) -> None:
+    def _open(self, held: ExitStack) -> None:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"{self.path}: the run directory cannot be made: {error}") from error
-        self._take_lock()
+        self._take_lock(held)
         if self._fresh and (self.path / "run.json").exists():
             self._move_aside()
-        about = self._read_about()
+        about = _read_about(self.path)
+        self.resumed = about is not None
+        kind = "postgresql" if self._url else "records.db"
         if about is None:
             foreign = sorted(entry.name for entry in self.path.iterdir() if not _is_own(entry.name))
             if foreign:
@@ -141,13 +132,11 @@ class RunDirectory:
                 "run": uuid.uuid4().hex,
                 "name": self._name,
                 "config_hash": self._hash,
-                "store": "postgresql" if self._url else "records.db",
+                "store": kind,
                 "starts": [],
             }
         else:
-            self.resumed = True
             self._compare(about)
-            kind = "postgresql" if self._url else "records.db"
             if about.get("store", kind) != kind:
                 mend = "PostgreSQL; give --store" if self._url is None else "records.db; leave out --store"
                 raise StoreError(f"{self.path}: its records are in {mend}, or choose another --out")
@@ -157,29 +146,24 @@ class RunDirectory:
             starts.append({"at": datetime.now(timezone.utc).isoformat(timespec="seconds"), "versions": now})
             _write(self.path / "config.json", _dump(self._config))
             _write(self.path / "run.json", _dump(about))
-        self._store = Store.open(
-            self._url or sqlite_url(self.path / "records.db"),
-            about["run"],
-            config_hash=self._hash,
-            name=self._name,
-        )
+        url = self._url or sqlite_url(self.path / "records.db")
+        store = Store.open(url, about["run"], config_hash=self._hash, name=self._name)
+        self._store = held.enter_context(store)
 
-    def _take_lock(self) -> None:
+    def _take_lock(self, held: ExitStack) -> None:
         key = self.path.resolve()
         busy = StoreError(
             f"{self.path}: another process drives this run; wait for it, or choose another --out"
         )
-        if key in _held:
+        if key in _driven:
             raise busy
-        lock = open(self.path / "lock", "a+")  # noqa: SIM115 - held until __exit__
+        _driven.add(key)
+        held.callback(_driven.discard, key)
         try:
+            lock = held.enter_context(open(self.path / "lock", "a+"))  # noqa: SIM115
             _lock_file(lock)
         except OSError as error:
-            lock.close()
             raise busy from error
-        self._lock = lock
-        _held.add(key)
-        self._key = key
 
     def _move_aside(self) -> None:
         number = 1
@@ -189,12 +173,6 @@ class RunDirectory:
         for entry in sorted(self.path.iterdir()):
             if entry.name != "lock":
                 entry.rename(aside / entry.name)
-
-    def _read_about(self) -> dict[str, Any] | None:
-        path = self.path / "run.json"
-        if not path.exists():
-            return None
-        return _read_json(path, ("run", "config_hash"))
 
     def _compare(self, about: Mapping[str, Any]) -> None:
         if about["config_hash"] == self._hash:
@@ -225,10 +203,10 @@ class RunRecords:
 
     def __init__(self, path: str | Path, *, url: str | None = None) -> None:
         self.path = Path(path)
-        about_path = self.path / "run.json"
-        if not about_path.is_file():
+        about = _read_about(self.path)
+        if about is None:
             raise StoreError(f"{self.path}: not a run directory (there is no run.json in it)")
-        self.about: Mapping[str, Any] = _read_json(about_path, ("run", "config_hash"))
+        self.about: Mapping[str, Any] = about
         if self.about.get("store") == "postgresql" and url is None:
             url = os.environ.get("DRAFTVERIFY_STORE")
             if url is None:
@@ -242,13 +220,13 @@ class RunRecords:
     @property
     def config(self) -> dict[str, Any]:
         """The resolved config, secrets redacted."""
-        return _read_json(self.path / "config.json", ())
+        return _read_json(self.path / "config.json")
 
     @property
     def summary(self) -> dict[str, Any]:
         """summary.json, or {} while the run is not finished."""
         path = self.path / "summary.json"
-        return _read_json(path, ()) if path.exists() else {}
+        return _read_json(path) if path.exists() else {}
 
     @property
     def tasks(self) -> tuple[Task, ...]:
@@ -314,7 +292,13 @@ def _write(path: Path, text: str) -> None:
     os.replace(part, path)
 
 
-def _read_json(path: Path, keys: tuple[str, ...]) -> dict[str, Any]:
+def _read_about(path: Path) -> dict[str, Any] | None:
+    """What the run.json of a directory says; None where there is none."""
+    file = path / "run.json"
+    return _read_json(file, ("run", "config_hash")) if file.exists() else None
+
+
+def _read_json(path: Path, keys: tuple[str, ...] = ()) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -344,12 +328,10 @@ def _short(value: Any) -> str:
 
 
 def _processor() -> str:
-    try:
+    with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
-    except OSError:
-        pass
     return platform.processor() or platform.machine()
 
 

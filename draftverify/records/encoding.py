@@ -8,20 +8,17 @@ again. Anything else is refused by name, never written in a form from which it c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import isfinite
 from typing import Any, TypeVar
 
 import msgspec
 
+from draftverify.engine.boundary import plain_problem
 from draftverify.errors import ContractError, StoreError
 from draftverify.values import Failure, Outcome, Round, TaskRecord, Timing
 
-__all__ = ["check", "check_plain", "decode", "encode", "timeless"]
+__all__ = ["check", "decode", "encode", "timeless"]
 
 T = TypeVar("T")
-
-_SIMPLE = frozenset({str, int, bool, type(None)})
-_INT_MIN, _INT_MAX = -(1 << 63), (1 << 63) - 1
 
 
 def encode(value: Any, what: str) -> str:
@@ -60,45 +57,17 @@ def check(value: Any, what: str) -> None:
         ContractError: naming the place and the type.
     """
     if isinstance(value, TaskRecord):
-        _check_outcome(value.outcome, what)
+        check(value.outcome, what)
         for round in value.rounds:
-            _check_round(round, f"{what}, round {round.index}")
+            check(round, f"{what}, round {round.index}")
     elif isinstance(value, Round):
         _check_round(value, what)
     elif isinstance(value, Outcome):
-        _check_outcome(value, what)
-    elif not isinstance(value, msgspec.Struct):
-        check_plain(value, what)
-
-
-def check_plain(value: Any, what: str) -> None:
-    """Refuse a value that JSON would lose.
-
-    Raises:
-        ContractError: naming the place and the type.
-    """
-    kind = type(value)
-    if kind is int:
-        if not _INT_MIN <= value <= _INT_MAX:
-            raise ContractError(f"{what}: the integer {value:.6g} is beyond 64 bits; record it as a string")
-    elif kind in _SIMPLE:
-        return
-    elif kind is float:
-        if not isfinite(value):
-            raise ContractError(f"{what}: {value} is no JSON number; use None or a string")
-    elif kind is list or kind is tuple:
-        for index, entry in enumerate(value):
-            check_plain(entry, f"{what}[{index}]")
-    elif kind is dict:
-        for key, entry in value.items():
-            if type(key) is not str:
-                raise ContractError(f"{what}: the key {key!r} is no string; JSON keys are strings")
-            check_plain(entry, f"{what}.{key}")
-    elif not _is_scalar(value):
-        raise ContractError(
-            f"{what}: a value of type {kind.__module__}.{kind.__qualname__} cannot be recorded; items and "
-            "outcomes must be JSON values (null, booleans, numbers, strings, lists, objects)"
-        )
+        check(value.value, f"{what}, outcome")
+        if value.refused is not None:
+            check(value.refused.value, f"{what}, refused candidate")
+    elif not isinstance(value, msgspec.Struct) and (problem := plain_problem(value)) is not None:
+        raise ContractError(f"{what}{problem}")
 
 
 def timeless(record: TaskRecord) -> TaskRecord:
@@ -108,7 +77,12 @@ def timeless(record: TaskRecord) -> TaskRecord:
     deterministic parts give equal timeless records.
     """
     outcome = msgspec.structs.replace(record.outcome, seconds=0.0, failure=_untraced(record.outcome.failure))
-    return msgspec.structs.replace(record, outcome=outcome, rounds=tuple(map(_timeless_round, record.rounds)))
+    return msgspec.structs.replace(
+        record,
+        outcome=outcome,
+        rounds=tuple(map(_timeless_round, record.rounds)),
+        inner=tuple(map(timeless, record.inner)),
+    )
 
 
 def _timeless_round(round: Round) -> Round:
@@ -127,41 +101,26 @@ def _untraced(failure: Failure | None) -> Failure | None:
 
 
 def _check_round(round: Round, what: str) -> None:
+    checked = [each.correction for each in round.checks if each.correction is not msgspec.UNSET]
     for name, values in (
-        ("item", round.items),
-        ("correction", round.correction),
-        ("splice", round.decision.spliced),
-        ("emitted value", round.decision.emitted),
+        ("items", round.items),
+        ("corrections", round.correction),
+        ("splices", round.decision.spliced),
+        ("corrected values", [each.value for each in round.decision.corrected]),
+        ("corrections of checks", checked),
+        ("emitted values", round.decision.emitted),
+        ("held values", [held.value for held in round.held]),
+        ("notes", round.notes),
     ):
-        for index, value in enumerate(values):
-            kind = type(value)
-            if kind is str or (kind is int and _INT_MIN <= value <= _INT_MAX):
-                continue  # nearly every item is a token id or a text
-            check_plain(value, f"{what}, {name} {index}")
-    for held in round.held:
-        check_plain(held.value, f"{what}, held value")
-    if round.notes:
-        check_plain(round.notes, f"{what}, notes")
+        if (problem := plain_problem(values)) is not None:
+            raise ContractError(f"{what}, {name}{problem}")
     for record in round.nested:
         check(record, f"{what}, inner task {record.task!r}")
-
-
-def _check_outcome(outcome: Outcome, what: str) -> None:
-    check_plain(outcome.value, f"{what}, outcome")
-    if outcome.refused is not None:
-        check_plain(outcome.refused.value, f"{what}, refused candidate")
-
-
-def _is_scalar(value: Any) -> bool:
-    """Whether it is a number of an array library: no dimensions, and an `item` that gives Python's."""
-    return getattr(value, "shape", None) == () and hasattr(value, "item")
 
 
 def _simpler(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
-    if _is_scalar(value):
-        number = value.item()
-        if type(number) in (int, bool) or (type(number) is float and isfinite(number)):
-            return number
+    if getattr(value, "shape", None) == () and hasattr(value, "item") and plain_problem(value) is None:
+        return value.item()  # a number of an array library
     raise TypeError(f"a value of type {type(value).__module__}.{type(value).__qualname__}")

@@ -53,6 +53,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         text: the candidate in words, where the verifier can say it.
         trouble: what stood in the way.
         failure: the failed call, if one stood in the way.
+        asking: of an inner task that asks, its id.
+        inner: where one does, the records of all those of the round under way.
         state: "pending", "answered", or "used" once a later question or a committed record stands on it.
         answer, value, note: of the person: "accept", "edit" or "reject", the edited item, the reason.
     """
@@ -67,6 +69,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
     trouble: tuple[Trouble, ...] = ()
     failure: Failure | None = None
+    asking: str = ""
+    inner: tuple[TaskRecord, ...] = ()
     state: Literal["pending", "answered", "used"] = "pending"
     answer: str = ""
     value: Any = None
@@ -129,11 +133,6 @@ _records = sa.Table(
     sa.Column("attempt", sa.Integer, primary_key=True),
     sa.Column("grp", sa.Text, nullable=False),
     sa.Column("status", sa.String(16), nullable=False),
-    sa.Column("rounds", sa.Integer, nullable=False),
-    sa.Column("trials", sa.Integer, nullable=False),
-    sa.Column("accepted", sa.Integer, nullable=False),
-    sa.Column("seconds", sa.Float(53), nullable=False),
-    sa.Column("units", sa.Float(53), nullable=False),
     sa.Column("memory", sa.Integer, nullable=False),
     sa.Column("outcome", sa.Text, nullable=False),
     sa.Column("committed", sa.String(40), nullable=False),
@@ -146,10 +145,6 @@ _rounds = sa.Table(
     sa.Column("task", sa.String(512), primary_key=True),
     sa.Column("attempt", sa.Integer, primary_key=True),
     sa.Column("round", sa.Integer, primary_key=True),
-    sa.Column("trials", sa.Integer, nullable=False),
-    sa.Column("accepted", sa.Integer, nullable=False),
-    sa.Column("emitted", sa.Integer, nullable=False),
-    sa.Column("seconds", sa.Float(53), nullable=False),
     sa.Column("data", sa.Text, nullable=False),
     sa.Column("texts", sa.Text),
 )
@@ -239,8 +234,11 @@ class Store:
             raise StoreError("the store is no database URL; write postgresql://user@host/database") from error
         if parsed.drivername == "postgresql":
             parsed = parsed.set(drivername="postgresql+psycopg")
-        place = parsed.database or "" if parsed.get_backend_name() == "sqlite" else parsed.render_as_string()
-        if parsed.get_backend_name() == "sqlite" and not create and not Path(place).is_file():
+        kind = parsed.get_backend_name()
+        place = parsed.database or "" if kind == "sqlite" else parsed.render_as_string()
+        if kind not in ("sqlite", "postgresql"):
+            raise StoreError(f"{place}: {kind} is not supported; use SQLite or PostgreSQL")
+        if kind == "sqlite" and not create and not Path(place).is_file():
             raise StoreError(f"{place}: there is no database; is this a run directory?")
         try:
             engine = sa.create_engine(parsed)
@@ -249,9 +247,7 @@ class Store:
                 f"{place}: no driver for {parsed.drivername!r} ({error}); PostgreSQL needs "
                 "`pip install 'psycopg[binary]'`"
             ) from error
-        if engine.dialect.name not in ("sqlite", "postgresql"):
-            raise StoreError(f"{place}: {engine.dialect.name} is not supported; use SQLite or PostgreSQL")
-        if engine.dialect.name == "sqlite":
+        if kind == "sqlite":
             sa.event.listen(engine, "connect", _prepare_sqlite)
             sa.event.listen(engine, "begin", _begin_sqlite)
         store = Store(engine, run, place)
@@ -323,15 +319,11 @@ class Store:
         """
         what = f"pipeline {pipeline!r}, task {record.task!r}"
         outcome = record.outcome
+        key = self._key(pipeline, record.task, record.attempt)
         row = {
-            **self._key(pipeline, record.task, record.attempt),
+            **key,
             "grp": record.group,
             "status": outcome.status,
-            "rounds": outcome.rounds,
-            "trials": outcome.tally.trials,
-            "accepted": outcome.tally.accepted,
-            "seconds": outcome.seconds,
-            "units": outcome.units,
             "memory": memory,
             "outcome": encode(outcome, what),
             "committed": _now(),
@@ -340,7 +332,6 @@ class Store:
         with self._transaction() as connection:
             if not self._insert_new(connection, _records, row):
                 return False
-            key = self._key(pipeline, record.task, record.attempt)
             self._replace_rounds(connection, key, rounds)
             connection.execute(_USE_QUESTIONS, {**_bound(key), "below": outcome.rounds + 1})
         return True
@@ -363,6 +354,12 @@ class Store:
             connection.execute(_USE_QUESTIONS, {**_bound(key), "below": question.round})
             data = encode(question, f"pipeline {pipeline!r}, task {record.task!r}, question")
             row = {**key, "round": question.round, "state": "pending", "data": data, "asked": _now()}
+            if question.inner:
+                # Inner tasks of one round may ask one after the other: the answer to one has led to the next.
+                same = sa.and_(_of_key(_questions), _questions.c.round == question.round)
+                old = connection.execute(sa.select(_questions.c.data).where(same), _bound(key)).scalar()
+                if old is not None and decode(old, Question, self._place).inner != question.inner:
+                    connection.execute(_questions.delete().where(same), _bound(key))
             if self._insert_new(connection, _questions, row):
                 self._replace_rounds(connection, key, rounds)
 
@@ -377,9 +374,13 @@ class Store:
         with self._transaction() as connection:
             done = connection.execute(
                 _questions.update()
-                .where(*self._where(_questions, question.pipeline, question.task, question.attempt))
+                .where(_of_key(_questions))
                 .where(_questions.c.round == question.round, _questions.c.state == "pending")
-                .values(state="answered", data=encode(answered, f"task {question.task!r}, answer"))
+                .values(
+                    state=sa.literal("answered"),
+                    data=sa.literal(encode(answered, f"task {question.task!r}, answer")),
+                ),
+                _bound(self._key(question.pipeline, question.task, question.attempt)),
             )
         return bool(done.rowcount)
 
@@ -404,17 +405,16 @@ class Store:
         query = sa.select(_tasks).where(_tasks.c.run == self._run).order_by(_tasks.c.phase, _tasks.c.place)
         if phase is not None:
             query = query.where(_tasks.c.phase == phase)
-        found = []
-        for row in self._read(query):
-            input = decode(row.input, dict, f"{self._place}, task {row.task!r}")
-            found.append(Task(id=row.task, input=input, group=row.grp))
-        return tuple(found)
+        return tuple(
+            Task(
+                id=row.task, input=decode(row.input, dict, f"{self._place}, task {row.task!r}"), group=row.grp
+            )
+            for row in self._read(query)
+        )
 
     def committed(self) -> set[Key]:
         """The keys of all committed records."""
-        columns = _records.c
-        query = sa.select(columns.pipeline, columns.task, columns.attempt).where(columns.run == self._run)
-        return {(row.pipeline, row.task, row.attempt) for row in self._read(query)}
+        return self._keys(_records)
 
     def entries(
         self,
@@ -424,7 +424,8 @@ class Store:
         phase: str | None = None,
         texts: bool = True,
     ) -> Iterator[Entry]:
-        """Committed records in task order, then by pipeline name and attempt.
+        """Committed records in task order, then by pipeline name and attempt. One that cannot be read comes as a failed
+        task whose failure says so, and the others come as they are.
 
         Args:
             pipeline, task: only theirs.
@@ -434,28 +435,22 @@ class Store:
         same = (_tasks.c.run == _records.c.run) & (_tasks.c.task == _records.c.task)
         joined = _records.outerjoin(_tasks, same)
         query = sa.select(_records).select_from(joined).where(_records.c.run == self._run)
-        if pipeline is not None:
-            query = query.where(_records.c.pipeline == pipeline)
-        if task is not None:
-            query = query.where(_records.c.task == task)
-        if phase is not None:
-            query = query.where(_tasks.c.phase == phase)
+        wanted = ((_records.c.pipeline, pipeline), (_records.c.task, task), (_tasks.c.phase, phase))
+        query = query.where(*(column == value for column, value in wanted if value is not None))
         query = query.order_by(_tasks.c.phase, _tasks.c.place, _records.c.pipeline, _records.c.attempt)
         for row in self._read(query):
             where = f"{self._place}, pipeline {row.pipeline!r}, task {row.task!r}"
-            rounds, words = self._rounds(row.pipeline, row.task, row.attempt, texts)
-            yield Entry(
-                pipeline=row.pipeline,
-                record=TaskRecord(
-                    task=row.task,
-                    attempt=row.attempt,
-                    outcome=decode(row.outcome, Outcome, where),
-                    rounds=rounds,
-                    group=row.grp,
-                ),
-                texts=words,
-                memory=row.memory,
+            rounds: tuple[Round, ...] = ()
+            words: tuple[Texts | None, ...] = ()
+            try:
+                outcome = decode(row.outcome, Outcome, where)
+                rounds, words = self._rounds(row.pipeline, row.task, row.attempt, texts)
+            except StoreError as error:
+                outcome = Outcome(status="failed", reason=str(error), failure=Failure.of(error))
+            record = TaskRecord(
+                task=row.task, attempt=row.attempt, outcome=outcome, rounds=rounds, group=row.grp
             )
+            yield Entry(pipeline=row.pipeline, record=record, texts=words, memory=row.memory)
 
     def rounds(self, pipeline: str, task: str, attempt: int) -> tuple[Round, ...]:
         """The rounds of a task, committed or not: what a restart goes on from."""
@@ -467,10 +462,7 @@ class Store:
 
     def open_tasks(self) -> set[Key]:
         """The keys that have rounds and no committed record."""
-        done = self.committed()
-        columns = _rounds.c
-        query = sa.select(columns.pipeline, columns.task, columns.attempt).where(columns.run == self._run)
-        return {(row.pipeline, row.task, row.attempt) for row in self._read(query.distinct())} - done
+        return self._keys(_rounds) - self._keys(_records)
 
     def questions(self, state: str | None = None) -> tuple[Question, ...]:
         """The questions of the run, oldest first."""
@@ -530,24 +522,18 @@ class Store:
     def _key(self, pipeline: str, task: str, attempt: int) -> dict[str, Any]:
         return {"run": self._run, "pipeline": pipeline, "task": task, "attempt": attempt}
 
-    def _where(self, table: sa.Table, pipeline: str, task: str, attempt: int) -> list[Any]:
-        key = self._key(pipeline, task, attempt)
-        return [table.c[name] == value for name, value in key.items()]
+    def _keys(self, table: sa.Table) -> set[Key]:
+        columns = table.c
+        query = sa.select(columns.pipeline, columns.task, columns.attempt).where(columns.run == self._run)
+        return {(row.pipeline, row.task, row.attempt) for row in self._read(query.distinct())}
 
     def _round_row(
         self, pipeline: str, task: str, attempt: int, round: Round, texts: Texts | None
     ) -> dict[str, Any]:
         what = f"pipeline {pipeline!r}, task {task!r}, round {round.index}"
         return {
-            "run": self._run,
-            "pipeline": pipeline,
-            "task": task,
-            "attempt": attempt,
+            **self._key(pipeline, task, attempt),
             "round": round.index,
-            "trials": round.tally.trials,
-            "accepted": round.tally.accepted,
-            "emitted": len(round.decision.emitted),
-            "seconds": round.timing.total,
             "data": encode(round, what),
             "texts": None if texts is None else encode(texts, what),
         }
@@ -580,11 +566,10 @@ class Store:
         self, pipeline: str, task: str, attempt: int, texts: bool
     ) -> tuple[tuple[Round, ...], tuple[Texts | None, ...]]:
         columns = [_rounds.c.round, _rounds.c.data] + ([_rounds.c.texts] if texts else [])
-        where_key = self._where(_rounds, pipeline, task, attempt)
-        query = sa.select(*columns).where(*where_key).order_by(_rounds.c.round)
+        query = sa.select(*columns).where(_of_key(_rounds)).order_by(_rounds.c.round)
         found: list[Round] = []
         words: list[Texts | None] = []
-        for row in self._read(query):
+        for row in self._read(query, _bound(self._key(pipeline, task, attempt))):
             where = f"{self._place}, pipeline {pipeline!r}, task {task!r}, round {row.round}"
             if row.round != len(found):
                 raise StoreError(f"{where}: round {len(found)} is missing before it")
@@ -601,22 +586,18 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[sa.Connection]:
-        with self._lock, self._told():
-            if self._connection is None:
-                self._connection = self._engine.connect()
-            with self._connection.begin():
-                yield self._connection
+        with self._lock:
+            try:
+                if self._connection is None:
+                    self._connection = self._engine.connect()
+                with self._connection.begin():
+                    yield self._connection
+            except sa.exc.DBAPIError as error:
+                raise self._explained(error) from error
 
-    def _read(self, query: Any) -> list[Any]:
+    def _read(self, query: Any, parameters: Mapping[str, Any] | None = None) -> list[Any]:
         with self._transaction() as connection:
-            return list(connection.execute(query))
-
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        try:
-            yield
-        except sa.exc.DBAPIError as error:
-            raise self._explained(error) from error
+            return list(connection.execute(query, parameters))
 
     def _explained(self, error: sa.exc.DBAPIError) -> StoreError:
         said = " ".join(str(error.orig).split())

@@ -37,7 +37,9 @@ class Clause(msgspec.Struct, frozen=True, kw_only=True):
         generator: of a fallback, any Generator (a Pipeline too).
         name: of a fallback, its name in records.
         rounds: of a fallback, for how many rounds; None for good.
-        verified: of a fallback, whether its items go to the verifier; else they are accepted as they are.
+        verified: of a fallback, whether its items go to the verifier; else they pass as they are, and the rule decides.
+        partial: answers items that were refused beside accepted ones too, and then only those are drafted again: the
+            generator finds them in `context.refused`, and is asked for as many.
     """
 
     do: Action
@@ -47,10 +49,26 @@ class Clause(msgspec.Struct, frozen=True, kw_only=True):
     name: str = "fallback"
     rounds: int | None = 1
     verified: bool = True
+    partial: bool = False
 
     def __post_init__(self) -> None:
         if self.do not in ACTIONS:
             raise PipelineError(f"{self.do!r} is no policy step; one of {', '.join(ACTIONS)} is")
+        if isinstance(self.on, str):  # type: ignore[unreachable]
+            raise PipelineError(
+                f"on is the text {self.on!r}; a list of troubles is needed, as on=[{self.on!r}]"
+            )
+        for name in ("times", "rounds"):
+            number = getattr(self, name)
+            if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
+                raise PipelineError(
+                    f"the policy step {self.do!r} has {name} {number!r}; a whole number is needed"
+                )
+        for name, kind in (("name", str), ("verified", bool), ("partial", bool)):
+            if not isinstance(getattr(self, name), kind):
+                raise PipelineError(
+                    f"the policy step {self.do!r} has {name} {getattr(self, name)!r}; a {kind.__name__} is needed"
+                )
         for trouble in self.on:
             if trouble not in TROUBLES:
                 raise PipelineError(f"{trouble!r} is no trouble; one of {', '.join(TROUBLES)} is")
@@ -78,38 +96,52 @@ class Policy(msgspec.Struct, frozen=True):
         """This policy's clauses, then the other's."""
         return Policy(self.clauses + other.clauses)
 
-    def next(self, troubles: Collection[Trouble], used: Sequence[int], *, can_reverify: bool) -> int | None:
+    def next(
+        self,
+        troubles: Collection[Trouble],
+        used: Sequence[int],
+        *,
+        reverifiable: bool,
+        askable: bool = True,
+        progress: bool = False,
+    ) -> int | None:
         """The place of the clause to take now, or None when none is left.
 
         Args:
             troubles: what stood in the way.
             used: how often each clause was taken at this place.
-            can_reverify: whether there is a block whose items can be checked again.
+            reverifiable: whether there is a block whose items can be checked again.
+            askable: whether a person could be told anything new.
+            progress: whether items were accepted beside those in trouble.
         """
         for place, clause in enumerate(self.clauses):
             # A person is asked again when the verifier refused the person's edit, however often.
             if clause.do != "escalate" and clause.times is not None and used[place] >= clause.times:
                 continue
-            if clause.do == "reverify" and not can_reverify:
+            if clause.do == "reverify" and not reverifiable:
+                continue
+            if (clause.do == "escalate" and not askable) or (progress and not clause.partial):
                 continue
             if not clause.on or any(trouble in clause.on for trouble in troubles):
                 return place
         return None
 
 
-def retry(times: int | None = 1, *, on: Sequence[Trouble] = ()) -> Policy:
+def retry(times: int | None = 1, *, on: Sequence[Trouble] = (), partial: bool = False) -> Policy:
     """Discard the block and draft again, without saying why."""
-    return Policy((Clause(do="regenerate", on=tuple(on), times=times),))
+    return _one("regenerate", on, times=times, partial=partial)
 
 
-def feedback(times: int | None = 1, *, on: Sequence[Trouble] = ("reject",)) -> Policy:
+def feedback(times: int | None = 1, *, on: Sequence[Trouble] = ("reject",), partial: bool = False) -> Policy:
     """Draft again, with the refused items and what was said of them in `context.feedback`."""
-    return Policy((Clause(do="feedback", on=tuple(on), times=times),))
+    return _one("feedback", on, times=times, partial=partial)
 
 
-def reverify(times: int | None = 1, *, on: Sequence[Trouble] = ("error", "timeout")) -> Policy:
+def reverify(
+    times: int | None = 1, *, on: Sequence[Trouble] = ("error", "timeout"), partial: bool = False
+) -> Policy:
     """Check again the items whose check failed, and only those."""
-    return Policy((Clause(do="reverify", on=tuple(on), times=times),))
+    return _one("reverify", on, times=times, partial=partial)
 
 
 def fallback(
@@ -119,26 +151,33 @@ def fallback(
     verified: bool = True,
     times: int | None = 1,
     on: Sequence[Trouble] = (),
+    partial: bool = False,
     name: str = "fallback",
 ) -> Policy:
     """Let another generator draft, for `rounds` rounds (None: for good)."""
-    clause = Clause(
-        do="fallback",
-        on=tuple(on),
+    return _one(
+        "fallback",
+        on,
         times=times,
         generator=generator,
         name=name,
         rounds=rounds,
         verified=verified,
+        partial=partial,
     )
-    return Policy((clause,))
 
 
-def escalate(*, on: Sequence[Trouble] = ()) -> Policy:
+def escalate(*, on: Sequence[Trouble] = (), partial: bool = False) -> Policy:
     """Ask a person: accept, edit, reject or skip. The task waits until there is an answer."""
-    return Policy((Clause(do="escalate", on=tuple(on)),))
+    return _one("escalate", on, partial=partial)
 
 
-def give_up(*, on: Sequence[Trouble] = ()) -> Policy:
+def give_up(*, on: Sequence[Trouble] = (), partial: bool = False) -> Policy:
     """End the task here."""
-    return Policy((Clause(do="give_up", on=tuple(on)),))
+    return _one("give_up", on, partial=partial)
+
+
+def _one(do: Action, on: Any, **options: Any) -> Policy:
+    # A text is refused as it is: letter by letter it would be odd.
+    troubles: Any = on if isinstance(on, str) else tuple(on)
+    return Policy((Clause(do=do, on=troubles, **options),))

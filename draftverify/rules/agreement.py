@@ -12,8 +12,8 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 import numpy as np
 
-from draftverify.engine.randomness import Draws
 from draftverify.errors import ConfigError, ContractError
+from draftverify.randomness import Draws
 from draftverify.values import Array, Context, Decision, Proposal, Refusal, Shape, Verification
 
 __all__ = ["ConsensusSet", "DualAgreement", "Support", "consensus_sets"]
@@ -111,8 +111,7 @@ class DualAgreement:
         judged = ~np.isnan(cross).all(axis=1)
         hopeless = judged & ~(cross == 1.0).any(axis=1)
         refused += [Refusal(int(index), "passes no check") for index in np.flatnonzero(hopeless)]
-        kept = sets[0].items[:1] if sets else ()
-        return Decision(kept=kept, refused=tuple(refused), done=bool(sets))
+        return Decision(kept=sets[0].items[:1] if sets else (), refused=tuple(refused), done=bool(sets))
 
     def finish(self, context: Context) -> Any:
         """The item; None when none was accepted."""

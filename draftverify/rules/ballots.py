@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from draftverify.errors import ContractError
 from draftverify.values import Held
 
 __all__ = ["Count", "count"]
@@ -19,11 +18,15 @@ class Count(msgspec.Struct, frozen=True):
     Args:
         ballots: how many.
         weight: the sum of their scores; a ballot without a score weighs 1.
+        squares: the sum of the squares of their weights.
+        best: the highest of their scores; None where none has one.
         value: the earliest ballot's item.
     """
 
     ballots: int
     weight: float
+    squares: float
+    best: float | None
     value: Any
 
 
@@ -33,20 +36,21 @@ def count(held: Iterable[Held], field: str | None = "answer") -> list[Count]:
     Args:
         held: the ballots, `context.held`.
         field: items that are mappings with this key vote by its value; others, or all when None, by the whole item.
-
-    Raises:
-        ContractError: for a ballot that cannot be compared (unhashable).
     """
-    found: dict[Any, list[Any]] = {}
+    found: dict[Any, list[Held]] = {}
     for entry in held:
         item = entry.value
         vote = item[field] if field is not None and isinstance(item, Mapping) and field in item else item
-        try:
-            tally = found.setdefault(vote, [0, 0.0, item])
-        except TypeError:
-            raise ContractError(
-                f"a ballot of type {type(vote).__name__} cannot be counted, being unhashable; name the field to vote by"
-            ) from None
-        tally[0] += 1
-        tally[1] += 1.0 if entry.score is None else entry.score
-    return [Count(*tally) for tally in found.values()]
+        # Numbers and texts vote as themselves; lists and objects, which Python cannot hash, by what they say; so do
+        # True and False, which Python takes for 1 and 0.
+        said = isinstance(vote, (list, dict, bool))
+        key = msgspec.json.encode(vote, order="deterministic") if said else vote
+        found.setdefault(key, []).append(entry)
+    return [_counted(entries) for entries in found.values()]
+
+
+def _counted(entries: list[Held]) -> Count:
+    scores = [entry.score for entry in entries if entry.score is not None]
+    weights = [1.0 if entry.score is None else entry.score for entry in entries]
+    squares = sum(weight * weight for weight in weights)
+    return Count(len(entries), sum(weights), squares, max(scores, default=None), entries[0].value)

@@ -7,24 +7,14 @@ Source: Sun et al., "Block Verification Accelerates Speculative Decoding", arXiv
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from array_api_compat import device
+from array_api_compat import array_namespace
 
-from draftverify.engine.randomness import Draws
-from draftverify.rules.laws import positive
-from draftverify.rules.sampling import (
-    CHAIN_LAWS,
-    TARGET,
-    Blocks,
-    ChainRule,
-    blocks,
-    host_to,
-    numbers,
-    one_hot,
-    splice,
-)
-from draftverify.values import Array, Context, Decision, LawKind, Proposal, Verification
+from draftverify.randomness import Draws
+from draftverify.rules.arrays import host_to, positive
+from draftverify.rules.batch import numbers
+from draftverify.rules.chains import Blocks, ChainRule
+from draftverify.values import Array, Decision
 
 __all__ = ["BlockVerification"]
 
@@ -41,55 +31,34 @@ class BlockVerification(ChainRule):
         Sun et al., arXiv:2403.10444.
     """
 
-    needs = TARGET
-    laws: frozenset[LawKind] = CHAIN_LAWS
     exact = True
 
-    def decide_many(
-        self,
-        contexts: Sequence[Context],
-        proposals: Sequence[Proposal],
-        verifications: Sequence[Verification],
-        rngs: Sequence[Draws],
-    ) -> list[Decision]:
-        return _play(blocks(proposals, verifications, self.laws), rngs)
-
-
-def _play(batch: Blocks, rngs: Sequence[Draws]) -> list[Decision]:
-    xp, p, q, items = batch.xp, batch.p, batch.q, batch.items
-    size, n = items.shape
-    u, v = numbers(rngs, n)
-    b = xp.arange(size, device=device(p))
-    if not n:
-        return splice(batch, b * 0, p[:, 0], None, v)
-    ends = xp.arange(n, device=device(p)) + 1  # the prefix that ends with each item
-    lengths = host_to(xp, p, batch.lengths)[:, None]
-    drafted = (b[:, None], ends - 1, items)
-    p_x = p[drafted]
-    weight = _prefix_weights(xp, p_x, None if q is None else q[drafted])
-    h = xp.where(ends == lengths, weight, 0 * weight)
-    if n > 1:
-        inner = weight[:, :-1]
+    def judge_chains(self, batch: Blocks, rngs: Sequence[Draws]) -> list[Decision]:
+        xp, (blocks, places) = array_namespace(batch.p), batch.places
+        n, prefixes, lengths = batch.items.shape[1], places + 1, batch.ends[:, None]
+        u, v = numbers(rngs, n)
+        p_x, q_x = batch.of_items()
+        weight = _prefix_weights(p_x, q_x)  # p_1 … p_γ
+        inner, following, q = weight[:, :-1], batch.p[:, 1:n], batch.q
         if q is None:  # Q is all on x_{i+1}, which leaves of (p_i·P − Q)₊ the rest of p_i·P
-            left = inner * (xp.sum(p[:, 1:n], axis=-1) - p_x[:, 1:])
+            s = inner * (xp.sum(following, axis=-1) - p_x[:, 1:])
         else:
-            left = xp.sum(positive(inner[..., None] * p[:, 1:n] - q[:, 1:]), axis=-1)
-        chance = left / xp.where(left > 0, left + 1 - inner, xp.ones_like(left))
-        h = xp.concat([xp.where(ends[:-1] < lengths, chance, h[:, :-1]), h[:, -1:]], axis=1)
-    below = host_to(xp, p, u) < h
-    kept = xp.max(xp.where(below, ends, 0 * ends), axis=-1)
+            s = xp.sum(positive(inner[..., None] * following - q[:, 1:]), axis=-1)
+        h_inner = s / xp.where(s > 0, s + 1 - inner, xp.ones_like(s))
+        h_inner = xp.concat([h_inner, xp.zeros_like(weight[:, :1])], axis=1)
+        h = xp.where(prefixes < lengths, h_inner, xp.where(prefixes == lengths, weight, 0 * weight))
+        kept = xp.max(xp.where(host_to(h, u) < h, prefixes, 0 * prefixes), axis=-1)
 
-    stop = xp.where(kept < n, kept, kept - 1)
-    p_row = p[b, kept]
-    q_row = one_hot(xp, items[b, stop], p) if q is None else q[b, stop]
-    before = xp.concat([xp.ones_like(weight[:, :1]), weight], axis=1)
-    residual = positive(before[b, kept][:, None] * p_row - q_row)
-    return splice(batch, kept, p_row, residual, v)
+        p_tau = xp.concat([xp.ones_like(weight[:, :1]), weight], axis=1)[blocks[:, 0], kept]
+        bonus, q_row = batch.rows(blocks[:, 0], kept)
+        residual = positive(p_tau[:, None] * bonus - q_row)
+        return batch.spliced(kept, residual, bonus, v)
 
 
-def _prefix_weights(xp: Any, p_x: Array, q_x: Array | None) -> Array:
-    """p_1 … p_γ [batch, γ] from the drafted items' probabilities; Q(x) = 1 where the items were given."""
-    ratio = p_x if q_x is None else p_x / xp.where(q_x > 0, q_x, xp.ones_like(q_x))
+def _prefix_weights(p_x: Array, q_x: Array) -> Array:
+    """p_1 … p_γ [batch, γ] from the drafted items' probabilities."""
+    xp = array_namespace(p_x)
+    ratio = p_x / xp.where(q_x > 0, q_x, xp.ones_like(q_x))
     last = one = xp.ones_like(ratio[:, 0])
     weights = []
     for i in range(ratio.shape[1]):

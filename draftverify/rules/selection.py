@@ -1,5 +1,6 @@
 """Rules that select by the verifier's checks: the first, all or the best of alternatives, votes held across rounds, and
-the longest prefix of a chain.
+the longest prefix of a chain. A rule chooses, `done` ends: a rule that has a `done` brings the stopping rule of
+pipelines that are given none.
 
 An item whose check failed, or that nobody looked at, is neither kept nor refused; a passed item that was not chosen
 is not refused either.
@@ -8,14 +9,29 @@ is not refused either.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
-from draftverify.engine.randomness import Draws
-from draftverify.errors import ConfigError, ContractError
-from draftverify.rules.ballots import Count, count
-from draftverify.values import Check, Context, Decision, Proposal, Refusal, Shape, Verification
+from msgspec import UNSET
 
-__all__ = ["All", "Best", "First", "LongestPrefix", "Majority", "WeightedVote"]
+from draftverify.errors import ContractError
+from draftverify.randomness import Draws
+from draftverify.rules.ballots import count
+from draftverify.rules.bounds import at_least_one, between
+from draftverify.rules.stopping import AdaptiveConsistency
+from draftverify.values import (
+    Check,
+    Choice,
+    Context,
+    Correction,
+    Decision,
+    Held,
+    Proposal,
+    Refusal,
+    Shape,
+    Verification,
+)
+
+__all__ = ["All", "Beam", "Best", "BestStep", "First", "LongestPrefix", "Majority", "WeightedVote"]
 
 ALTERNATIVES: frozenset[Shape] = frozenset({"alternatives"})
 SCORED: frozenset[str] = frozenset({"verdicts", "scores"})
@@ -29,10 +45,17 @@ def _rejected(checks: tuple[Check, ...]) -> tuple[Refusal, ...]:
     return tuple([Refusal(i, check.reason) for i, check in enumerate(checks) if check.verdict == "reject"])
 
 
-def _score(checks: tuple[Check, ...], index: int) -> float:
-    score = checks[index].score
-    if score is None or math.isnan(score):
-        raise ContractError(f"item {index} passed with the score {score}; the rule compares scores")
+def _score(verification: Verification, index: int) -> float:
+    """The score of a passed item. What a person or a trusted fallback passes has none, and is better than all scored.
+
+    Raises:
+        ContractError: the verifier passed it without one.
+    """
+    score = verification.checks[index].score
+    if score is None:
+        if verification.by == "verifier":
+            raise ContractError(f"item {index} passed without a score; the rule compares scores")
+        return math.inf
     return score
 
 
@@ -48,9 +71,7 @@ class First:
     shapes = ALTERNATIVES
 
     def __init__(self, enough: int = 1) -> None:
-        if enough < 1:
-            raise ConfigError(f"enough is {enough}; at least 1 is needed", path="enough")
-        self.enough = enough
+        self.enough = at_least_one("enough", enough)
 
     def decide(
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
@@ -68,9 +89,9 @@ class First:
 
 
 class All:
-    """Keeps every passed item of a block, and is done with the first block that has one. The value is a tuple.
+    """Keeps every passed item, block after block; the value is their tuple.
 
-    To collect over rounds, use `First` with `enough`.
+    When to stop is for `done` to say; without one the first block that has a passed item is the last.
     """
 
     shapes = ALTERNATIVES
@@ -79,23 +100,63 @@ class All:
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
     ) -> Decision:
         """Keep what passed."""
-        kept = tuple(_passed(verification.checks))
-        return Decision(kept=kept, refused=_rejected(verification.checks), done=bool(kept))
+        return Decision(kept=tuple(_passed(verification.checks)), refused=_rejected(verification.checks))
 
-    def finish(self, context: Context) -> Any:
-        """The tuple of items; None when nothing was accepted."""
-        return tuple(context.accepted) or None
+    def done(self, context: Context, new: tuple[Any, ...]) -> int | None:
+        """Stop as soon as something is kept."""
+        return len(new) if new else None
 
 
-class Best:
-    """Keeps the passed item with the highest score, the lowest index of equals, and is done.
-
-    Args:
-        threshold: the lowest score to accept; None for any. A passed item below it is refused.
-    """
+class _Scored:
+    """What rules that compare scores have in common."""
 
     needs = SCORED
     shapes = ALTERNATIVES
+
+
+class Best(_Scored):
+    """Chooses the passed item with the highest score, the earliest of equals, over all rounds.
+
+    Every item that is good enough is held, and `finish` chooses among them. When to stop is for `done` to say
+    (`Rounds(3)`: the best of three blocks); without one the first block that has a good item is the last.
+
+    Args:
+        threshold: the lowest score to accept; None for any. A passed item below it is refused.
+        abstain_after: say that there is no answer once so many blocks brought no good item, or the generator has no
+            more; until then, and when None, the policy decides what becomes of such a block.
+    """
+
+    def __init__(self, threshold: float | None = None, *, abstain_after: int | None = None) -> None:
+        self.threshold = threshold
+        self.abstain_after = None if abstain_after is None else at_least_one("abstain_after", abstain_after)
+
+    def decide(
+        self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
+    ) -> Decision:
+        """Hold what is good enough."""
+        good, refused = _good_enough(verification, self.threshold)
+        judged = any(check.verdict in ("pass", "reject") for check in verification.checks)
+        looked = proposal.exhausted or context.round + 1 >= (self.abstain_after or 0)
+        abstain = self.abstain_after is not None and judged and looked and not (good or context.held)
+        return Decision(held=tuple(good), refused=refused, abstain=abstain)
+
+    def done(self, context: Context, new: tuple[Any, ...]) -> int | None:
+        """Stop as soon as something is held."""
+        return 0 if context.held else None
+
+    def finish(self, context: Context) -> Choice | None:
+        """The best of what is held, with its score; None when nothing is."""
+        return _best_held(context)
+
+
+class BestStep(_Scored):
+    """Keeps the best passed item of every block, so that an answer grows step by step (stepwise best-of-n).
+
+    The value is the tuple of steps; `done` says when it is whole.
+
+    Args:
+        threshold: as for `Best`.
+    """
 
     def __init__(self, threshold: float | None = None) -> None:
         self.threshold = threshold
@@ -103,38 +164,87 @@ class Best:
     def decide(
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
     ) -> Decision:
-        """Keep the best, if it is good enough."""
-        checks = verification.checks
-        refused = _rejected(checks)
-        scores = {index: _score(checks, index) for index in _passed(checks)}
-        if self.threshold is not None:
-            below = [index for index, score in scores.items() if score < self.threshold]
-            refused += tuple([Refusal(index, "below the threshold") for index in below])
-            scores = {index: score for index, score in scores.items() if score >= self.threshold}
-        if not scores:
-            return Decision(refused=refused)
-        best = max(scores, key=lambda index: (scores[index], -index))
-        return Decision(kept=(best,), refused=refused, done=True)
+        """Keep one, if any is good enough."""
+        good, refused = _good_enough(verification, self.threshold)
+        best = max(good, key=lambda index: (good[index], -index), default=None)
+        return Decision(kept=() if best is None else (best,), refused=refused)
 
-    def finish(self, context: Context) -> Any:
-        """The item; None when none was accepted."""
-        return context.accepted[0] if context.accepted else None
+
+class Beam(_Scored):
+    """Holds the best partial answers, each of which a generator may extend; the value is the best at the end.
+
+    An item is a whole partial answer. One that extends a held one (`Proposal.extends`) takes its place; of the rest the
+    `width` with the highest scores stay, the earliest of equals. `done` says when the answers are whole.
+
+    Args:
+        width: how many are held.
+        threshold: as for `Best`.
+    """
+
+    def __init__(self, width: int, threshold: float | None = None) -> None:
+        self.width = at_least_one("width", width)
+        self.threshold = threshold
+
+    def decide(
+        self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
+    ) -> Decision:
+        """Hold the best of what was held and what came, and release the others."""
+        good, refused = _good_enough(verification, self.threshold)
+        extended = {proposal.extends[index] for index in good} if proposal.extends else set()
+        standing = [(_held_score(held), -1, place) for place, held in enumerate(context.held)]
+        standing = [entry for entry in standing if entry[2] not in extended]
+        standing += [(score, 0, index) for index, score in good.items()]
+        best = sorted(standing, key=lambda entry: -entry[0])[: self.width]
+        stays = {place for _, age, place in best if age}
+        return Decision(
+            held=tuple(sorted(index for _, age, index in best if not age)),
+            released=tuple(place for place in range(len(context.held)) if place not in stays),
+            refused=refused,
+        )
+
+    def finish(self, context: Context) -> Choice | None:
+        """The best of what is held, with its score; None when nothing is."""
+        return _best_held(context)
+
+
+def _held_score(entry: Held) -> float:
+    """What a person or a trusted fallback passed has no score, and is better than all scored."""
+    return math.inf if entry.score is None else entry.score
+
+
+def _best_held(context: Context) -> Choice | None:
+    best = max(context.held, key=_held_score, default=None)
+    return None if best is None else Choice(best.value, score=best.score)
+
+
+def _good_enough(
+    verification: Verification, threshold: float | None
+) -> tuple[dict[int, float], tuple[Refusal, ...]]:
+    """The passed items that reach the threshold with their scores, and what is refused."""
+    checks = verification.checks
+    scores = {index: _score(verification, index) for index in _passed(checks)}
+    good = {index: score for index, score in scores.items() if threshold is None or score >= threshold}
+    below = [Refusal(index, "below the threshold") for index in scores if index not in good]
+    return good, (*_rejected(checks), *below)
 
 
 class Majority:
     """Holds every passed item as a ballot, over all rounds; the value is the item with the most ballots.
 
     Of equals the one whose first ballot is the earliest; of the winning ballots the earliest item. When to stop is for
-    a stopping rule (`AdaptiveConsistency`) or the budget to say.
+    `done` to say; without one it is `AdaptiveConsistency()`.
 
     Args:
         field: items that are mappings with this key vote by its value; others, or all when None, by the whole item.
+        share: the least share of the vote that elects; below it there is no answer, an abstention.
     """
 
+    weighted: ClassVar[bool] = False
     shapes = ALTERNATIVES
 
-    def __init__(self, field: str | None = "answer") -> None:
+    def __init__(self, field: str | None = "answer", *, share: float = 0.0) -> None:
         self.field = field
+        self.share = between("share", share, 0, 1)
 
     def decide(
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
@@ -142,23 +252,29 @@ class Majority:
         """Hold what passed."""
         return Decision(held=tuple(_passed(verification.checks)), refused=_rejected(verification.checks))
 
-    def finish(self, context: Context) -> Any:
-        """The elected item; None, an abstention, when there is no ballot."""
-        return _elect(count(context.held, self.field), lambda answer: answer.ballots)
+    def done(self, context: Context, new: tuple[Any, ...]) -> int | None:
+        """Stop when the leader is likely to stay ahead."""
+        return AdaptiveConsistency(field=self.field, weighted=self.weighted)(context, new)
+
+    def finish(self, context: Context) -> Choice | None:
+        """The elected item with its share of the vote and its lead; None, an abstention, when none is elected."""
+        answers = count(context.held, self.field)
+        votes = [answer.weight if self.weighted else float(answer.ballots) for answer in answers]
+        if not answers or not sum(votes):
+            return None
+        first = max(range(len(votes)), key=votes.__getitem__)  # the earliest of equals
+        second = max((vote for place, vote in enumerate(votes) if place != first), default=0.0)
+        share, margin = votes[first] / sum(votes), (votes[first] - second) / sum(votes)
+        if share < self.share:
+            return None
+        return Choice(answers[first].value, score=answers[first].best, support=share, margin=margin)
 
 
-class WeightedVote:
-    """As `Majority`, each ballot weighing its score (0 or more).
+class WeightedVote(Majority):
+    """As `Majority`, each ballot weighing its score (0 or more); what a person or trusted fallback passes weighs 1."""
 
-    Args:
-        field: as for `Majority`.
-    """
-
+    weighted: ClassVar[bool] = True
     needs = SCORED
-    shapes = ALTERNATIVES
-
-    def __init__(self, field: str | None = "answer") -> None:
-        self.field = field
 
     def decide(
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
@@ -168,29 +284,20 @@ class WeightedVote:
         Raises:
             ContractError: for a passed item without a score, or with a negative one.
         """
-        checks = verification.checks
-        held = tuple(_passed(checks))
-        for index in held:
-            if _score(checks, index) < 0:
-                raise ContractError(
-                    f"item {index} has the score {checks[index].score}; a vote weighs 0 or more"
-                )
-        return Decision(held=held, refused=_rejected(checks))
-
-    def finish(self, context: Context) -> Any:
-        """The elected item; None, an abstention, when there is no ballot."""
-        return _elect(count(context.held, self.field), lambda answer: answer.weight)
-
-
-def _elect(counts: list[Count], votes: Any) -> Any:
-    return max(counts, key=votes).value if counts else None  # max takes the earliest of equals
+        decision = super().decide(context, proposal, verification, rng)
+        for index in decision.held:
+            score = _score(verification, index)
+            if score < 0:
+                raise ContractError(f"item {index} has the score {score}; a vote weighs 0 or more")
+        return decision
 
 
 class LongestPrefix:
-    """Keeps a chain's passed prefix, then splices the verifier's correction where there is one.
+    """Keeps a chain's passed prefix, puts the verifier's correction in the place of the item after it, and splices the
+    values that the verifier would go on with.
 
-    The item after the prefix is refused if it was rejected; an error, a timeout or an abstention there only ends the
-    prefix.
+    The item after the prefix is refused if it was rejected and not corrected; an error, a timeout or an abstention
+    there only ends the prefix.
     """
 
     shapes: frozenset[Shape] = frozenset({"chain"})
@@ -201,5 +308,9 @@ class LongestPrefix:
         """Keep up to the first item that did not pass."""
         checks = verification.checks
         stop = next((i for i, check in enumerate(checks) if check.verdict != "pass"), len(checks))
-        refused = _rejected(checks[: stop + 1])
-        return Decision(kept=tuple(range(stop)), spliced=tuple(verification.correction), refused=refused)
+        kept, spliced = tuple(range(stop)), verification.correction
+        if stop < len(checks) and checks[stop].correction is not UNSET:
+            return Decision(
+                kept=kept, corrected=(Correction(stop, checks[stop].correction),), spliced=spliced
+            )
+        return Decision(kept=kept, spliced=spliced, refused=_rejected(checks[: stop + 1]))

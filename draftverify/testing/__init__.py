@@ -9,14 +9,9 @@ from draftverify.testing.conformance import (
     parametrize_with_checks,
 )
 from draftverify.testing.contexts import advanced, make_context, make_draws
-from draftverify.testing.scripted import (
-    DraftFrom,
-    ScriptedGenerator,
-    ScriptedVerifier,
-    TableModel,
-    TargetFrom,
-)
+from draftverify.testing.scripted import ScriptedGenerator, ScriptedVerifier
 from draftverify.testing.subject import Subject
+from draftverify.testing.tables import DraftFrom, TableModel, TablePair, TargetFrom
 
 __all__ = [
     "ConformanceError",
@@ -27,6 +22,7 @@ __all__ = [
     "ScriptedVerifier",
     "Subject",
     "TableModel",
+    "TablePair",
     "TargetFrom",
     "advanced",
     "check_component",

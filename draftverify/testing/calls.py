@@ -2,48 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 
 from draftverify.testing.contexts import advanced, make_draws
-from draftverify.testing.scripted import DraftFrom, TableModel, TargetFrom
+from draftverify.testing.tables import DraftFrom, TableModel, TargetFrom
 from draftverify.values import VERDICTS, Check, Context, Evidence, Held, Proposal, Verification
 
-if TYPE_CHECKING:
-    from draftverify.testing.subject import Subject
-
+Call: TypeAlias = "tuple[Any, ...]"
+"""The arguments of one call."""
+Answer: TypeAlias = "Callable[[Call], Any]"
+"""What the component answers to a call."""
 SHAPES = ("chain", "alternatives", "tree")
 LAWS = ("given", "iid", "without_replacement")
 
 
-def drafting(subject: Subject, context: Context) -> list[tuple[Any, ...]]:
-    """Three rounds, in each of which the first item was accepted and the others were dropped."""
-    history: list[tuple[Any, ...]] = []
+def drafting(answer: Answer, context: Context, n: int) -> list[Call]:
+    """Three rounds, in each of which the first item was accepted and the others were dropped; then one for the dropped
+    ones alone, as after a policy step for partial progress.
+    """
+    history: list[Call] = []
+    refused: tuple[Any, ...] = ()
     for _ in range(3):
-        history.append((context, subject.block))
-        proposal = subject.answer(history[-1])
+        history.append((context, n))
+        proposal = answer(history[-1])
         if type(proposal) is not Proposal or not len(proposal.items):
             break
         context = advanced(context, proposal.items[0])
-    return history
+        refused = tuple(proposal.items[1:])
+        again = msgspec.structs.replace(context, refused=refused), len(refused)
+    return [*history, again] if refused else history
 
 
-def verifying(subject: Subject, context: Context) -> list[tuple[Any, ...]]:
-    """Some blocks, then blocks after other values were accepted than the last one held: a cache must roll back."""
-    by_target = "target" in subject.declared("provides", ())
-    blocks = _blocks(subject, context, by_target)
-    history: list[tuple[Any, ...]] = [(context, block) for block in blocks]
+def verifying(
+    answer: Answer, context: Context, proposals: Sequence[Proposal] | None, *, by_target: bool
+) -> list[Call]:
+    """Some blocks, then blocks after other values were accepted than the last one held: a cache must roll back.
+
+    Args:
+        answer: the verifier.
+        context: of the first block.
+        proposals: the author's blocks; None: small integers, or texts, whichever it takes without an exception.
+        by_target: whether it gives distributions.
+    """
+    blocks = list(proposals) if proposals is not None else _blocks(answer, context, by_target)
+    history: list[Call] = [(context, block) for block in blocks]
     chain = next((block for block in blocks if block.fits("chain") and len(block)), None)
     if chain is not None and by_target:
         a, b, c = (chain.items[i % len(chain)] for i in range(3))
         for values, items in (((), [b]), ((a, c), [b, a]), ((a, c, b), []), ((a, c, b, b), [c])):
             history.append((advanced(context, *values) if values else context, Proposal.chain(items)))
     elif chain is not None:
-        checks = getattr(subject.answer((context, chain)), "checks", ())
+        checks = getattr(answer((context, chain)), "checks", ())
         refused = [i for i, one in enumerate(checks) if getattr(one, "verdict", "") != "pass"]
         kept = min(refused, default=len(checks))
         for rest in (chain.items[kept:], ()) if kept else ():
@@ -51,18 +66,15 @@ def verifying(subject: Subject, context: Context) -> list[tuple[Any, ...]]:
     return history
 
 
-def _blocks(subject: Subject, context: Context, by_target: bool) -> list[Proposal]:
-    """The author's blocks, or small integers, or texts, whichever the verifier takes without an exception."""
-    if subject.proposals is not None:
-        return list(subject.proposals(context) if callable(subject.proposals) else subject.proposals)
+def _blocks(answer: Answer, context: Context, by_target: bool) -> list[Proposal]:
     if by_target:
-        evidence = getattr(subject.answer((context, Proposal.chain(()))), "evidence", None)
+        evidence = getattr(answer((context, Proposal.chain(()))), "evidence", None)
         V = getattr(getattr(evidence, "target", None), "shape", (0, 2))[-1]
         return [Proposal.chain([1 % V, V - 1, 0])]
     for pool in ([0, 1, 2, 3, 4, 5], ["a", "b", "the cat", "mat", "", "1"]):
         blocks = [Proposal.alternatives(pool), Proposal.alternatives(pool[3:] + pool[:3]), Proposal.chain([])]
         try:
-            subject.answer((context, blocks[0]))
+            answer((context, blocks[0]))
         except Exception as error:
             refused = error
         else:
@@ -70,17 +82,22 @@ def _blocks(subject: Subject, context: Context, by_target: bool) -> list[Proposa
     raise refused
 
 
-def deciding(subject: Subject) -> Iterator[tuple[Any, ...]]:
-    """Blocks of every shape, law and size that a rule takes, with just the evidence that it needs."""
-    laws, shapes = subject.declared("laws", LAWS), subject.declared("shapes", SHAPES)
-    needs = set(subject.declared("needs", {"verdicts"}))
+def deciding(declared: Callable[[str, Any], Any], contexts: Sequence[Context]) -> Iterator[Call]:
+    """Blocks of every shape, law and size that a rule takes, with just the evidence that it needs.
+
+    Args:
+        declared: what the rule declares under a name, or a default.
+        contexts: taken in turn.
+    """
+    laws, shapes = declared("laws", LAWS), declared("shapes", SHAPES)
+    needs = set(declared("needs", {"verdicts"}))
     by_target = bool({"target", "raw_maxima"} & needs)
     held = (Held("a", 0.5, 0, 0), Held("b", 0.25, 0, 1))
     for index, (shape, law, n, again) in enumerate(product(shapes, laws, range(5), range(3))):
-        context = subject.contexts[index % len(subject.contexts)]
+        context = contexts[index % len(contexts)]
         context = advanced(context, 1) if again == 1 else context
         ballots = held if again == 2 and not by_target else context.held
-        enough = subject.declared("enough", None)
+        enough = declared("enough", None)
         context = msgspec.structs.replace(context, attempt=index, enough=enough, held=ballots)
         proposal = DraftFrom(TableModel(seed=1), shape=shape, law=law).propose(context, n)
         if not by_target:
@@ -96,11 +113,15 @@ def _verification(context: Context, proposal: Proposal, needs: set[str], index: 
     for u in uniforms if {"verdicts", "scores"} & needs else ():
         verdict = "pass" if u < 0.4 else VERDICTS[int((u - 0.4) / 0.6 * 6)]
         scored = verdict in ("pass", "reject") and ("scores" in needs or u < 0.2)
-        checks.append(Check(verdict, score=u if scored else None))
+        correction = "d" if verdict == "reject" and u < 0.46 else UNSET
+        checks.append(Check(verdict, score=u if scored else None, correction=correction))
     grid = np.asarray([(3 * i + 7 * j) % 5 / 4 for i in range(n) for j in range(n)]).reshape(n, n)
-    known: dict[str, Any] = {"pairwise": grid, "cross": grid, "hidden": np.zeros((n + 1, 4))}
+    known: dict[str, Any] = {"cross": grid, "hidden": np.zeros((n + 1, 4))}
     if {"target", "raw_maxima"} & needs:
         table = TargetFrom(TableModel(seed=2)).verify(context, proposal).evidence
         known |= {name: getattr(table, name) for name in ("target", "raw_maxima")}
     evidence = Evidence(**{name: array for name, array in known.items() if name in needs})
-    return Verification(checks=tuple(checks), evidence=evidence if needs & {*known} else None)
+    goes_on = ("d", "e")[: index % 3] if checks and proposal.fits("chain") else ()
+    return Verification(
+        checks=tuple(checks), evidence=evidence if needs & {*known} else None, correction=goes_on
+    )

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from draftverify.testing.assertions import ensure
 from draftverify.testing.calls import LAWS, SHAPES
 from draftverify.testing.contexts import difference, snapshot
-from draftverify.testing.registry import check, ensure
+from draftverify.testing.registry import check
 from draftverify.testing.subject import METHODS, Subject, bare, free, owned
 
-_EVIDENCE = {"verdicts", "scores", "target", "raw_maxima", "pairwise", "cross", "hidden"}
+_EVIDENCE = {"verdicts", "scores", "target", "raw_maxima", "cross", "hidden"}
 _WORDS = {"laws": LAWS, "shape": SHAPES, "shapes": SHAPES, "provides": _EVIDENCE, "needs": _EVIDENCE}
 _DECLARED = {*_WORDS, "enough", "exact", "family", "concurrent", "deterministic"}
 

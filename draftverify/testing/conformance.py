@@ -10,11 +10,12 @@ import msgspec
 
 from draftverify.errors import ConfigError, ContractError
 from draftverify.testing import components as _components
+from draftverify.testing import endings as _endings
 from draftverify.testing import generators as _generators
 from draftverify.testing import rules as _rules
 from draftverify.testing import verifiers as _verifiers
-from draftverify.testing.registry import CHECKS, Role
-from draftverify.testing.subject import Subject, roles_of
+from draftverify.testing.registry import CHECKS
+from draftverify.testing.subject import Role, Subject, roles_of
 
 __all__ = [
     "ConformanceError",
@@ -25,7 +26,7 @@ __all__ = [
     "parametrize_with_checks",
 ]
 
-_FAMILIES = (_components, _generators, _verifiers, _rules)  # importing them registered their checks
+_FAMILIES = (_components, _generators, _verifiers, _rules, _endings)  # importing them registered their checks
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -160,7 +161,7 @@ class _Run:
 
     def _result(self, name: str) -> Result:
         for earlier in CHECKS[name].after:
-            if CHECKS[earlier].applies(self.subject) and self.result(earlier).status in ("failed", "skipped"):
+            if CHECKS[earlier].applies(self.subject) and self.result(earlier).status != "passed":
                 return Result(name, "skipped", f"not run, since {earlier} failed")
         message = ""
         try:
@@ -185,7 +186,7 @@ class _Run:
                 return
             result = self.result(name)
             if result.status == "skipped":
-                pytest.skip(result.message)
+                (pytest.xfail if self.expected else pytest.skip)(result.message)
             # Of a check that is expected to fail pytest's strict xfail is the judge.
             if (result.status == "failed") != (name in self.expected):
                 result = Result(name, "failed", result.message)

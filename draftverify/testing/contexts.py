@@ -15,10 +15,22 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 
 from draftverify.engine.pipeline import as_task
-from draftverify.engine.randomness import Draws, stream_key
-from draftverify.values import EMPTY, Context, Decision, Feedback, Held, Last, Memory, Round, Task, Trail
+from draftverify.randomness import Draws, stream_key
+from draftverify.values import (
+    EMPTY,
+    Context,
+    Decision,
+    Feedback,
+    Held,
+    Last,
+    Memory,
+    Proposal,
+    Round,
+    Task,
+    Trail,
+)
 
-__all__ = ["advanced", "difference", "make_context", "make_draws", "snapshot"]
+__all__ = ["advanced", "as_numpy", "difference", "make_context", "make_draws", "snapshot", "values_of"]
 
 
 def make_draws(
@@ -36,6 +48,7 @@ def make_context(
     rounds: int | Sequence[Round] = 0,
     last: Last | None = None,
     feedback: Sequence[Feedback] = (),
+    refused: Sequence[Any] = (),
     enough: int | None = None,
     settings: Mapping[str, Any] = EMPTY,
     memory: Memory | None = None,
@@ -57,11 +70,12 @@ def make_context(
     records = [Round(index=i) for i in range(rounds)] if isinstance(rounds, int) else list(rounds)
     return Context(
         task=task,
-        accepted=Trail(list(accepted)),
+        accepted=Trail.of(accepted),
         held=tuple(held),
-        rounds=Trail(records),
+        rounds=Trail.of(records),
         last=last,
         feedback=tuple(feedback),
+        refused=tuple(refused),
         enough=enough,
         settings=settings,
         memory=memory or Memory(),
@@ -77,11 +91,19 @@ def advanced(context: Context, *values: Any) -> Context:
     record = Round(index=context.round, decision=Decision(spliced=values, emitted=values))
     return msgspec.structs.replace(
         context,
-        accepted=Trail([*context.accepted, *values]),
-        rounds=Trail([*context.rounds, record]),
+        accepted=Trail.of([*context.accepted, *values]),
+        rounds=Trail.of([*context.rounds, record]),
         draws=Draws(context.draws.key, context.round + 1),
         scratch={},
     )
+
+
+def values_of(proposal: Proposal, decision: Decision) -> tuple[Any, ...]:
+    """What a decision adds to the accepted values: kept and corrected items in their order, then the splice."""
+    values = {index: proposal.items[index] for index in decision.kept}
+    values |= {each.index: each.value for each in decision.corrected}
+    joined = sorted(values) if decision.corrected else values
+    return (*(values[index] for index in joined), *decision.spliced)
 
 
 _APART = frozenset({"scratch", "draws", "cost", "nested", "hidden", "place"})

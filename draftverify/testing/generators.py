@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from draftverify.engine.randomness import stream_key, uniforms
+from draftverify.randomness import stream_key, uniforms
+from draftverify.testing.assertions import ERROR_PROBABILITY, deviates, ensure
 from draftverify.testing.contexts import as_numpy, make_draws
-from draftverify.testing.registry import ERROR_PROBABILITY, check, deviates, ensure
+from draftverify.testing.registry import check
 from draftverify.testing.subject import Subject
 from draftverify.values import Context, Proposal
 
@@ -36,7 +37,7 @@ def returns_a_proposal(subject: Subject) -> None:
 @check("generator", after=["returns_a_proposal"])
 def proposes_at_most_n_items(subject: Subject) -> None:
     """propose(context, n) proposes at most n items, and none for n = 0."""
-    for context, n in product(subject.contexts, (0, 1, 2, subject.block)):
+    for context, n in [*product(subject.contexts, (0, 1, 2, subject.block)), *subject.calls]:
         got = len(subject.answer((context, n)).items)
         ensure(got <= n, f"{got} items were proposed where {n} were asked for; take the first n")
 

@@ -1,4 +1,4 @@
-"""The registry of checks, and the two ways in which a check fails: by `ensure`, or by a sum that `deviates`.
+"""The registry of checks.
 
 A check is a function of a `Subject` whose docstring is the law it holds the component to. It names the checks that must
 pass before it means anything, so that one defect is reported once, by the check that is named after it.
@@ -7,18 +7,11 @@ pass before it means anything, so that one defect is reported once, by the check
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import log
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any
 
 import msgspec
-import numpy as np
 
-if TYPE_CHECKING:
-    from draftverify.testing.subject import Subject
-
-Role: TypeAlias = Literal["generator", "verifier", "rule"]
-ERROR_PROBABILITY = 1e-6
-"""The chance, at most, that a statistical check refuses an honest component. Its draws are fixed: it is rolled once."""
+from draftverify.testing.subject import Role, Subject
 
 
 class ConformanceCheck(msgspec.Struct, frozen=True, eq=False):
@@ -53,21 +46,3 @@ def check(
         return function
 
     return register
-
-
-def ensure(holds: object, what: str) -> None:
-    """Fail the check, saying what was found and what to do."""
-    if not holds:
-        raise AssertionError(what)
-
-
-def deviates(total: Any, variance: Any, tests: int) -> Any:
-    """Whether sums of independent terms in [-1, 1] with mean 0 are too far from 0, by Bernstein's inequality.
-
-    Args:
-        total: the sums.
-        variance: the sums of the terms' variances.
-        tests: among how many tests `ERROR_PROBABILITY` is shared out.
-    """
-    weight = log(2 * tests / ERROR_PROBABILITY)
-    return abs(total) > weight / 3 + np.sqrt(weight**2 / 9 + 2 * weight * variance)

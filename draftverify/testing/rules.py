@@ -11,11 +11,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from draftverify.testing.assertions import ERROR_PROBABILITY, deviates, ensure
 from draftverify.testing.calls import LAWS, SHAPES
-from draftverify.testing.contexts import make_context, make_draws
-from draftverify.testing.registry import ERROR_PROBABILITY, check, deviates, ensure
-from draftverify.testing.scripted import DraftFrom, TableModel, TargetFrom
+from draftverify.testing.contexts import make_context, make_draws, values_of
+from draftverify.testing.registry import check
 from draftverify.testing.subject import Subject
+from draftverify.testing.tables import DraftFrom, TableModel, TargetFrom
 from draftverify.values import Context, Decision, Proposal, Verification
 
 _FAILED = ("error", "timeout", "unchecked")
@@ -27,7 +28,8 @@ def _decided(subject: Subject) -> list[tuple[Context, Proposal, Verification, De
 
 
 def _named(decision: Decision) -> list[int]:
-    return [*decision.kept, *decision.held, *(refusal.index for refusal in decision.refused)]
+    corrected, refused = ([each.index for each in one] for one in (decision.corrected, decision.refused))
+    return [*decision.kept, *corrected, *decision.held, *refused]
 
 
 def _needs(word: str) -> Callable[[Subject], bool]:
@@ -43,7 +45,7 @@ def returns_a_decision(subject: Subject) -> None:
 
 @check("rule", after=["returns_a_decision"])
 def names_items_that_exist(subject: Subject) -> None:
-    """Kept, held and refused are indices into the block; released are indices into context.held."""
+    """Kept, corrected, held and refused are indices into the block; released are indices into context.held."""
     for context, proposal, _, decision in _decided(subject):
         n, held = len(proposal.items), len(context.held)
         for index in _named(decision):
@@ -57,21 +59,36 @@ def names_items_that_exist(subject: Subject) -> None:
 
 @check("rule", after=["returns_a_decision"])
 def names_no_item_twice(subject: Subject) -> None:
-    """An item is kept, held or refused, once."""
+    """An item is kept, corrected, held or refused, once."""
     for *_, decision in _decided(subject):
         named = _named(decision)
         twice = [index for index in named if named.count(index) > 1]
-        ensure(not twice, f"item {twice[:1]} was decided on twice (kept, held or refused); name it once")
+        ensure(
+            not twice,
+            f"item {twice[:1]} was decided on twice (kept, corrected, held or refused); name it once",
+        )
 
 
 @check("rule", after=["names_items_that_exist", "names_no_item_twice"])
 def keeps_a_path(subject: Subject) -> None:
     """Of a chain a prefix is kept; of a tree, or of alternatives judged by distributions, one path from the root."""
     for _, proposal, _, decision in _decided(subject):
-        if decision.kept and (_needs("target")(subject) or not proposal.fits("alternatives")):
-            path = proposal.path(decision.kept[-1])
+        if _needs("target")(subject) or not proposal.fits("alternatives"):
+            corrected = [each.index for each in decision.corrected]
+            joined = (*decision.kept, *sorted(corrected))
+            path = proposal.path(joined[-1]) if joined else ()
             what = f"items {decision.kept} of a {proposal.shape} were kept"
-            ensure(decision.kept == path, f"{what}; an item stands on its parents, so keep {path} or less")
+            what += f", items {corrected} corrected" if corrected else ""
+            ensure(joined == path, f"{what}; an item stands on its parents, so keep {path} or less")
+
+
+@check("rule", after=["returns_a_decision"])
+def abstains_with_empty_hands(subject: Subject) -> None:
+    """A decision that abstains accepts nothing: the task ends there, and what it kept would be lost."""
+    for *_, decision in _decided(subject):
+        joins = decision.kept or decision.corrected or decision.spliced
+        what = "a decision abstains, and keeps, corrects or splices something"
+        ensure(not (decision.abstain and joins), f"{what}; hold it, or leave out `abstain`")
 
 
 @check("rule", after=["names_items_that_exist"], when=_needs("verdicts"))
@@ -125,9 +142,9 @@ def draws_from_rng_alone(subject: Subject) -> None:
 
 @check("rule", after=["names_items_that_exist"], when=_needs("target"))
 def drift_has_an_entry_for_each_value(subject: Subject) -> None:
-    """A rule that says `exact` reports no drift, another one TV(π, p), from 0 to 1, for each kept and spliced value."""
-    for *_, decision in _decided(subject):
-        drift, values = decision.drift, len(decision.kept) + len(decision.spliced)
+    """A rule that says `exact` reports no drift, another one TV(π, p), from 0 to 1, for each value that it adds."""
+    for _, proposal, _, decision in _decided(subject):
+        drift, values = decision.drift, len(values_of(proposal, decision))
         if subject.declared("exact", False):
             what = f"drift {drift} was reported by a rule that says `exact`"
             ensure(drift == (), f"{what}; leave it out, or do not declare `exact`")
@@ -224,7 +241,7 @@ def _played(
             context = make_context(f"{shape} {law}", attempt=trial, settings=settings)
             made, rng = draft.propose(context, n), make_draws("0", attempt=trial)
             decision = subject.call((context, made, verified(made.items, made.parents), rng))
-            emitted = (*(made.items[i] for i in decision.kept), *map(int, decision.spliced))
+            emitted = tuple(map(int, values_of(made, decision)))
             ensure(
                 emitted, f"of a {shape} of law {law} nothing was emitted; keep or splice at least one value"
             )
@@ -239,7 +256,7 @@ def _verified(target: TargetFrom, items: tuple[int, ...], parents: tuple[int, ..
 
 def _continued(target: TargetFrom, depth: int, prefix: tuple[int, ...]) -> Any:
     """The distribution [V ** depth] of sequences that begin with `prefix` and go on as the target does."""
-    V, joint, sequences = target.model.vocabulary, np.ones(1), [()]
+    V, joint, sequences = _V, np.ones(1), [()]
     for place in range(depth):
         if place < len(prefix):
             rows = [np.arange(V) == prefix[place]] * len(sequences)

@@ -7,17 +7,18 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 import numpy as np
 
 from draftverify.errors import ConfigError
+from draftverify.testing.assertions import ensure
 from draftverify.testing.calls import deciding, drafting, verifying
 from draftverify.testing.contexts import difference, make_context, make_draws, snapshot
-from draftverify.testing.registry import Role, ensure
 from draftverify.values import Context, Proposal, Task, Verification
 
+Role: TypeAlias = Literal["generator", "verifier", "rule"]
 METHODS: dict[Role, str] = {"generator": "propose", "verifier": "verify", "rule": "decide"}
 _TEXTS = {"a": "the cat sat on the mat, the cat", "b": "one two one two"}
 
@@ -143,11 +144,13 @@ class Subject:
     def histories(self) -> list[list[tuple[Any, ...]]]:
         """For each task the arguments of the calls of successive rounds."""
         if self.role == "generator":
-            return [drafting(self, context) for context in self.contexts]
+            return [drafting(self.answer, context, self.block) for context in self.contexts]
         if self.role == "verifier":
-            return [verifying(self, context) for context in self.contexts]
+            by_target = "target" in self.declared("provides", ())
+            own = self.proposals if callable(self.proposals) else lambda _: self.proposals
+            return [verifying(self.answer, each, own(each), by_target=by_target) for each in self.contexts]
         if self.cases is None:
-            return [[case] for case in deciding(self)]
+            return [[case] for case in deciding(self.declared, self.contexts)]
         return [[(*case, make_draws(case[0].task.id, round=case[0].round))] for case in self.cases]
 
     @cached_property

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from draftverify.testing.assertions import ensure
 from draftverify.testing.contexts import advanced, as_numpy
-from draftverify.testing.registry import check, ensure
+from draftverify.testing.registry import check
 from draftverify.testing.subject import Subject
 from draftverify.values import VERDICTS, Context, Proposal, Verification
 
@@ -63,7 +64,6 @@ def provides_what_it_says(subject: Subject) -> None:
         for word, rows in {
             "target": n + 1,
             "raw_maxima": n + 1,
-            "pairwise": n,
             "cross": n,
             "hidden": None,
         }.items():
@@ -122,7 +122,7 @@ def rows_depend_on_their_prefix_alone(subject: Subject) -> None:
 )
 def judges_an_item_alone_as_in_the_block(subject: Subject) -> None:
     """An alternative verified by itself, as re-verification does, gets the verdict that it got in the block."""
-    if {"pairwise", "cross"} & set(subject.declared("provides", ())):
+    if "cross" in subject.declared("provides", ()):
         return
     for context, proposal, found in _found(subject):
         for index, one in enumerate(
@@ -131,7 +131,7 @@ def judges_an_item_alone_as_in_the_block(subject: Subject) -> None:
             alone = subject.answer((context, proposal.subset([index]))).checks[0].verdict
             what = f"item {index} is judged {one.verdict!r} in the block and {alone!r} alone"
             alike = alone == one.verdict or "unchecked" in (alone, one.verdict)
-            ensure(alike, f"{what}; judge each alternative by itself, or provide 'pairwise'")
+            ensure(alike, f"{what}; judge each alternative by itself, or provide 'cross'")
 
 
 @check(

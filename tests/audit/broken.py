@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from draftverify import Decision
-from draftverify.engine.randomness import Draws, stream_key
+from draftverify.randomness import Draws, stream_key
 from draftverify.testing import DraftFrom
 
 

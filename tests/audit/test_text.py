@@ -6,7 +6,7 @@ import msgspec
 import pytest
 import torch
 
-from draftverify import Evidence, Pipeline, Trail
+from draftverify import Evidence, Explanation, Pipeline, Trail
 from draftverify.audit import lossless
 from draftverify.rules import BlockVerification, GreedyMatch, Limit, Speculative
 from draftverify.testing import DraftFrom, TableModel, TargetFrom
@@ -57,7 +57,7 @@ class NotRolledBack(Target):
         last = context.last
         if last is not None and last.decision.refused and len(context.accepted):
             stale = int(last.proposal.items[last.decision.refused[0].index])
-            accepted = Trail([*list(context.accepted)[:-1], stale])
+            accepted = Trail.of([*list(context.accepted)[:-1], stale])
             context = msgspec.structs.replace(context, accepted=accepted)
         return super().verify(context, proposal)
 
@@ -68,8 +68,8 @@ def test_a_cache_that_is_not_rolled_back_is_named_a_bug(model, small):
     assert not found.passed
     assert found.enumeration.failures == ()
     (first, *_) = found.text.divergences
-    assert first.verdict == "bug"
-    assert "the likeliest two are" in first.explanation
+    assert first.why.cause == "bug"
+    assert "the likeliest two are" in first.why.text
 
 
 class WrongInBatches(Target):
@@ -95,8 +95,8 @@ def test_what_is_wrong_only_in_a_batch_is_named_so(model, small):
 class Rounds(Target):
     """Says of every difference that it is rounding."""
 
-    def explain(self, task, expected, got):
-        return "token 3: 'a' (1) and 'b' (2) differ; the likeliest two are 'a' (1) and 'b' (2), 0 apart: rounding: so"
+    def explain(self, task, expected, got, settings):
+        return Explanation("rounding", "two tokens are level; this is no bug")
 
     def verify(self, context, proposal):
         made = super().verify(context, proposal)
@@ -112,7 +112,7 @@ def test_rounding_is_reported_and_fails_nothing(model, small):
     """The text part believes the verifier's explanation."""
     found = audit(DraftModel(small), Rounds(model), GreedyMatch())
     assert found.text.same < found.text.tasks
-    assert {each.verdict for each in found.text.divergences} == {"rounding"}
+    assert {each.why.cause for each in found.text.divergences} == {"rounding"}
     assert found.text.failures == ()
 
 
@@ -131,7 +131,7 @@ def test_a_setting_that_blocks_forget_is_no_rounding(small):
     twins.model.lm_head.register_forward_hook(lambda _, given, out: torch.zeros_like(out))
     settings = {"temperature": 0, "logit_bias": {0: -1.0}}
     found = audit(DraftModel(small), Forbidding(twins), GreedyMatch(), settings=settings)
-    assert {each.verdict for each in found.text.divergences} == {"bug"}
+    assert {each.why.cause for each in found.text.divergences} == {"bug"}
     assert not found.passed
 
 
@@ -150,7 +150,7 @@ def test_a_difference_that_nobody_explains_fails():
         DraftFrom(TableModel(8, seed=5)), target, GreedyMatch(), block=2, done=Limit(8), settings=GREEDY
     )
     found = lossless(pipeline, TASKS, prefixes=2, copies=256)
-    assert found.text.divergences[0].verdict == "unexplained"
+    assert found.text.divergences[0].why.cause == "unexplained"
     assert not found.passed
 
 

@@ -30,11 +30,12 @@ def context_of(task: str, rounds: list[Round], scratch: dict[Any, Any]) -> Conte
     """A context with what a block controller reads."""
     return Context(
         task=Task(id=task),
-        accepted=Trail([]),
+        accepted=Trail.of(()),
         held=(),
-        rounds=Trail(rounds),
+        rounds=Trail(rounds, len(rounds)),
         last=None,
         feedback=(),
+        refused=(),
         enough=None,
         settings={},
         memory=Memory(),

@@ -8,10 +8,22 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from draftverify.calibration import Fixed, geometric_progress, operating_point, tally
 from draftverify.errors import ConfigError
-from draftverify.values import PASS, REJECT, UNCHECKED, Decision, Outcome, Refusal, Round, TaskRecord, Timing
+from draftverify.values import (
+    PASS,
+    REJECT,
+    UNCHECKED,
+    Correction,
+    Decision,
+    Outcome,
+    Refusal,
+    Round,
+    TaskRecord,
+    Timing,
+)
 from tests.calibration.simulated import Machine
 
 VERIFY, DRAFT = (lambda n: 1.0 + 0.05 * n), (lambda n: 0.1 * n)
@@ -49,6 +61,23 @@ def test_the_best_block_is_found(alpha: float) -> None:
     assert point.low < point.gain < point.high
     for n, gain in point.curve:
         assert gain == pytest.approx(true_speed(alpha, n), rel=0.1)
+
+
+def test_a_correction_is_progress_as_a_splice_is() -> None:
+    """A value in a refused item's place counts like one that stands after the kept ones."""
+    machine = Machine(lambda task, round: 0.7, verify=VERIFY, draft=DRAFT, seed=1)
+    records = [machine.task(task, Fixed((0, 1, 4, 8)[task % 4]), 100) for task in range(8)]
+
+    def corrected(round: Round) -> Round:
+        decision = round.decision
+        if not decision.refused:
+            return round
+        (refusal,) = decision.refused
+        changed = replace(decision, refused=(), spliced=(), corrected=(Correction(refusal.index, 0),))
+        return replace(round, decision=changed)
+
+    others = [replace(record, rounds=tuple(map(corrected, record.rounds))) for record in records]
+    assert operating_point(others) == operating_point(records)
 
 
 def test_it_says_do_not_draft() -> None:

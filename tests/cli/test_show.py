@@ -14,7 +14,7 @@ from draftverify.cli.main import main
 from draftverify.cli.show import round_lines, trace_lines
 from draftverify.experiments.run import run
 from draftverify.records import Texts, load_run
-from draftverify.values import Check, Decision, Held, Outcome, Refusal, Round, Step, TaskRecord
+from draftverify.values import Check, Correction, Decision, Held, Outcome, Refusal, Round, Step, TaskRecord
 from tests.experiments.runs import load
 
 
@@ -130,6 +130,29 @@ def test_alternatives_stand_one_a_line() -> None:
     assert "spliced: {+new+}" in shown
     assert "drafted 4 of 5 · by fallback · try 2" in shown
     assert "on reject: 2. feedback" in shown
+
+
+def test_a_correction_is_shown_beside_what_was_kept_around_it() -> None:
+    """What joined in an item's place is told from the kept items, in values and in the verifier's words."""
+    round = Round(
+        index=0,
+        items=("a", "b", "c"),
+        parents=(-1, -1, -1),
+        checks=(Check("pass"), Check("reject", correction="B"), Check("pass")),
+        decision=Decision(
+            kept=(0, 2), corrected=(Correction(1, "B"),), spliced=("z",), emitted=("a", "B", "c", "z")
+        ),
+    )
+    assert round.decision.joined == (0, None, 2, None)
+    shown = lines(round, marks=True)
+    assert "1 struck: [-b-]" in shown
+    assert "2 kept: c" in shown
+    assert [line.strip() for line in shown.splitlines() if "spliced" in line] == [
+        "spliced: {+B+}",
+        "spliced: {+z+}",
+    ]
+    texts = Texts(("<a>", "<b>", "<c>"), ("<B>", "<z>"))
+    assert "{+<B>+}" in lines(round, marks=True, texts=texts)
 
 
 def test_colours_say_the_same() -> None:

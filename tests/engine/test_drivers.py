@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +20,7 @@ from draftverify import (
     ContractError,
     Cost,
     Decision,
+    Evidence,
     Failure,
     Pipeline,
     Proposal,
@@ -32,7 +37,8 @@ from draftverify import (
     retry,
     reverify,
 )
-from draftverify.engine.drivers import run, run_batch
+from draftverify.engine.drivers import drive
+from draftverify.engine.scheduler import Scheduler
 
 from .parts import Blocks, Judge, Prefix, TakeFirst
 
@@ -240,21 +246,38 @@ def test_one_call_serves_sessions_of_several_pipelines_and_of_unlike_steps():
     late, other = pipeline(CountingFirst(low)), pipeline(Counting(low))
     order = [("a", one), ("b", late), ("c", two), ("d", one), ("e", other)]
     sessions = [Session(pipeline, Task(id=id)) for id, pipeline in order]
-    records = run_batch(sessions)
+    list(drive(Scheduler(sessions)))
+    records = [session.record() for session in sessions]
     assert [record.outcome.value for record in records] == [(1, 2)] * 5
-    assert calls == [["a", "c", "d"], ["b"], ["e"]] * 2
+    assert calls == [["a", "c", "d"]] * 2  # one alone is asked by `verify`
     assert [record.rounds[0].timing.batch for record in records] == [3, 1, 3, 3, 1]
 
 
-def test_a_batch_call_that_raises_fails_every_member_and_no_other_task():
-    """The failure reaches each session of the group; the driver goes on."""
+@pytest.mark.parametrize("error", [ContractError("no"), TimeoutError("slow"), RuntimeError("device lost")])
+def test_a_batch_call_that_raises_is_made_again_one_by_one(error, caplog):
+    """Whatever it raises, or however many answers it gives, only the guilty task fails; a word in the log says so."""
 
-    class Broken(StrictMany):
+    class Broken(Judge):
         def verify_many(self, contexts, proposals):
-            raise TimeoutError("device lost")
+            if len(passes) == 1:
+                return []
+            raise error
 
-    outcomes = Pipeline(Blocks(Proposal.chain((1,))), Broken(), Prefix()).run_batch(["a", "b"])
-    assert [(o.status, o.failure.kind) for o in outcomes] == [("failed", "timeout")] * 2
+        def verify(self, context, proposal):
+            passes.append(context.task.id)
+            if context.task.id == "1":
+                raise error
+            return super().verify(context, proposal)
+
+    caplog.set_level("INFO", logger="draftverify")
+    passes: list[str] = []
+    pipeline = Pipeline(Blocks(Proposal.chain((1,))), Broken(low), Prefix(), done=lambda c, new: len(new))
+    for _ in range(2):
+        outcomes = pipeline.run_batch(["a", "b", "c"])
+        assert [outcome.status for outcome in outcomes] == ["accepted", "failed", "accepted"]
+        assert outcomes[1].failure.error == type(error).__name__
+        passes[:] = [""]
+    assert "each is asked alone" in caplog.text
 
 
 def test_a_fallback_drafts_for_its_own_sessions_alone():
@@ -311,11 +334,11 @@ def test_finished_sessions_are_replaced():
 def test_a_session_without_a_listener_keeps_no_events():
     """A long task does not grow by events that nobody will ask for; with a listener all are told."""
     pipeline = Pipeline(Blocks([1]), Judge(low), TakeFirst())
-    heard = []
-    run(Session(pipeline, Task(id="t")), on_event=heard.append)
+    heard: list[object] = []
+    pipeline.run("t", on_event=heard.append)
     assert [type(event) for event in heard] == [TaskStarted, RoundDone, TaskDone]
     unheard = Session(pipeline, Task(id="t"))
-    run(unheard)
+    list(drive(Scheduler([unheard])))
     assert [type(event) for event in unheard.events()] == [TaskStarted]
 
 
@@ -492,3 +515,211 @@ def test_a_batch_of_no_size_is_refused():
     pipeline = Pipeline(Blocks((1,)), Judge(lambda context, item: "pass"), TakeFirst(), block=1)
     with pytest.raises(ConfigError, match="size is 0"):
         pipeline.run_batch([Task(id="0")], size=0)
+
+
+def test_ended_sessions_let_go_of_their_arrays():
+    """Of forty tasks at four at once the arrays of a few are alive at any time, whoever keeps the records."""
+    alive: list[weakref.ref[np.ndarray]] = []
+    most = 0
+
+    class Measuring:
+        provides = frozenset({"target"})
+
+        def verify(self, context, proposal):
+            nonlocal most
+            target = np.full((len(proposal) + 1, 8), 0.125)
+            alive.append(weakref.ref(target))
+            most = max(most, sum(one() is not None for one in alive))
+            return Verification(evidence=Evidence(target=target))
+
+    class Keep:
+        needs = frozenset({"target"})
+
+        def decide(self, context, proposal, verification, rng):
+            return Decision(kept=tuple(range(len(proposal))), done=context.round == 2)
+
+    pipeline = Pipeline(Blocks(*[[1, 2]] * 3), Measuring(), Keep(), block=2)
+    records = pipeline.record_batch([Task(id=str(i)) for i in range(40)], size=4)
+    assert len(records) == 40
+    assert len(alive) == 120
+    assert most <= 9  # a round under way and the one before it, for each of four
+    assert sum(one() is not None for one in alive) <= 1
+
+
+class TakingTurns:
+    """Says so when two calls are inside at once."""
+
+    concurrent = False
+
+    def __init__(self) -> None:
+        self.inside = 0
+        self.calls = 0
+
+    def verify(self, context, proposal):
+        self.inside += 1
+        self.calls += 1
+        try:
+            time.sleep(0.001)
+            assert self.inside == 1, "two at once"
+            return Verification(checks=(Check("pass"),) * len(proposal))
+        finally:
+            self.inside -= 1
+
+
+def test_parts_that_are_not_concurrent_take_turns_under_asyncio_and_threads():
+    """`concurrent = False` holds whatever calls: threads of one event loop, and event loops in threads."""
+    part = TakingTurns()
+    pipeline = Pipeline(Blocks([1]), part, TakeFirst())
+
+    async def many(start):
+        return await asyncio.gather(*[pipeline.arun(Task(id=str(start + i))) for i in range(8)])
+
+    with ThreadPoolExecutor(4) as threads:
+        loops = [threads.submit(asyncio.run, many(100 * i)) for i in range(2)]
+        plain = [threads.submit(pipeline.run, Task(id=f"p{i}")) for i in range(8)]
+        outcomes = [outcome for loop in loops for outcome in loop.result()]
+        outcomes += [each.result() for each in plain]
+    assert {outcome.status for outcome in outcomes} == {"accepted"}
+    assert part.calls == 24
+
+
+def test_a_coroutine_part_that_is_not_concurrent_takes_turns_too():
+    """The turn is held until the coroutine is done."""
+
+    class Later(TakingTurns):
+        async def verify(self, context, proposal):
+            self.inside += 1
+            await asyncio.sleep(0.001)
+            assert self.inside == 1, "two at once"
+            self.inside -= 1
+            return Verification(checks=(Check("pass"),))
+
+    pipeline = Pipeline(Blocks([1]), Later(), TakeFirst())
+
+    async def many():
+        return await asyncio.gather(*[pipeline.arun(Task(id=str(i))) for i in range(6)])
+
+    assert {outcome.status for outcome in asyncio.run(many())} == {"accepted"}
+
+
+def test_the_library_prints_nothing(capfd):
+    """What goes wrong is logged through the standard library, or is in the record."""
+
+    class Broken:
+        def verify_many(self, contexts, proposals):
+            raise OSError("away")
+
+        def verify(self, context, proposal):
+            raise OSError("away")
+
+    pipeline = Pipeline(Blocks([1]), Broken(), TakeFirst())
+    assert [outcome.status for outcome in pipeline.run_batch(["a", "b"])] == ["failed", "failed"]
+    assert capfd.readouterr() == ("", "")
+
+
+class OneAtATime:
+    """Not concurrent; its calls take a while, and what is counted is how many were inside at once."""
+
+    concurrent = False
+
+    def __init__(self) -> None:
+        self.inside = self.most = 0
+
+    def propose(self, context, n):
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        time.sleep(0.1)
+        self.inside -= 1
+        return Proposal.alternatives((1,))
+
+
+def accepting(generator, rule=None) -> Pipeline:
+    return Pipeline(generator, Judge(lambda context, item: "pass"), rule or TakeFirst())
+
+
+def test_a_cancelled_call_keeps_its_turn_until_its_thread_is_done():
+    """A thread cannot be cancelled: until it ends, nobody else is called and nothing of its task is freed."""
+    part = OneAtATime()
+
+    async def main():
+        first = asyncio.create_task(accepting(part).arun("x"))
+        await asyncio.sleep(0.03)
+        first.cancel()
+        second = await accepting(part).arun("y")
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        return second
+
+    assert asyncio.run(main()).status == "accepted"
+    assert part.most == 1
+
+
+def test_run_inside_the_event_loop_does_not_wait_for_the_loop_itself():
+    """A rule that calls `run` while a coroutine of the same loop has the turn fails, and says what to do."""
+
+    class Later:
+        concurrent = False
+
+        async def propose(self, context, n):
+            await asyncio.sleep(0.1)
+            return Proposal.alternatives((1,))
+
+    class Asking(TakeFirst):
+        def decide(self, context, proposal, verification, rng):
+            assert accepting(OneAtATime()).run("z").failure.message.endswith("await arun instead of run")
+            return super().decide(context, proposal, verification, rng)
+
+    async def main():
+        return await asyncio.gather(accepting(Later()).arun("x"), accepting(Blocks([1]), Asking()).arun("y"))
+
+    assert {outcome.status for outcome in asyncio.run(main())} == {"accepted"}
+
+
+@pytest.mark.parametrize("driver", ["run", "arun"])
+def test_a_part_that_stops_iterating_is_a_failure(driver):
+    """StopIteration, which no future takes, hangs nothing."""
+    generator = Blocks([1])
+    generator.propose = lambda context, n: next(iter(()))
+    pipeline = accepting(generator)
+    outcome = pipeline.run("x") if driver == "run" else asyncio.run(asyncio.wait_for(pipeline.arun("x"), 10))
+    assert outcome.failure.error == "StopIteration"
+
+
+@pytest.mark.skipif(not hasattr(asyncio.Task, "cancelling"), reason="Python 3.10 cannot tell them apart")
+def test_a_part_that_awaits_something_cancelled_is_not_cancelled_itself():
+    """Its CancelledError is a failure like any other; that of the task itself passes through."""
+
+    class Awaits:
+        async def propose(self, context, n):
+            await stopped()
+
+    async def stopped():
+        task = asyncio.ensure_future(asyncio.sleep(60))
+        task.cancel()
+        await task
+
+    assert asyncio.run(accepting(Awaits()).arun("x")).failure.error == "CancelledError"
+    in_place = Blocks([1])
+    in_place.propose = lambda context, n: asyncio.run(stopped())
+    assert accepting(in_place).run("x").failure.error == "CancelledError"
+    assert asyncio.run(accepting(in_place).arun("x")).failure.error == "CancelledError"
+
+
+def test_a_stream_that_is_closed_under_asyncio_frees_its_task_at_once():
+    """Closing it does not wait for the garbage collector."""
+    closed = []
+
+    class Endless:
+        async def propose(self, context, n):
+            context.scratch["x"] = type("R", (), {"close": lambda self: closed.append(True)})()
+            return Proposal.chain((1,))
+
+    async def main():
+        stream = Pipeline(Endless(), Judge(lambda context, item: "pass"), Prefix()).astream("x")
+        async for _ in stream:
+            break
+        assert not closed
+        await stream.aclose()
+        return list(closed)
+
+    assert asyncio.run(main()) == [True]

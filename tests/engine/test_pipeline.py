@@ -7,15 +7,20 @@ import pytest
 from draftverify import (
     Check,
     ConfigError,
+    Context,
+    ContractError,
+    Explanation,
     Pipeline,
     PipelineError,
     Proposal,
     Task,
+    Verification,
     generator,
     retry,
     verifier,
 )
 from draftverify.calibration import Measured
+from draftverify.rules import First
 
 from .parts import Ballots, Blocks, Judge, Prefix, TakeFirst
 
@@ -49,22 +54,37 @@ def test_a_verifier_function_may_abstain_fail_or_say_more():
 
 
 def test_a_verifier_explains_differences_under_the_settings():
-    """It is given the pipeline's settings where it asks for them; it need not explain, nor know of settings."""
+    """It is given the pipeline's settings; it need not explain."""
 
-    class Older(Judge):
-        def explain(self, task, expected, got):
-            return f"{task.id}: {expected} or {got}"
-
-    class Newer(Older):
-        def explain(self, task, expected, got, *, settings=None):
-            return f"{super().explain(task, expected, got)}, {settings}"
+    class Explaining(Judge):
+        def explain(self, task, expected, got, settings):
+            return Explanation("rounding", f"{task.id}: {expected} or {got}, {settings}")
 
     made = [
         Pipeline(generator(lambda c, n: range(n)), each, TakeFirst(), settings={"warm": 1})
-        for each in (Judge(bool), Older(bool), Newer(bool))
+        for each in (Judge(bool), Explaining(bool))
     ]
     said = [each.explain(Task(id="a"), [1], [2]) for each in made]
-    assert said == [None, "a: [1] or [2]", "a: [1] or [2], {'warm': 1}"]
+    assert said == [None, Explanation("rounding", "a: [1] or [2], {'warm': 1}")]
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ("rounding", "must return an Explanation, not 'rounding'"),
+        (Explanation("round", "so"), "'round' is no cause; one of rounding, bug, unexplained is"),
+    ],
+)
+def test_an_explanation_is_read_before_it_is_believed(said, message):
+    """Words alone, or a cause that nobody knows, are refused by name."""
+
+    class Explaining(Judge):
+        def explain(self, task, expected, got, settings):
+            return said
+
+    pipeline = Pipeline(generator(lambda c, n: range(n)), Explaining(bool), TakeFirst())
+    with pytest.raises(ContractError, match=message):
+        pipeline.explain(Task(id="a"), [1], [2])
 
 
 def test_a_verifier_function_stops_early():
@@ -283,3 +303,61 @@ def test_a_verifier_may_bring_the_stopping_rule():
     assert Pipeline(Blocks(*blocks), judge, Prefix(), block=2).run("x").value == (1, 2, 3)
     until_five = lambda context, new: new.index(5) if 5 in new else None
     assert Pipeline(Blocks(*blocks), judge, Prefix(), block=2, done=until_five).run("x").value == (1, 2, 3, 4)
+
+
+class Opened:
+    """Says what becomes of it."""
+
+    shape = "alternatives"
+
+    def __init__(self, name: str, log: list[str], fails: str = "") -> None:
+        self.name = name
+        self.log = log
+        self.fails = fails
+
+    def tell(self, what: str) -> None:
+        self.log.append(f"{what} {self.name}")
+        if what == self.fails:
+            raise OSError(what)
+
+    def open(self) -> None:
+        self.tell("open")
+
+    def close(self) -> None:
+        self.tell("close")
+
+    def propose(self, context: Context, n: int) -> Proposal:
+        return Proposal.alternatives(())
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        return Verification()
+
+
+def test_what_was_opened_is_closed_when_another_part_cannot_be():
+    """A model that was loaded before the error does not stay; nor does one behind a part that cannot be closed."""
+    log: list[str] = []
+    with pytest.raises(OSError, match="open"):
+        Pipeline(Opened("generator", log), Opened("verifier", log, "open"), First()).open()
+    assert log == ["open generator", "open verifier", "close generator"]
+    pipeline = Pipeline(Opened("generator", log, "close"), Opened("verifier", log), First())
+    pipeline.open()
+    log.clear()
+    with pytest.raises(OSError, match="close"):
+        pipeline.close()
+    assert log == ["close generator", "close verifier"]
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "words"),
+    [
+        ("laws", "given", "no law"),
+        ("laws", {"idd"}, "'idd' is no law"),
+        ("shape", "trees", "'trees' is no shape"),
+    ],
+)
+def test_words_that_a_generator_declares_are_known_ones(attribute, value, words):
+    """A misspelt law or shape is found when the pipeline is built."""
+    part = Opened("generator", [])
+    setattr(part, attribute, value)
+    with pytest.raises(PipelineError, match=words):
+        Pipeline(part, Opened("verifier", []), First())

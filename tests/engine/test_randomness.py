@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftverify.engine.randomness import Draws, inverse_cdf, philox, stream_key, uniforms
+from draftverify.randomness import Draws, inverse_cdf, philox, stream_key, uniforms
 
 ONES = 0xFFFFFFFF
 
@@ -53,6 +53,14 @@ def test_every_coordinate_matters():
         coordinates.append(tuple(changed))
     drawn = {Draws(stream_key(*c[:4]), c[4]).uniform(c[5], c[6]) for c in coordinates}
     assert len(drawn) == len(coordinates)
+
+
+@pytest.mark.parametrize("position", [-1, 1 << 32, (1 << 70) + 5])
+def test_any_position_gives_a_number_on_the_unit_interval(position):
+    """Of a position that is out of range the low 32 bits count."""
+    draws = Draws((1, 2), 0)
+    assert 0 <= draws.uniform(position) < 1
+    assert draws.uniform(position) == draws.uniform(position % (1 << 32))
 
 
 def test_draws_are_uniform_and_streams_independent():

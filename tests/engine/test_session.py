@@ -644,8 +644,9 @@ def test_items_that_the_rule_brought_are_the_rounds():
 def test_a_trail_stays_as_it_was_when_its_list_grows():
     """What a component was shown of the answer is not changed by what is accepted later."""
     entries = [0, 1, 2]
-    whole, part = Trail(entries), Trail(entries, 2)
-    for after in (entries, [*entries, 3]):
-        entries[:] = after
+    whole, part = Trail(entries, 3), Trail(entries, 2)
+    for longer in (whole, whole.then([3])):
+        assert list(longer)[:3] == [0, 1, 2]
         assert (whole[1:], whole[-1], whole[::-1], list(whole)) == ((1, 2), 2, (2, 1, 0), [0, 1, 2])
         assert (part[:], part[-2:], part[-1], len(part)) == ((0, 1), (0, 1), 1, 2)
+    assert (list(part.then([9])), list(whole), 2 in whole, 2 in part) == ([0, 1, 9], [0, 1, 2], True, False)

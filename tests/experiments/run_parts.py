@@ -8,7 +8,17 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from draftverify import Check, ConfigError, Context, Cost, Proposal, ResourceError, Task, Verification
+from draftverify import (
+    Check,
+    ConfigError,
+    Context,
+    Cost,
+    Explanation,
+    Proposal,
+    ResourceError,
+    Task,
+    Verification,
+)
 
 LENGTH = 8
 
@@ -99,9 +109,9 @@ class Check1:
         """Numbers in words."""
         return [f"<{value}>" for value in values]
 
-    def explain(self, task: Task, expected: Any, got: Any) -> str:
+    def explain(self, task: Task, expected: Any, got: Any, settings: Any) -> Explanation:
         """Nothing much."""
-        return f"{len(expected)} against {len(got)}"
+        return Explanation("unexplained", f"{len(expected)} against {len(got)}")
 
 
 class Alone(Check1):
@@ -127,6 +137,23 @@ class Missing(Check1):
     def open(self) -> None:
         """Look for weights."""
         raise ResourceError("the weights are missing")
+
+
+class Opened(Check1):
+    """The same, and logs that it was opened.
+
+    Args:
+        log: a file to which a line is added each time.
+    """
+
+    def __init__(self, log: Path, seconds: float = 0.0) -> None:
+        super().__init__(seconds)
+        self.log = log
+
+    def open(self) -> None:
+        """Load heavy weights."""
+        with open(self.log, "a") as log:
+            log.write(f"{os.getpid()} {id(self)}\n")
 
 
 class Unfitting(Guess):

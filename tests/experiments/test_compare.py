@@ -19,6 +19,7 @@ from draftverify.records import Prediction
 from draftverify.values import (
     Check,
     Decision,
+    Explanation,
     Failure,
     Outcome,
     Round,
@@ -112,7 +113,8 @@ def test_values_are_compared_with_the_baselines() -> None:
         ],
     }
     made = summary(
-        records=records, explain=lambda pipeline, task, want, got: f"{pipeline}/{task.id}/{len(got)}"
+        records=records,
+        explain=lambda pipeline, task, want, got: Explanation("bug", f"{pipeline}/{task.id}/{len(got)}"),
     )
     found = made.pipelines[1].identical
     assert found is not None
@@ -268,7 +270,7 @@ def hostile() -> Summary:
         tasks=tasks,
         records=records,
         baseline="plain",
-        explain=lambda *_: HOSTILE,
+        explain=lambda *_: Explanation("bug", HOSTILE),
         blocks={"spec": HOSTILE},
     )
 

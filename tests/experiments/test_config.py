@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from draftverify import ConfigError, Pipeline, PipelineError
+from draftverify import Budget, ConfigError, Pipeline, PipelineError
 from draftverify.experiments.build import Builder
 from draftverify.experiments.config import load_experiment
 from draftverify.experiments.specs import ComponentSpec, Experiment, PipelineSpec
@@ -38,7 +38,7 @@ def test_the_whole_format(tmp_path: Path) -> None:
     assert experiment.executor.arguments == {"workers": 2}
     blocks = pipeline(experiment, "blocks")
     assert blocks.settings == {"temperature": 0.1, "top_k": 4}
-    assert blocks.budget == {"rounds": 50, "seconds": 10.0, "verifier_calls": 60, "units": 1.5}
+    assert blocks.budget == Budget(rounds=50, seconds=10.0, verifier_calls=60, units=1.5)
     assert blocks.seed == 7
     assert blocks.where == f"{tmp_path / 'experiment.yaml'}:14"
     assert isinstance(blocks.block, ComponentSpec)
@@ -137,7 +137,7 @@ def test_overrides_are_read_as_yaml(tmp_path: Path) -> None:
     )
     assert experiment.seed == 8
     blocks, plain = pipeline(experiment, "blocks"), pipeline(experiment, "plain")
-    assert (blocks.block, plain.budget) == (3, {"rounds": 4})
+    assert (blocks.block, plain.budget) == (3, Budget(rounds=4))
     assert blocks.on_rejection[0].options["times"] is None
     assert plain.generator.arguments == {"only": [5]}
     assert experiment.tasks.arguments["limit"] == 1

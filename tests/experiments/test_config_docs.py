@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
 from draftverify.cli.exits import MEANINGS, Exit
-from draftverify.cli.init import PARTS
+from draftverify.cli.init import PARTS, TASKS
 from draftverify.cli.main import main
 from draftverify.experiments.build import Builder
 from draftverify.experiments.config import load_experiment
-from draftverify.experiments.format import BudgetModel, ClauseModel, FileModel, PipelineModel
+from draftverify.experiments.format import budget, calibrate, clause, experiment, pipeline
 from draftverify.experiments.parameters import parameters
+from draftverify.experiments.run import run
 from draftverify.experiments.tasks import Jsonl
-from draftverify.plugins import GROUPS, METHODS
+from draftverify.plugins import ROLES, installed
+from draftverify.plugins import load as load_plugin
+from draftverify.records import load_run
 
 DOCS = Path(__file__).parents[2] / "docs"
 CONFIGURATION = (DOCS / "configuration.md").read_text(encoding="utf-8")
@@ -31,11 +36,36 @@ def blocks(text: str, language: str) -> list[str]:
 
 def test_the_example_loads_and_builds(tmp_path: Path) -> None:
     """The page's experiment is right, with the parts that `draftverify init` writes."""
-    [config] = blocks(CONFIGURATION, "yaml")
+    config = blocks(CONFIGURATION, "yaml")[0]
     (tmp_path / "parts.py").write_text(PARTS)
     (tmp_path / "experiment.yaml").write_text(config)
     experiment = load_experiment(tmp_path / "experiment.yaml")
     assert [Builder().pipeline(spec).name for spec in experiment.pipelines] == ["one_by_one", "blocks"]
+
+
+def test_the_nested_example_runs(tmp_path: Path) -> None:
+    """The page's pipeline inside a pipeline, with the parts and tasks that `draftverify init` writes."""
+    (tmp_path / "parts.py").write_text(PARTS)
+    (tmp_path / "tasks.jsonl").write_text(TASKS)
+    (tmp_path / "experiment.yaml").write_text(blocks(CONFIGURATION, "yaml")[1])
+    experiment = load_experiment(tmp_path / "experiment.yaml")
+    done = run(experiment, out=tmp_path / "run")
+    assert done.failed == 0
+    with load_run(tmp_path / "run") as records:
+        nested = [round.nested for entry in records.store.entries() for round in entry.record.rounds]
+    assert any(len(inner) == 2 for inner in nested)
+
+
+def test_every_executor_is_documented() -> None:
+    """The table shows each that is installed, with arguments that it takes."""
+    shown = re.findall(r"^\| `(\{use: .*\})` \|", CONFIGURATION, flags=re.MULTILINE)
+    found = [YAML(typ="safe", pure=True).load(each) for each in shown]
+    assert {each["use"] for each in found} == {
+        each.name for each in installed() if each.role == "executor" and each.distribution == "draftverify"
+    }
+    for each in found:
+        name = each.pop("use")
+        load_plugin("executor", name)(**each)
 
 
 def test_the_python_on_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +82,7 @@ def test_the_mistakes_are_told_as_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The page's errors are what the command prints for its example with three mistakes."""
-    [config] = blocks(CONFIGURATION, "yaml")
+    config = blocks(CONFIGURATION, "yaml")[0]
     shown = next(block for block in blocks(CONFIGURATION, "") if block.startswith("3 errors"))
     wrong = config.replace("seed: 7", 'seed: "8"').replace("{use: first}", "{use: frist}", 1)
     (tmp_path / "parts.py").write_text(PARTS)
@@ -62,10 +92,10 @@ def test_the_mistakes_are_told_as_shown(
     assert capsys.readouterr().err == shown
 
 
-@pytest.mark.parametrize("model", [FileModel, PipelineModel, ClauseModel, BudgetModel])
-def test_every_key_is_documented(model: type[FileModel]) -> None:
+@pytest.mark.parametrize("keys", [experiment, pipeline, clause, budget, calibrate])
+def test_every_key_is_documented(keys: Callable[..., Any]) -> None:
     """No key of the format is left out of the page."""
-    missing = [key for key in model.model_fields if f"`{key}`" not in CONFIGURATION]
+    missing = [key for key in parameters(keys) if f"`{key}`" not in CONFIGURATION]
     assert missing == []
 
 
@@ -83,9 +113,9 @@ def test_every_exit_code_is_documented() -> None:
 
 def test_every_role_is_documented() -> None:
     """The page names each group, and the method of each role that has one."""
-    for role, group in GROUPS.items():
-        [row] = [line for line in PLUGINS.splitlines() if f"`{group}`" in line and line.startswith("|")]
-        assert f"`{METHODS.get(role, '')}" in row
+    for info in ROLES.values():
+        [row] = [line for line in PLUGINS.splitlines() if f"`{info.group}`" in line and line.startswith("|")]
+        assert f"`{info.method}" in row
 
 
 def test_the_plugins_page_shows_a_part_that_works() -> None:

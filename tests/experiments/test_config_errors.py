@@ -204,7 +204,7 @@ WRONG = {
         "do: feedback, generator: {use: mine.Guess}}",
         30,
         "pipelines.blocks.on_rejection.1.generator",
-        "takes no generator",
+        "the step 'feedback' takes no 'generator'",
     ),
     "an option of another step": (
         "{do: escalate}",

@@ -16,17 +16,8 @@ from pydantic import Field, ValidationError
 from ruamel.yaml import YAML
 
 from draftverify import Generator, PluginError, Verifier
-from draftverify.experiments.parameters import (
-    Either,
-    FilePath,
-    Keyed,
-    Listed,
-    Part,
-    Plain,
-    Secreted,
-    form_of,
-    parameters,
-)
+from draftverify.experiments.forms import Either, FilePath, Keyed, Listed, Plain, Secreted
+from draftverify.experiments.parameters import Part, form_of, parameters
 from draftverify.experiments.schema import schema
 from draftverify.secret import Secret
 from tests.broken_plugin_packages import put_on_path
@@ -76,9 +67,9 @@ def test_plain_data_is_checked_strictly(annotation: Any, right: Any, wrong: Any)
     """A value of the type is taken; one that would have to be guessed at is not."""
     form = form_of(annotation)
     assert isinstance(form, Plain)
-    form.check(right)
+    form.build(right)
     with pytest.raises(ValidationError):
-        form.check(wrong)
+        form.build(wrong)
 
 
 def test_what_is_no_plain_data() -> None:

@@ -145,7 +145,7 @@ def mutated(draw: st.DrawFn) -> str:
         if how == "delete":
             del parent[path[-1]]
         elif how == "replace":
-            parent[path[-1]] = draw(garbage)
+            parent[path[-1]] = copy.deepcopy(draw(garbage))
         elif how == "swap":
             other: Any = config
             for step in draw(st.sampled_from(found)):
@@ -158,7 +158,7 @@ def mutated(draw: st.DrawFn) -> str:
         elif isinstance(parent, dict) and how == "rename":
             parent[draw(st.sampled_from(KEYS))] = parent.pop(path[-1])
         elif isinstance(parent, dict) and how == "insert":
-            parent[draw(st.sampled_from(KEYS) | st.text(max_size=5))] = draw(garbage)
+            parent[draw(st.sampled_from(KEYS) | st.text(max_size=5))] = copy.deepcopy(draw(garbage))
         elif isinstance(parent, dict) and len(path) > 1 and parent:
             above = config
             for step in path[:-2]:

@@ -13,19 +13,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from draftverify.errors import ConfigError, ResourceError
+from draftverify.experiments import memory
 from draftverify.experiments.bench import Done, OnRound, Unit
 from draftverify.experiments.build import Builder
-from draftverify.experiments.executors import Process, Thread, perform_all
+from draftverify.experiments.executors import Batch, Crew, Process, Thread
 from draftverify.experiments.run import run
 from draftverify.records import timeless
 from draftverify.records.encoding import decode, encode
-from draftverify.values import TaskRecord
+from draftverify.values import Outcome, TaskRecord
 from tests.experiments.runs import load, results
 
 EXECUTORS = {
     "serial": "{use: serial}",
     "thread": "{use: thread, workers: 3}",
     "process": "{use: process, workers: 2}",
+    "batch": "{use: batch, size: 3}",
 }
 
 
@@ -76,6 +78,43 @@ def test_parts_that_are_not_concurrent_take_turns(tmp_path: Path) -> None:
         out=tmp_path / "run",
     )
     assert (done.ran, done.failed) == (12, 0)
+
+
+@pytest.mark.parametrize("executor", ["{use: process, workers: 2}", "{use: batch, size: 2}"])
+def test_parts_are_opened_once_for_all_phases_and_epochs(tmp_path: Path, executor: str) -> None:
+    """Calibration, measuring and six epochs later each process still has the parts that it opened first."""
+    log = tmp_path / "opened"
+    config = load(
+        tmp_path,
+        count=12,
+        verifier="Opened",
+        check=f", log: {log}",
+        executor=executor,
+        more="epoch: 2\ncalibrate: {limit: 1}",
+    )
+    run(config, out=tmp_path / "run")
+    opened = log.read_text().splitlines()
+    processes = {line.split()[0] for line in opened}
+    assert len(opened) == len(processes)  # two pipelines, whose verifiers are one
+    assert len(processes) == (1 if "batch" in executor else 2)
+
+
+def test_memory_is_sent_as_a_place_and_read_line_by_line_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a hundred epochs each worker reads every record once, and is told only how far to read."""
+    read = []
+    monkeypatch.setattr(memory, "decode", lambda *asked: read.append(asked) or decode(*asked))
+    with memory.Recollection() as recollection:
+        memories = memory.Memories()
+        for epoch in range(100):
+            recall = recollection.of("spec", epoch)
+            snapshot = memories.recall(recall)
+            assert (snapshot.version, len(snapshot.records)) == (epoch, 4 * epoch)
+            assert len(repr(recall)) < 200
+            for number in range(4):
+                recollection.add(
+                    "spec", TaskRecord(task=f"{epoch}.{number}", outcome=Outcome(status="failed"))
+                )
+        assert len(read) == 4 * 99
 
 
 def test_threads_do_overlap(tmp_path: Path) -> None:
@@ -161,13 +200,14 @@ def remote(tmp_path: Path, on_round: OnRound | None = None) -> list[Done]:
         for task in Builder().part(config.tasks).load()
     ]
     found: list[Done] = []
-    perform_all(units, Elsewhere(), bench=None, spec=config.to_json(), take=found.append, on_round=on_round)
+    with Crew(Elsewhere(), bench=None, spec=config.to_json(), on_round=on_round) as crew:
+        crew.perform(units, found.append)
     return found
 
 
 def test_any_executor_will_do(tmp_path: Path) -> None:
     """What another executor brings back is what a serial run records."""
-    found = {done.unit[:2]: timeless(done.record) for done in remote(tmp_path)}
+    found = {(done.pipeline, done.record.task): timeless(done.record) for done in remote(tmp_path)}
     run(load(tmp_path, count=3), out=tmp_path / "run")
     as_recorded = {key: decode(encode(record, ""), TaskRecord, "") for key, record in found.items()}
     assert as_recorded == results(tmp_path / "run")
@@ -179,7 +219,7 @@ def test_an_executor_that_cannot_carry_rounds_says_so(tmp_path: Path) -> None:
         remote(tmp_path, on_round=lambda *_: None)
 
 
-@pytest.mark.parametrize("executor", [Thread, Process])
+@pytest.mark.parametrize("executor", [Thread, Process, Batch])
 def test_an_executor_without_workers_is_refused(executor: type) -> None:
     """Zero workers would wait for ever."""
     with pytest.raises(ConfigError, match="at least 1"):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -159,7 +161,7 @@ def test_what_cannot_be_opened_ends_a_resumed_run_before_any_task_too(
         run(load(tmp_path), out=tmp_path / "run", watcher=Stopping())
     before = results(tmp_path / "run")
 
-    def refuse(self: Pipeline) -> None:
+    def refuse(self: Pipeline, opened: set[int] | None = None) -> None:
         if self.name == "spec":
             raise ConfigError("the weights are gone")
 
@@ -334,7 +336,8 @@ def test_answering_until_nothing_waits_gives_right_values(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "executor", ["{use: serial}", "{use: thread, workers: 4}", "{use: process, workers: 2}"]
+    "executor",
+    ["{use: serial}", "{use: batch, size: 3}", "{use: thread, workers: 4}", "{use: process, workers: 2}"],
 )
 @pytest.mark.parametrize(("epoch", "seen"), [("", [0, 0, 0, 0, 0]), ("epoch: 2", [0, 0, 2, 2, 4])])
 def test_memory_grows_by_epochs_in_task_order(
@@ -370,6 +373,26 @@ def test_a_resumed_run_remembers_the_same(tmp_path: Path) -> None:
     assert {(task, int(records)) for _, task, _, records in lines} == {
         ("t0", 0), ("t1", 0), ("t2", 2), ("t3", 2), ("t4", 4),
     }  # fmt: skip
+
+
+def test_a_directory_with_an_unreadable_record_opens_and_names_the_task(tmp_path: Path) -> None:
+    """What an earlier version let in ends nothing: that task is shown as failed, the others are there, and the same
+    call goes on."""
+    config = load(tmp_path, count=4)
+    run(config, out=tmp_path / "run")
+    with closing(sqlite3.connect(tmp_path / "run" / "records.db")) as database, database:
+        database.execute(
+            "UPDATE draftverify_rounds SET data = replace(data, '{', '{\"cost\":Infinity,') WHERE task = 't1'"
+        )
+        database.execute("UPDATE draftverify_records SET outcome = '{\"status\":1}' WHERE task = 't2'")
+    with load_run(tmp_path / "run") as records:
+        statuses = {record.task: record.outcome.status for record in records.records("spec")}
+        said = {record.task: record.outcome.reason for record in records.records("spec")}
+    assert statuses == {"t0": "accepted", "t1": "failed", "t2": "failed", "t3": "accepted"}
+    assert "task 't1'" in said["t1"]
+    assert "task 't2'" in said["t2"]
+    again = run(config, out=tmp_path / "run")
+    assert (again.ran, again.failed) == (0, 4)
 
 
 def test_config_and_versions_are_in_the_directory(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_many_threads_commit_one_record(store: Store) -> None:
 def test_a_commit_is_all_or_nothing(store: Store) -> None:
     """A record whose last round cannot be written leaves no trace at all."""
     broken = record(rounds=(*ROUNDS, Round(index=2, items=(b"bytes",))))
-    with pytest.raises(ContractError, match=r"round 2, item 0: a value of type builtins\.bytes"):
+    with pytest.raises(ContractError, match=r"round 2, items\[0\]: a value of type builtins\.bytes"):
         store.commit("spec", broken)
     doubled = record(rounds=(*ROUNDS, ROUNDS[0]))
     with pytest.raises(StoreError):

@@ -26,10 +26,10 @@ def test_combinators_build_plain_data():
 def test_the_first_clause_that_answers_is_taken_until_it_is_used_up():
     """Order decides, not the order of troubles."""
     policy = retry(2, on=["reject"]).then(reverify(1)).then(give_up())
-    assert policy.next(["error", "reject"], [0, 0, 0], can_reverify=True) == 0
-    assert policy.next(["error", "reject"], [2, 0, 0], can_reverify=True) == 1
-    assert policy.next(["error"], [0, 0, 0], can_reverify=False) == 2
-    assert policy.next(["reject"], [2, 0, 1], can_reverify=True) is None
+    assert policy.next(["error", "reject"], [0, 0, 0], reverifiable=True) == 0
+    assert policy.next(["error", "reject"], [2, 0, 0], reverifiable=True) == 1
+    assert policy.next(["error"], [0, 0, 0], reverifiable=False) == 2
+    assert policy.next(["reject"], [2, 0, 1], reverifiable=True) is None
 
 
 @given(
@@ -43,7 +43,7 @@ def test_the_clause_taken_answers_a_trouble_and_has_uses_left(clauses, troubles)
     """Whatever the policy: the choice fits, and no earlier clause did."""
     policy = Policy(tuple(Clause(do="regenerate", on=tuple(on), times=times) for on, times, _ in clauses))
     used = [count for _, _, count in clauses]
-    place = policy.next(troubles, used, can_reverify=True)
+    place = policy.next(troubles, used, reverifiable=True)
 
     def answers(i):
         clause = policy.clauses[i]
@@ -61,6 +61,9 @@ def test_the_clause_taken_answers_a_trouble_and_has_uses_left(clauses, troubles)
         (lambda: Clause(do="regenerate", on=("sadness",)), "is no trouble"),
         (lambda: Clause(do="fallback"), "needs a generator"),
         (lambda: Clause(do="escalate", generator=object()), "takes no generator"),
+        (lambda: Clause(do="fallback", generator=object(), name=3), "name 3"),  # type: ignore[arg-type]
+        (lambda: Clause(do="regenerate", partial="no"), "partial 'no'"),  # type: ignore[arg-type]
+        (lambda: Clause(do="regenerate", verified=None), "verified None"),  # type: ignore[arg-type]
         (lambda: retry(0), "at least 1"),
         (lambda: reverify(on=["reject"]), "a reject stands"),
         (lambda: fallback(object(), name="person"), "cannot be named"),

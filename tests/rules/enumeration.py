@@ -1,7 +1,8 @@
 """Exact enumeration: everything a drafter and a rule can do, with its probability, by running the real code.
 
 The random numbers are unknowns whose comparisons fork (`draftverify.audit.unknowns`), so a rule's `decide` is
-integrated over all of its draws, with no sampling and no tolerance but the rounding of doubles.
+integrated over all of its draws, with no sampling and no tolerance but the rounding of doubles. What is drafted and
+verified comes from a pair of the kit's tables.
 """
 
 from __future__ import annotations
@@ -11,39 +12,37 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import numpy as np
 
-from draftverify import Evidence, Proposal, Verification, iid, without_replacement
+from draftverify import Proposal, Verification
 from draftverify.audit import Path, Stream, explore
-
-from .oracle import choose
+from draftverify.testing import DraftFrom, TablePair, TargetFrom, make_context
+from draftverify.values import GIVEN
 
 
 class Model:
-    """p and q over a vocabulary of `size`, drawn anew for every prefix; `zeros` puts holes into both."""
+    """p and q over a vocabulary of `size`, anew for every prefix, at a temperature; `zeros` puts holes into both."""
 
     def __init__(self, size: int, seed: int, *, zeros: bool = False, temperature: float = 0.7) -> None:
-        self.size, self.seed, self.zeros, self.temperature = size, seed, zeros, temperature
+        self.size, self.temperature = size, temperature
+        self.tables = TablePair(size, seed, mixed=zeros)
         self.rows = lru_cache(None)(self._rows)
 
     def _rows(self, prefix: tuple[int, ...]) -> tuple[Any, Any, float, float]:
-        made = []
-        for which in range(2):
-            rng = np.random.default_rng([self.seed, which, len(prefix), *prefix])
-            base = rng.dirichlet(np.ones(self.size))
-            if self.zeros:
-                base = base * (rng.random(self.size) < 0.7)
-                base = base / base.sum() if base.sum() > 0 else np.eye(self.size)[0]
-            row = base ** (1 / self.temperature)
-            made.append((row / row.sum(), float(base.max())))
-        (p, p_max), (q, q_max) = made
-        return p, q, p_max, q_max
+        p, q = self.tables.rows(prefix)
+        return self.p(prefix), self.q(prefix), float(p.max()), float(q.max())
 
     def p(self, prefix: tuple[int, ...]) -> Any:
-        return self.rows(prefix)[0]
+        return self.tables.p(prefix, self.temperature)
 
     def q(self, prefix: tuple[int, ...]) -> Any:
-        return self.rows(prefix)[1]
+        return self.tables.q(prefix, self.temperature)
+
+    def draft(self, prefix: tuple[int, ...], n: int, rng: Any, **how: Any) -> Proposal:
+        """n items of the drafter's table."""
+        context = msgspec.structs.replace(make_context({}, accepted=prefix), draws=rng)
+        return DraftFrom(self.tables.q, temperature=self.temperature, **how).propose(context, n)
 
 
 Drafter = Callable[[Model, tuple[int, ...], int, Stream], Proposal]
@@ -51,14 +50,7 @@ Drafter = Callable[[Model, tuple[int, ...], int, Stream], Proposal]
 
 def draft_iid(model: Model, prefix: tuple[int, ...], n: int, rng: Stream) -> Proposal:
     """A chain drawn from q."""
-    items: list[int] = []
-    for i in range(n):
-        items.append(choose(model.q((*prefix, *items)), rng.uniform(i)))
-    if not n:
-        return Proposal.chain(())
-    q = np.stack([model.q((*prefix, *items[:i])) for i in range(n)])
-    maxima = np.asarray([model.rows((*prefix, *items[:i]))[3] for i in range(n)])
-    return Proposal.chain(items, iid(q, raw_maxima=maxima))
+    return model.draft(prefix, n, rng)
 
 
 def draft_given(model: Model, prefix: tuple[int, ...], n: int, rng: Stream) -> Proposal:
@@ -77,44 +69,20 @@ def given_item(model: Model, prefix: tuple[int, ...]) -> int:
 
 def draft_unknown(model: Model, prefix: tuple[int, ...], n: int, rng: Stream) -> Proposal:
     """A chain drawn from q by a generator that does not say so."""
-    return Proposal.chain(draft_iid(model, prefix, n, rng).items)
+    return msgspec.structs.replace(model.draft(prefix, n, rng), law=GIVEN)
 
 
-def draft_tree(widths: tuple[int, ...], kind: str) -> Drafter:
-    """A full tree with `widths[d]` children at depth d; siblings drawn as `kind` says.
-
-    "reranked" siblings are drawn without replacement, then put in q's order; their law is named as if they were not.
-    """
+def draft_tree(widths: tuple[int, ...], kind: Any) -> Drafter:
+    """A full tree with `widths[d]` children at depth d; siblings drawn as `kind` says."""
 
     def draft(model: Model, prefix: tuple[int, ...], n: int, rng: Stream) -> Proposal:
-        items: list[int] = []
         parents: list[int] = []
-        contexts: dict[int, tuple[int, ...]] = {-1: prefix}
         level = [-1]
         for width in widths[:n]:
-            below = []
-            for parent in level:
-                for x in siblings(model.q(contexts[parent]), width, len(items), rng):
-                    contexts[len(items)] = (*contexts[parent], x)
-                    below.append(len(items))
-                    items.append(x)
-                    parents.append(parent)
-            level = below
-        q = np.stack([model.q(contexts[node]) for node in range(-1, len(items))])
-        if kind == "given" or not items:
-            return Proposal.tree(items, parents)
-        return Proposal.tree(items, parents, iid(q) if kind == "iid" else without_replacement(q))
-
-    def siblings(row: Any, width: int, at: int, rng: Stream) -> list[int]:
-        if kind == "given":
-            return [int(x) for x in np.argsort(-row)[:width]]
-        found: list[int] = []
-        row = np.array(row)
-        for i in range(min(width, int((row > 0).sum()))):
-            found.append(choose(row, rng.uniform(at + i)))
-            if kind != "iid":
-                row[found[-1]] = 0
-        return sorted(found, key=lambda x: -row[x]) if kind == "reranked" else found
+            above = [parent for parent in level for _ in range(width)]
+            level = list(range(len(parents), len(parents) + len(above)))
+            parents += above
+        return model.draft(prefix, len(parents), rng, shape="tree", law=kind, parents=tuple(parents))
 
     return draft
 
@@ -132,11 +100,8 @@ def draft_reranked(widths: tuple[int, ...]) -> Drafter:
 
 def verify(model: Model, prefix: tuple[int, ...], proposal: Proposal) -> Verification:
     """The target's rows for a proposal of any shape."""
-    contexts = [prefix]
-    contexts += [(*prefix, *(proposal.items[i] for i in proposal.path(at))) for at in range(len(proposal))]
-    rows = [model.rows(context) for context in contexts]
-    target = np.stack([row[0] for row in rows])
-    return Verification(evidence=Evidence(target=target, raw_maxima=np.asarray([row[2] for row in rows])))
+    target = TargetFrom(model.tables.p, temperature=model.temperature)
+    return target.verify(make_context({}, accepted=prefix), proposal)
 
 
 def emitted(proposal: Proposal, decision: Any) -> tuple[int, ...]:

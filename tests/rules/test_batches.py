@@ -11,13 +11,27 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from draftverify import Draws, Evidence, Proposal, Verification
-from draftverify.rules import BlockVerification, KSeq, Lenience, Speculative, Tree, sampling, trees
-from draftverify.rules import typical as typical_rule
+from draftverify.rules import (
+    BlockVerification,
+    GreedyMatch,
+    KSeq,
+    Lenience,
+    Speculative,
+    Tree,
+    arrays,
+    batch,
+    drift,
+    k_seq,
+    trees,
+    walk,
+)
 from draftverify.values import Law, Place
 
 from .test_sampling import CHAIN_RULES, TREE_RULES, a_block, law_of, on_torch
 
 RULES = CHAIN_RULES + TREE_RULES
+LOOKING = (arrays, batch, drift, k_seq, trees, walk)
+"""The modules that ask where an array lies."""
 
 
 @pytest.fixture
@@ -27,9 +41,9 @@ def device(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     Gives the shapes of what was brought to the host.
     """
     torch = pytest.importorskip("torch")
-    for module in (sampling, trees, typical_rule):
+    for module in LOOKING:
         monkeypatch.setattr(module, "on_host", lambda array: False)
-    monkeypatch.setattr(sampling, "READ_BY_NUMPY", frozenset())
+    monkeypatch.setattr(arrays, "READ_BY_NUMPY", frozenset())
     brought: list[Any] = []
     tolist = torch.Tensor.tolist
 
@@ -93,7 +107,7 @@ def test_a_batch_on_a_device_takes_one_transfer_and_decides_alike(
     assert len(device) == 1
     assert np.prod(device[0]) < 300  # a few numbers for each item, and no row of the vocabulary
     with pytest.MonkeyPatch.context() as back:
-        for module in (sampling, trees, typical_rule):
+        for module in LOOKING:
             back.setattr(module, "on_host", lambda array: True)
         alone = [rule.decide(None, p, v, d) for (p, v), d in zip(made, draws, strict=True)]
     assert all(map(near, together, alone))
@@ -109,7 +123,7 @@ def test_large_trees_on_a_device_are_walked_as_on_the_host(device: list[Any], ki
     moved = [on_torch(*block) for block in made]
     there = rule.decide_many([None] * len(made), [p for p, _ in moved], [v for _, v in moved], draws)
     with pytest.MonkeyPatch.context() as back:
-        for module in (sampling, trees):
+        for module in LOOKING:
             back.setattr(module, "on_host", lambda array: True)
         here = rule.decide_many([None] * len(made), [p for p, _ in made], [v for _, v in made], draws)
     assert there == here
@@ -124,14 +138,13 @@ def test_a_look_at_the_device_would_be_found(device: list[Any]) -> None:
             look(torch.ones(1))
 
 
-@pytest.mark.parametrize("rule", TREE_RULES, ids=lambda rule: type(rule).__name__)
-def test_a_large_vocabulary_is_walked_in_parts(rule: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the host, where no more trees are walked together than the cache holds."""
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
+def test_a_large_vocabulary_is_judged_in_parts(rule: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the host, where no more blocks are judged together than the cache holds."""
     made = a_batch(rule, 3, [5, 0, 3, 6, 2])
     arguments = [None] * 5, [p for p, _ in made], [v for _, v in made], [Draws((i, 1), 0) for i in range(5)]
     whole = rule.decide_many(*arguments)
-    for module in (trees, typical_rule):
-        monkeypatch.setattr(module, "TOGETHER", 24)
+    monkeypatch.setattr(type(rule), "at_once", 24)
     assert rule.decide_many(*arguments) == whole
 
 
@@ -179,10 +192,10 @@ def test_rows_that_stand_in_one_array_are_judged_there(rule: Any, order: list[in
 def test_rows_in_their_order_are_not_copied() -> None:
     """A pass's array is what the rule reads."""
     made = placed(a_batch(Speculative(), 11, [3, 1, 4, 2]), [0, 1, 2, 3])
-    batch = sampling.blocks([p for p, _ in made], [v for _, v in made], Speculative.laws.fget(Speculative()))  # type: ignore[attr-defined]
+    blocks = Speculative().blocks([p for p, _ in made], [v for _, v in made])
     whole = made[0][1].evidence.place.whole  # type: ignore[union-attr]
-    assert np.shares_memory(batch.p, whole)
-    apart = sampling.together([made[0][1].evidence.target, made[1][1].evidence.target], [None, None])  # type: ignore[union-attr]
+    assert np.shares_memory(blocks.p, whole)
+    apart = arrays.together([made[0][1].evidence.target, made[1][1].evidence.target], [None, None])  # type: ignore[union-attr]
     assert not np.shares_memory(apart, whole)
 
 
@@ -196,6 +209,14 @@ def test_rows_put_in_the_place_of_others_are_the_ones_that_count(rule: Any) -> N
     plain = [Proposal.chain(p.items) for p, _ in made]
     decisions = rule.decide_many([None] * 2, plain, masked, [Draws((i, 2), 0) for i in range(2)])
     assert [decision.spliced for decision in decisions] == [(7,), (7,)]
+
+
+def test_empty_blocks_with_items_in_arrays_have_the_drift_of_their_bonus() -> None:
+    """A batch of which no block has an item, as a drafter on a device makes them."""
+    p = np.asarray([[0.25, 0.75]])
+    block = Proposal.chain(np.zeros(0, dtype=np.int64)), Verification(evidence=Evidence(target=p))
+    for made in GreedyMatch().decide_many([None] * 2, *zip(block, block, strict=True), [None] * 2):  # type: ignore[arg-type]
+        assert (made.kept, made.spliced, made.drift) == ((), (1,), (0.25,))
 
 
 def test_equal_siblings_are_tried_apart() -> None:
@@ -225,11 +246,11 @@ def test_rho_is_where_it_should_be(seed: int, k: int, size: int) -> None:
     p, q = rng.dirichlet(np.full(size, 0.4), (2, 3))
     numbers = np.asarray([k, 1, k - 1], dtype=float)
     with pytest.MonkeyPatch.context() as patch:
-        host = trees._rho(p, q, numbers, k)
-        alone = [trees._rho(p[i : i + 1], q[i : i + 1], numbers[i : i + 1], k)[0] for i in range(3)]
+        host = k_seq._rho(p, q, numbers, k)
+        alone = [k_seq._rho(p[i : i + 1], q[i : i + 1], numbers[i : i + 1], k)[0] for i in range(3)]
         assert np.allclose(alone, host, atol=1e-5)
-        patch.setattr(trees, "on_host", lambda array: False)
-        assert np.allclose(trees._rho(p, q, numbers, k), host, atol=1e-5)
+        patch.setattr(k_seq, "on_host", lambda array: False)
+        assert np.allclose(k_seq._rho(p, q, numbers, k), host, atol=1e-5)
     for row in range(3):
         beta = np.minimum(q[row], p[row] / host[row]).sum()
         over = host[row] * beta - (1 - (1 - beta) ** numbers[row])

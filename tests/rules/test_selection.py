@@ -10,23 +10,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftverify import (
+    Answer,
     Budget,
     Check,
+    Choice,
     ConfigError,
     ContractError,
+    DraftVerifyError,
     Held,
     Pipeline,
     Proposal,
     Trail,
     Verification,
+    escalate,
+    fallback,
     generator,
+    retry,
     verifier,
 )
 from draftverify.rules import (
     AdaptiveConsistency,
     All,
     Best,
+    BestStep,
     First,
+    Limit,
     LongestPrefix,
     Majority,
     Rounds,
@@ -42,7 +50,7 @@ def decide(
     items = tuple(range(len(checks)))
     chain = isinstance(rule, LongestPrefix)
     proposal = Proposal.chain(items) if chain else Proposal.alternatives(items)
-    context: Any = SimpleNamespace(accepted=Trail(list(accepted)))
+    context: Any = SimpleNamespace(accepted=Trail.of(accepted), held=(), round=len(accepted))
     verification = Verification(checks=checks, correction=correction)
     return rule.decide(context, proposal, verification, None)
 
@@ -59,7 +67,8 @@ def finish(rule: Any, *held: Any, accepted: tuple[Any, ...] = ()) -> Any:
     ballots = tuple(
         Held(*(entry if isinstance(entry, tuple) else (entry, None)), 0, i) for i, entry in enumerate(held)
     )
-    return rule.finish(SimpleNamespace(held=ballots, accepted=Trail(list(accepted))))
+    chosen = rule.finish(SimpleNamespace(held=ballots, accepted=Trail.of(accepted)))
+    return chosen.value if isinstance(chosen, Choice) else chosen
 
 
 def test_first_keeps_the_lowest_passed_index() -> None:
@@ -82,35 +91,91 @@ def test_first_collects_over_rounds() -> None:
     assert finish(First()) is None
 
 
-def test_all_keeps_what_passed() -> None:
-    """In a block where anything did."""
+def test_all_keeps_what_passed_and_brings_the_end_after_the_first_block_with_any() -> None:
+    """Given another `done` it collects over rounds."""
     decision = decide(All(), P, R, P)
-    assert (decision.kept, refused(decision), decision.done) == ((0, 2), [1], True)
-    assert not decide(All(), R).done
-    assert finish(All(), accepted=(1, 2)) == (1, 2)
+    assert (decision.kept, refused(decision), decision.done) == ((0, 2), [1], False)
+    blocks = [[1, 2], [3], [4, 5], [6]]
+    parts = generator(lambda context, n: blocks[context.round]), verifier(lambda context, item: item % 2 == 0)
+    assert Pipeline(*parts, All(), block=2).run("x").value == (2,)
+    more = Pipeline(*parts, All(), block=2, policy=retry(), done=Limit(3)).run("x")
+    assert (more.value, more.rounds) == ((2, 4, 6), 4)
 
 
-def test_best_takes_the_highest_score_then_the_lowest_index() -> None:
-    """Among those that passed."""
-    assert decide(Best(), *scored(0.5, 0.9, 0.9), Check("reject", 2.0)).kept == (1,)
-    assert decide(Best(), *scored(-1.0)).kept == (0,)
+def test_best_chooses_the_highest_score_the_earliest_of_equals() -> None:
+    """Among all that passed; the outcome has the score."""
+    assert decide(Best(), *scored(0.5, 0.9, 0.9), Check("reject", 2.0)).held == (0, 1, 2)
+    assert finish(Best(), ("a", 0.5), ("b", 0.9), ("c", 0.9)) == "b"
+    assert finish(Best()) is None
+    marks = {"a": 0.2, "b": 0.7, "c": 0.6, "d": 0.9}
+    parts = (
+        generator(lambda context, n: [["a", "b"], ["c", "d"]][context.round]),
+        verifier(lambda context, item: Check("pass", score=marks[item]), scores=True),
+    )
+    one = Pipeline(*parts, Best(), block=2).run("x")
+    assert (one.value, one.score, one.rounds) == ("b", 0.7, 1)
+    two = Pipeline(*parts, Best(), block=2, done=Rounds(2)).run("x")
+    assert (two.value, two.score, two.rounds) == ("d", 0.9, 2)
+    steps = Pipeline(*parts, BestStep(), block=2, done=Limit(2)).run("x")
+    assert steps.value == ("b", "d")
 
 
 def test_best_refuses_below_its_threshold() -> None:
     """With a reason to count by; what is at it is good enough."""
     decision = decide(Best(0.5), *scored(0.4, 0.5), R)
-    assert (decision.kept, decision.done) == ((1,), True)
+    assert decision.held == (1,)
     assert {r.index: r.reason for r in decision.refused} == {0: "below the threshold", 2: ""}
-    assert decide(Best(0.6), *scored(0.4, 0.5)).kept == ()
-    assert not decide(Best(0.6), *scored(0.4, 0.5)).done
+    assert decide(BestStep(0.5), *scored(0.4, 0.5, 0.6), R).kept == (2,)
+    for rule in (Best(0.6), BestStep(0.6)):
+        nothing = decide(rule, *scored(0.4, 0.5))
+        assert (nothing.held, nothing.kept, nothing.abstain) == ((), (), False)
+
+
+def test_best_says_on_purpose_that_there_is_no_answer() -> None:
+    """After so many blocks without a good item, or when the generator has no more; a check that failed is none."""
+    parts = (
+        generator(lambda context, n: [context.round]),
+        verifier(lambda context, item: Check("pass", score=0.1), scores=True),
+    )
+    record = Pipeline(*parts, Best(0.5, abstain_after=2), policy=retry(9)).record("x")
+    assert (record.outcome.status, record.outcome.rounds) == ("abstained", 2)
+    assert "Best says that there is no answer" in record.outcome.reason
+    assert record.outcome.refused is not None
+    again = Pipeline(*parts, Best(0.5, abstain_after=2), policy=retry(9)).record("x", restore=record.rounds)
+    assert again.outcome.status == "abstained"
+    with pytest.raises(DraftVerifyError, match="of another policy"):
+        Pipeline(*parts, Best(0.5)).record("x", restore=record.rounds)
+    at_once = Pipeline(*parts, Best(0.5, abstain_after=1)).run("x")
+    assert (at_once.status, at_once.refused.value) == ("abstained", 0)
+    last = generator(lambda context, n: Proposal.alternatives((1,), exhausted=True))
+    assert Pipeline(last, parts[1], Best(0.5, abstain_after=2)).run("x").status == "abstained"
+    broken = verifier(lambda context, item: Check("error"), scores=True)
+    assert Pipeline(last, broken, Best(0.5, abstain_after=1)).run("x").status != "abstained"
+
+
+@pytest.mark.parametrize("rule", [Best(0.5), BestStep(0.5), WeightedVote(), First(), All(), Majority()])
+def test_what_a_person_or_a_trusted_fallback_passes_needs_no_score(rule: Any) -> None:
+    """The rule takes it, whatever its threshold."""
+    parts = (
+        generator(lambda context, n: ["draft"]),
+        verifier(lambda context, item: Check("reject", score=0.1), scores=True),
+    )
+    trusted = fallback(generator(lambda context, n: ["sure"]), verified=False)
+    for policy, value in ((trusted, "sure"), (escalate(), "draft")):
+        done = lambda context, new: len(new) if context.accepted or context.held else None
+        pipeline = Pipeline(*parts, rule, policy=policy, done=done)
+        record = pipeline.record("x", ask=lambda request: Answer("accept"))
+        assert record.outcome.status == "accepted"
+        assert value in (record.outcome.value, *(record.outcome.value or ()))
+        assert record.rounds[-1].by in ("person", "fallback")
+        assert record.rounds[-1].tally.trials == 0
 
 
 @pytest.mark.parametrize("rule", [Best(), WeightedVote()])
-@pytest.mark.parametrize("score", [None, float("nan")])
-def test_a_missing_score_is_an_error(rule: Any, score: Any) -> None:
+def test_a_missing_score_is_an_error(rule: Any) -> None:
     """It is not read as zero."""
-    with pytest.raises(ContractError, match="item 0 passed with the score"):
-        decide(rule, Check("pass", score))
+    with pytest.raises(ContractError, match="item 0 passed without a score"):
+        decide(rule, Check("pass"))
 
 
 def test_majority_elects_the_earliest_of_equals() -> None:
@@ -125,10 +190,21 @@ def test_ballots_of_mappings_vote_by_their_field() -> None:
     items = [{"answer": 1, "text": "x"}, {"answer": 2, "text": "y"}, {"answer": 2, "text": "z"}]
     assert finish(Majority(), *items) == items[1]
     assert finish(Majority("text"), *items) == items[0]
-    with pytest.raises(ContractError, match="name the field to vote by"):
-        finish(Majority("other"), *items)
-    with pytest.raises(ContractError, match="unhashable"):
-        finish(Majority(None), *items)
+    assert finish(Majority(None), *items, dict(reversed(items[2].items()))) == items[2]
+    assert finish(Majority(), [1, 2], [2, 1], [2, 1]) == [2, 1]
+
+
+def test_a_vote_says_how_sure_it_is_and_may_ask_for_a_least_share() -> None:
+    """Share and lead stand in the outcome; below the share there is no answer."""
+    ballots = ["a", "b", "b", "c"]
+    parts = generator(lambda context, n: ballots), verifier(lambda context, item: True)
+    outcome = Pipeline(*parts, Majority(), block=4, done=Rounds(1)).run("x")
+    assert (outcome.value, outcome.support, outcome.margin) == ("b", 0.5, 0.25)
+    assert Pipeline(*parts, Majority(share=0.5), block=4, done=Rounds(1)).run("x").value == "b"
+    few = Pipeline(*parts, Majority(share=0.51), block=4, done=Rounds(1)).run("x")
+    assert (few.status, few.value) == ("abstained", None)
+    with pytest.raises(ConfigError, match="share"):
+        Majority(share=50)
 
 
 def test_a_weighted_vote_sums_scores() -> None:
@@ -144,7 +220,7 @@ def test_only_a_reject_is_refused_and_only_a_pass_is_taken(checks: list[Check]) 
     """An error, a timeout, an abstention and an unchecked item are neither, in every rule of alternatives."""
     marked = [Check(check.verdict, 1.0) for check in checks]
     passed = [i for i, check in enumerate(checks) if check is P]
-    for rule in (First(2), All(), Best(), Majority(), WeightedVote()):
+    for rule in (First(2), All(), Best(), BestStep(), Majority(), WeightedVote()):
         decision = decide(rule, *marked)
         assert refused(decision) == [i for i, check in enumerate(checks) if check is R]
         taken = [*decision.kept, *decision.held]
@@ -163,14 +239,18 @@ def test_the_longest_prefix(checks: list[Check]) -> None:
 
 
 def test_a_correction_stands_where_the_refused_item_stood() -> None:
-    """The verifier offers it, the rule splices it."""
-    decision = decide(LongestPrefix(), P, R, U, correction=("step", "next"))
-    assert (decision.kept, decision.spliced, refused(decision)) == ((0,), ("step", "next"), [1])
+    """The verifier offers it, the rule puts it there, and splices what the verifier would go on with."""
+    corrected = Check("reject", correction="step")
+    decision = decide(LongestPrefix(), P, corrected, U, correction=("next",))
+    assert (decision.kept, decision.spliced, refused(decision)) == ((0,), ("next",), [])
+    assert [(each.index, each.value) for each in decision.corrected] == [(1, "step")]
+    spliced = decide(LongestPrefix(), P, R, U, correction=("step", "next"))
+    assert (spliced.kept, spliced.spliced, refused(spliced)) == ((0,), ("step", "next"), [1])
 
 
 def test_a_vote_across_rounds() -> None:
     """Ballots are held until the leader is sure, and counted at the end; with none the task is abstained."""
-    answers = "xyxxxxxx"
+    answers = list("xyxxxxxx")
     vote = Pipeline(
         generator(lambda context, n: answers[context.round * n :][:n]),
         verifier(lambda context, item: True),
@@ -197,7 +277,7 @@ def test_a_vote_across_rounds() -> None:
 def test_rounds_stop_a_vote() -> None:
     """After as many as were asked for."""
     vote = Pipeline(
-        generator(lambda context, n: "ab"),
+        generator(lambda context, n: ["a", "b"]),
         verifier(lambda context, item: True),
         Majority(),
         block=2,
@@ -211,3 +291,10 @@ def test_first_needs_at_least_one() -> None:
     """Zero items are no answer."""
     with pytest.raises(ConfigError, match="at least 1"):
         First(0)
+
+
+def test_true_is_no_vote_for_one() -> None:
+    """Python takes True for 1; alone or in a list, they are two answers."""
+    assert finish(Majority(), True, True, 1, 1, 1) is not True
+    assert finish(Majority(), [True], [True], [1], [1], [1])[0] is not True
+    assert finish(Majority(), 1.0, True, 1) == 1

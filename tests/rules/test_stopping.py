@@ -15,7 +15,7 @@ from draftverify.rules import AdaptiveConsistency, AnyOf, Limit, Rounds, leader_
 
 def after(accepted: int = 0, round: int = 0, ballots: str = "") -> Any:
     held = tuple(Held(vote, None, 0, i) for i, vote in enumerate(ballots))
-    return SimpleNamespace(accepted=Trail(list(range(accepted))), round=round, held=held)
+    return SimpleNamespace(accepted=Trail.of(range(accepted)), round=round, held=held)
 
 
 @given(st.integers(1, 20), st.lists(st.integers(1, 6), min_size=1, max_size=30))

@@ -1,4 +1,6 @@
-"""Components with one defect each, for the conformance kit to find. Each says which check must name it."""
+"""Components with one defect each, for the conformance kit to find. Each says which check must name it (`caught_by`),
+and some the words in which (`says`).
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,8 @@ import numpy as np
 
 from draftverify import (
     Check,
+    Choice,
+    Correction,
     Decision,
     Draws,
     Evidence,
@@ -20,7 +24,7 @@ from draftverify import (
     iid,
     without_replacement,
 )
-from draftverify.engine.randomness import inverse_cdf, stream_key
+from draftverify.randomness import inverse_cdf, stream_key
 from draftverify.testing import DraftFrom, TableModel, TargetFrom
 
 if TYPE_CHECKING:
@@ -145,6 +149,26 @@ class ProposesTooMany:
 
     def propose(self, context: Any, n: int) -> Proposal:
         return Proposal.chain(list(range(n + 1)))
+
+
+class RedraftsOneMore:
+    """Drafts the refused items again, and one more."""
+
+    caught_by = "proposes_at_most_n_items"
+    says = "3 items were proposed where 2 were asked for"
+
+    def propose(self, context: Any, n: int) -> Proposal:
+        return Proposal.alternatives([*context.refused, "new"] if context.refused else list(range(n)))
+
+
+class ExtendsWhatIsNotHeld:
+    """Names a held item where none is held."""
+
+    caught_by = "answers_can_be_read"
+    says = "extends names held item 0; 0 are held"
+
+    def propose(self, context: Any, n: int) -> Proposal:
+        return Proposal.alternatives(list(range(n)), extends=(0,) * n)
 
 
 class HasForwardParents:
@@ -487,6 +511,54 @@ class StopsFromTheEnd(_Even):
         return Verification(checks=tuple(reversed(checks)))
 
 
+class CorrectsOtherwiseEachTime(_Even):
+    """Has another correction whenever it is asked."""
+
+    caught_by = "reproducible_under_its_seed"
+    says = "correction"
+
+    def verify(self, context: Any, proposal: Proposal) -> Verification:
+        checks = super().verify(context, proposal).checks
+        return Verification(
+            checks=tuple(
+                check if check.verdict == "pass" else Check("reject", correction=random.random())
+                for check in checks
+            )
+        )
+
+
+class CorrectsWithAText(_Even):
+    """Goes on with one text, which is no tuple of values."""
+
+    caught_by = "answers_can_be_read"
+    says = "items came as a str; a tuple or a list is needed"
+
+    def verify(self, context: Any, proposal: Proposal) -> Verification:
+        return Verification(checks=super().verify(context, proposal).checks, correction="so on")  # type: ignore[arg-type]
+
+
+class DividesByNothing(_Even):
+    """Scores with a number that is none."""
+
+    caught_by = "answers_can_be_read"
+    says = "the score of item 0 is nan (float); a finite number is needed"
+    provides = frozenset({"verdicts", "scores"})
+
+    def verify(self, context: Any, proposal: Proposal) -> Verification:
+        checks = super().verify(context, proposal).checks
+        return Verification(checks=tuple(Check(check.verdict, float("nan")) for check in checks))
+
+
+class BringsAnEndThatSaysYes(_Even):
+    """Brings a stopping rule that answers yes or no."""
+
+    caught_by = "done_says_how_many_to_keep"
+    says = "no whole number; give len(new) to end after this round, None to go on"
+
+    def done(self, context: Any, new: tuple[Any, ...]) -> Any:
+        return len(context.accepted) > 2
+
+
 class TossesACoin:
     """Judges at random."""
 
@@ -596,6 +668,95 @@ class KeepsAndRefuses(Prefix):
     def decide(self, context: Any, proposal: Proposal, verification: Verification, rng: Draws) -> Decision:
         kept = super().decide(context, proposal, verification, rng).kept
         return Decision(kept=kept, refused=tuple(Refusal(i) for i in kept))
+
+
+class KeepsAndCorrects(Prefix):
+    """Keeps an item and has another value in its place."""
+
+    caught_by = "names_no_item_twice"
+    says = "item [0] was decided on twice (kept, corrected, held or refused)"
+
+    def decide(self, context: Any, proposal: Proposal, verification: Verification, rng: Draws) -> Decision:
+        kept = super().decide(context, proposal, verification, rng).kept
+        return Decision(kept=kept, corrected=tuple(Correction(i, "other") for i in kept))
+
+
+class CorrectsPastTheEnd(Prefix):
+    """Puts the verifier's correction behind the block."""
+
+    caught_by = "names_items_that_exist"
+    says = "was decided on in a block of"
+
+    def decide(self, context: Any, proposal: Proposal, verification: Verification, rng: Draws) -> Decision:
+        return Decision(corrected=(Correction(len(proposal), "other"),))
+
+
+class KeepsBehindACorrection(Prefix):
+    """Corrects the first item of a chain and keeps what was drafted after the old one."""
+
+    caught_by = "keeps_a_path"
+    says = "items [0] corrected; an item stands on its parents"
+    shapes = frozenset({"chain"})
+
+    def decide(self, context: Any, proposal: Proposal, verification: Verification, rng: Draws) -> Decision:
+        passed = all(check.verdict == "pass" for check in verification.checks[1:])
+        kept = tuple(range(1, len(proposal))) if passed else ()
+        return Decision(kept=kept, corrected=(Correction(0, "other"),) if len(proposal) else ())
+
+
+class AbstainsWithAnAnswer(Prefix):
+    """Keeps what passed, and says that there is no answer."""
+
+    caught_by = "abstains_with_empty_hands"
+    says = "a decision abstains, and keeps, corrects or splices something"
+
+    def decide(self, context: Any, proposal: Proposal, verification: Verification, rng: Draws) -> Decision:
+        kept = super().decide(context, proposal, verification, rng).kept
+        return Decision(kept=kept, abstain=True)
+
+
+class ComparesScoresOnly(Prefix):
+    """Takes it that every passed item has a score, which those that a person passes have not."""
+
+    caught_by = "decides_on_what_a_person_passed"
+    says = "an item passed by a person has no score"
+    needs = frozenset({"verdicts", "scores"})
+    shapes = frozenset({"alternatives"})
+
+    def decide(self, context: Any, proposal: Proposal, verification: Verification, rng: Draws) -> Decision:
+        scores = {i: check.score for i, check in enumerate(verification.checks) if check.verdict == "pass"}
+        good = [i for i, score in scores.items() if score > 0.1]  # type: ignore[operator]
+        return Decision(held=tuple(good))
+
+
+class EndsWithATruth(Prefix):
+    """Brings a stopping rule that answers yes or no."""
+
+    caught_by = "done_says_how_many_to_keep"
+    says = "how many values to keep: "
+
+    def done(self, context: Any, new: tuple[Any, ...]) -> Any:
+        return bool(new)
+
+
+class SharesByNothing(Prefix):
+    """Divides by the votes for another answer, of which there are none."""
+
+    caught_by = "finish_makes_a_value"
+    says = "the support of the value is nan (float); a finite number is needed"
+
+    def finish(self, context: Any) -> Any:
+        return Choice("it", support=float("nan"))
+
+
+class CountsSupport(Prefix):
+    """Gives the number of votes for their share."""
+
+    caught_by = "finish_makes_a_value"
+    says = "the support of the value is 3.0; 0 to 1 is needed"
+
+    def finish(self, context: Any) -> Any:
+        return Choice("it", support=3.0)
 
 
 class CountsFromOne(Prefix):
@@ -749,7 +910,9 @@ class DrawsFromNumpy(Speculative):
     caught_by = "reproducible_under_its_seed"
 
     def bonus(self, p: Any, q: Any) -> Any:
-        return np.random.default_rng().dirichlet(p[-1])
+        return np.random.default_rng().permutation(np.eye(p.shape[-1])[0])
+
+    residual = bonus
 
 
 class NormalisesInPlace(Speculative):

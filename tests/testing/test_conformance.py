@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from draftverify import ConfigError, Proposal, Verification, generator
+from draftverify import Check, Choice, ConfigError, Decision, Proposal, Verification, generator
+from draftverify.rules import LongestPrefix
 from draftverify.testing import (
     ConformanceError,
     DraftFrom,
@@ -32,6 +33,7 @@ def test_each_defect_is_caught_by_the_check_that_names_it(broken: Any) -> None:
     with pytest.raises(ConformanceError) as caught:
         check_component(broken())
     assert caught.value.report.failed == (broken.caught_by,), str(caught.value)
+    assert getattr(broken, "says", "") in str(caught.value)
 
 
 def test_every_check_catches_something() -> None:
@@ -71,8 +73,45 @@ class TossesHonestly:
         return Verification(checks=tuple(random.Random().choice([PASS, REJECT]) for _ in proposal.items))
 
 
+class NextEven:
+    """A verifier with a correction for every odd number, and a stopping rule of its own."""
+
+    def verify(self, context: Any, proposal: Proposal) -> Verification:
+        checks = [
+            Check("reject", correction=item + 1) if item % 2 else Check("pass") for item in proposal.items
+        ]
+        goes_on = (0,) if proposal.fits("chain") else ()
+        return Verification(checks=tuple(checks), correction=goes_on)
+
+    def done(self, context: Any, new: tuple[Any, ...]) -> int | None:
+        over = len(context.accepted) - 3
+        return None if over < 0 else max(len(new) - over, 0)
+
+
+class AsyncCorrects(LongestPrefix):
+    """A rule of coroutines that puts corrections in, and says what its value is worth."""
+
+    async def decide(self, context: Any, *others: Any) -> Decision:  # type: ignore[override]
+        await asyncio.sleep(0)
+        return super().decide(context, *others)
+
+    async def finish(self, context: Any) -> Choice:
+        return Choice(tuple(context.accepted), support=1.0)
+
+
+class AbstainsOnErrors(Prefix):
+    """A rule that says of a block of nothing but errors that there is no answer."""
+
+    def decide(self, context: Any, proposal: Proposal, verification: Verification, rng: Any) -> Decision:
+        errors = bool(len(proposal)) and all(check.verdict == "error" for check in verification.checks)
+        return Decision(abstain=True) if errors else super().decide(context, proposal, verification, rng)
+
+
 RIGHT = [
     AsyncEcho("hm"),
+    NextEven(),
+    AsyncCorrects(),
+    AbstainsOnErrors(),
     ScriptedGenerator([[1, 2, 3], ["a", "b"]]),
     ScriptedGenerator(
         lambda context, n: context.task.input["prompt"].split()[:n], shape="alternatives", seconds=0.5

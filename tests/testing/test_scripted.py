@@ -9,18 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftverify import Check, Pipeline, Proposal
+from draftverify import Check, Correction, Decision, Pipeline, Proposal
 from draftverify.rules import First, LongestPrefix, Speculative
 from draftverify.testing import (
     DraftFrom,
     ScriptedGenerator,
     ScriptedVerifier,
     TableModel,
+    TablePair,
     TargetFrom,
     advanced,
     make_context,
     make_draws,
 )
+from draftverify.testing.contexts import values_of
 
 
 def test_a_script_is_replayed_round_by_round_and_then_exhausted() -> None:
@@ -106,6 +108,37 @@ def test_a_tree_has_q_for_each_parent() -> None:
     assert drawn.parents == (-1, -1, 0, 0, 1)
     assert np.array_equal(drawn.law.q[1], model([drawn.items[0]]))
     assert np.array_equal(drawn.law.q[2], model([drawn.items[1]]))
+
+
+def test_a_layout_says_how_a_block_hangs_together() -> None:
+    """Of fewer items its first ones are drawn; what would stand on a missing sibling is missing too."""
+    pair = TablePair(2, 7)
+    lopsided = DraftFrom(pair.q, shape="tree", law="without_replacement", parents=(-1, -1, -1, 1, 2))
+    assert lopsided.propose(make_context(), 2).parents == (-1, -1)
+    drawn = lopsided.propose(make_context(), 5)
+    assert drawn.parents == (-1, -1, 1)
+    assert np.array_equal(drawn.law.q[2], pair.q([drawn.items[1]]))
+
+
+@given(st.integers(2, 6), st.booleans(), st.floats(0, 2), st.lists(st.integers(0, 5), max_size=4))
+def test_a_pair_of_tables_gives_two_distributions(
+    V: int, mixed: bool, temperature: float, prefix: list[int]
+) -> None:
+    """At every temperature, and of one token where a place is not free."""
+    pair = TablePair(V, 3, mixed=mixed, free=frozenset({0, 2}))
+    p, q = pair.p(prefix, temperature), pair.q(prefix, temperature)
+    for row in (p, q):
+        assert row.shape == (V,)
+        assert np.isclose(row.sum(), 1)
+    if len(prefix) not in (0, 2):
+        assert p.max() == q.max() == 1
+
+
+def test_corrected_values_join_in_the_order_of_the_block() -> None:
+    """Kept and corrected items in their places, and the splice after them."""
+    decision = Decision(kept=(0, 2), corrected=(Correction(1, "B"),), spliced=("d",))
+    assert values_of(Proposal.alternatives(["a", "b", "c"]), decision) == ("a", "B", "c", "d")
+    assert values_of(Proposal.alternatives(["a", "b"]), Decision(kept=(1, 0))) == ("b", "a")
 
 
 def test_a_pipeline_of_scripted_parts_needs_no_clock() -> None:

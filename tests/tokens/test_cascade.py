@@ -58,8 +58,11 @@ def test_sure_answers_are_the_small_models_and_the_others_the_large_ones():
 def test_nothing_and_everything_can_be_deferred():
     """-inf keeps every answer of the small model, 0 none that is not certain."""
     quiet = {"temperature": 0}
-    assert [cascade(-math.inf, quiet).run(task).value for task in TASKS] == plain(SMALL, quiet)
-    assert [cascade(0.0, quiet).run(task).value for task in TASKS] == plain(LARGE, quiet)
+    kept, deferred = (
+        [tuple(cascade(threshold, quiet).run(task).value) for task in TASKS] for threshold in (-math.inf, 0.0)
+    )
+    assert kept == plain(SMALL, quiet)
+    assert deferred == plain(LARGE, quiet)
 
 
 def test_an_answer_may_fill_the_models_positions():

@@ -126,8 +126,9 @@ def drafted_and_unchanged(file: Path, found: dict[str, list[TaskRecord]], *, exa
             assert record.outcome.status == "accepted", record.outcome.reason
             if record.outcome.value != expected.outcome.value:
                 said = builder.pipeline(spec).explain(task, expected.outcome.value, record.outcome.value)
-                assert not exact, said
-                assert ": rounding" in str(said), said
+                assert said is not None
+                assert not exact, said.text
+                assert said.cause == "rounding", said.text
     for name, records in found.items():
         assert len(records) == len(plain)
         assert any(round.items for record in records for round in record.rounds), f"{name} drafted nothing"

@@ -9,7 +9,8 @@ import pytest
 
 from draftverify import ConfigError, Pipeline, PipelineError, Proposal, iid
 from draftverify.calibration import Fixed, Measured
-from draftverify.experiments.parameters import Listed, parameters
+from draftverify.experiments.forms import Listed
+from draftverify.experiments.parameters import parameters
 from draftverify.rules import GreedyMatch, Limit, LongestPrefix, Speculative
 from draftverify.testing import (
     DraftFrom,

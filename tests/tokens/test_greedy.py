@@ -132,7 +132,9 @@ def test_on_a_real_model(real, way, batch):
     model, tasks, expected = real
     got = decode(model, way, tasks, 24, batch)
     for task, tokens, outcome in zip(tasks, expected, got, strict=True):
-        assert list(outcome.value or ()) == tokens, Target(model).explain(task, tokens, outcome.value)
+        assert list(outcome.value or ()) == tokens, Target(model).explain(
+            task, tokens, outcome.value, {"temperature": 0}
+        )
 
 
 @pytest.mark.weights
@@ -150,6 +152,8 @@ def test_a_real_drafter_of_another_tokenizer(real, batch):
     else:
         got = [pipeline.run(task) for task in tasks]
     for task, tokens, outcome in zip(tasks, expected, got, strict=True):
-        assert list(outcome.value or ()) == tokens, Target(model).explain(task, tokens, outcome.value)
+        assert list(outcome.value or ()) == tokens, Target(model).explain(
+            task, tokens, outcome.value, {"temperature": 0}
+        )
     assert sum(outcome.tally.trials for outcome in got) > 100
     assert sum(outcome.tally.accepted for outcome in got) > 0

@@ -15,6 +15,7 @@ from tests.tokens.tiny import byte_tokenizer, context_of, rows, tiny_llama, tiny
 
 MODEL = tiny_model()
 PROMPT = [5, 6, 7, 5, 6]
+GREEDY = {"temperature": 0}
 
 
 def passes(model: LocalModel, call) -> list[int]:
@@ -46,9 +47,9 @@ def test_a_block_is_one_pass_over_what_the_cache_lacks():
 
     def rounds() -> None:
         target.verify(context, Proposal.chain((1, 2, 3)))
-        later = msgspec.structs.replace(context, accepted=Trail([1, 2, 4]))  # 3 was refused, 4 spliced
+        later = msgspec.structs.replace(context, accepted=Trail.of([1, 2, 4]))  # 3 was refused, 4 spliced
         target.verify(later, Proposal.chain((5, 6)))
-        plain = msgspec.structs.replace(context, accepted=Trail([1, 2, 4, 5, 6, 9]))
+        plain = msgspec.structs.replace(context, accepted=Trail.of([1, 2, 4, 5, 6, 9]))
         target.verify(plain, Proposal.chain(()))
 
     assert passes(MODEL, rounds) == [5 + 3, 1 + 2, 1]
@@ -71,7 +72,7 @@ def test_a_tree_is_one_pass_and_each_token_sees_its_own_path():
         for row, path in zip(evidence.target, ([], [1], [2], [2, 3], [2, 4]), strict=True):
             expected, _ = probabilities(rows(MODEL, [*PROMPT, *path], 1), {})
             assert torch.allclose(row, expected[0], atol=1e-5)
-        later = msgspec.structs.replace(context, accepted=Trail([2, 4, 9]))
+        later = msgspec.structs.replace(context, accepted=Trail.of([2, 4, 9]))
         row = target.verify(later, Proposal.chain(())).evidence.target[0]
         assert torch.allclose(row, probabilities(rows(MODEL, [*PROMPT, 2, 4, 9], 1), {})[0][0], atol=1e-5)
 
@@ -87,7 +88,7 @@ def test_hidden_states_are_given_where_they_are_asked_for():
     assert "hidden" not in Target(MODEL).provides
     first = target.verify(context, Proposal.chain((1, 2))).evidence.hidden
     assert (first.start, tuple(first.states.shape)) == (0, (7, 1, 32))
-    later = msgspec.structs.replace(context, accepted=Trail([1, 9]))
+    later = msgspec.structs.replace(context, accepted=Trail.of([1, 9]))
     second = target.verify(later, Proposal.chain((3,))).evidence.hidden
     assert (second.start, tuple(second.states.shape)) == (6, (2, 1, 32))
 
@@ -187,7 +188,7 @@ class Scripted:
 
 
 @pytest.mark.parametrize(
-    ("logits", "dtype", "got", "verdict"),
+    ("logits", "dtype", "got", "cause"),
     [
         ([20.0, 19.75], torch.bfloat16, 1, "rounding"),
         ([20.0, 19.75], torch.float32, 1, "bug"),
@@ -197,25 +198,26 @@ class Scripted:
         ([20.0, 19.75, 22.0], torch.float32, 1, "bug"),  # near each other, but greedy decoding takes neither
     ],
 )
-def test_a_divergence_is_judged_by_the_gap(logits, dtype, got, verdict):
+def test_a_divergence_is_judged_by_the_gap(logits, dtype, got, cause):
     """Rounding where both tokens' logits are as near to the top as the dtype's rounding reaches, else a bug."""
     model = Scripted(logits, dtype).model
-    said = Target(model).explain(Task(id="a", input={"prompt": "x"}), [7, 0, 3], [7, got])
-    assert said.startswith("token 1: ")
-    assert f": {verdict}: " in said
+    said = Target(model).explain(Task(id="a", input={"prompt": "x"}), [7, 0, 3], [7, got], GREEDY)
+    assert said.cause == cause
+    assert said.text.startswith("token 1: ")
+    assert f": {cause}: " in said.text
 
 
 def test_a_divergence_names_tokens_and_gap():
     """Position, both tokens, the top two and how far they are apart."""
     model = Scripted([20.0, 19.75], torch.bfloat16).model
-    said = Target(model).explain(Task(id="a", input={"prompt": "x"}), [65, 0], [65, 1])
-    assert "token 1: '\\x00' (0) and '\\x01' (1) differ" in said
-    assert "the likeliest two are '\\x00' (0) and '\\x01' (1), 0.25 apart" in said
+    said = Target(model).explain(Task(id="a", input={"prompt": "x"}), [65, 0], [65, 1], GREEDY)
+    assert "token 1: '\\x00' (0) and '\\x01' (1) differ" in said.text
+    assert "the likeliest two are '\\x00' (0) and '\\x01' (1), 0.25 apart" in said.text
 
 
 # Likeliest first, by token; all others have -9. The prompt is token 0, the answer's first token 5.
 @pytest.mark.parametrize(
-    ("logits", "settings", "verdict"),
+    ("logits", "settings", "cause"),
     [
         ({1: 20.0, 2: 20.0 - 1e-5}, {"logit_bias": {2: -4.0}}, "bug"),  # near without the bias
         ({1: 20.0, 2: 19.0}, {"logit_bias": {2: 1.0}}, "rounding"),
@@ -227,40 +229,42 @@ def test_a_divergence_names_tokens_and_gap():
         ({97: 20.0, 98: 20.0 - 1e-5, 99: 30.0}, {"regex": "\\x05[ab]*"}, "rounding"),  # nor may "c"
     ],
 )
-def test_a_divergence_is_judged_under_the_settings(logits, settings, verdict):
+def test_a_divergence_is_judged_under_the_settings(logits, settings, cause):
     """A penalty, a bias, a processor or a grammar brings tokens near each other, or apart, or leaves out the top."""
     row = [logits.get(token, -9.0) for token in range(100)]
     first, second, *_ = logits
     task = Task(id="a", input={"prompt_ids": [0]})
     said = Target(Scripted(row, torch.float32).model).explain(
-        task, [5, first], [5, second], settings={"temperature": 0, "top_k": 1} | settings
+        task, [5, first], [5, second], GREEDY | {"top_k": 1} | settings
     )
-    assert f": {verdict}: " in said
+    assert said.cause == cause
 
 
 def test_what_both_begin_with_must_be_allowed():
     """Outputs that part after what the grammar forbids were not made under it."""
     model = Scripted([20.0, 19.0], torch.float32).model
     task = Task(id="a", input={"prompt_ids": [0]})
-    said = Target(model).explain(task, [98, 97], [98, 99], settings={"temperature": 0, "regex": "a*"})
-    assert ": bug (" in said
+    said = Target(model).explain(task, [98, 97], [98, 99], GREEDY | {"regex": "a*"})
+    assert said.cause == "bug"
 
 
 def test_sampled_outputs_may_part():
-    """No verdict: a block's draws are not those of single steps."""
+    """No cause: a block's draws are not those of single steps."""
     task = Task(id="a", input={"prompt_ids": [1]})
-    said = Target(MODEL).explain(task, [1, 2], [1, 3], settings={"temperature": 0.7})
-    assert "sampled" in said
-    assert ": bug" not in said
-    assert ": rounding" not in said
+    said = Target(MODEL).explain(task, [1, 2], [1, 3], {"temperature": 0.7})
+    assert "sampled" in said.text
+    assert said.cause == "unexplained"
 
 
 def test_outputs_of_different_length_are_no_rounding():
     """One output that only goes on longer was stopped otherwise."""
     task = Task(id="a", input={"prompt": "x"})
-    assert "the second output ends after 1 tokens" in Target(MODEL).explain(task, [1, 2], [1])
-    assert "bug" in Target(MODEL).explain(task, [1], [1, 2])
-    assert Target(MODEL).explain(task, [1], [1]) == "no difference"
+    shorter, longer = (
+        Target(MODEL).explain(task, *outputs, GREEDY) for outputs in (([1, 2], [1]), ([1], [1, 2]))
+    )
+    assert "the second output ends after 1 tokens" in shorter.text
+    assert {shorter.cause, longer.cause} == {"bug"}
+    assert Target(MODEL).explain(task, [1], [1], GREEDY).text == "no difference"
 
 
 @pytest.mark.parametrize("index", [3, -4, 99])

@@ -14,6 +14,7 @@ from draftverify_code.sandbox import (
     Suite,
     Tier,
 )
+from draftverify_code.stage_plan import StagePlan, StageTable, load_plan, plan_stages, save_plan
 from draftverify_code.stages import (
     Cases,
     Compile,
@@ -49,6 +50,8 @@ __all__ = [
     "Repair",
     "Sample",
     "Sandbox",
+    "StagePlan",
+    "StageTable",
     "Stages",
     "Suite",
     "Suites",
@@ -56,6 +59,9 @@ __all__ = [
     "Tests",
     "Tier",
     "Types",
+    "load_plan",
     "measure",
+    "plan_stages",
     "program_of",
+    "save_plan",
 ]

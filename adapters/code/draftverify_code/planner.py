@@ -1,6 +1,6 @@
 """The stage planner: which stages pay here, and in what order, found by running all of them on the first programs.
 
-`measure`, `plan_stages` (of draftverify.calibration), `arranged` and `spent` do it step by step, for a report;
+`measure`, `plan_stages`, `arranged` and `spent` do it step by step, for a report;
 `Planned` is a Verifier that does it while it works. What is measured: every stage's word on every program, whatever the
 others said, and the times of passes, over whole blocks and over halves (`fit_pass_cost`). The trusted stages are timed
 apart on the programs that every filter passes and on the others, since a program that does not parse fails its tests
@@ -19,16 +19,9 @@ import msgspec
 import numpy as np
 
 from draftverify import ConfigError, Context, Proposal, Task, Verification, Verifier
-from draftverify.calibration import (
-    MOST_FILTERS,
-    Estimate,
-    RateMonitor,
-    StagePlan,
-    StageTable,
-    cost_per_accepted,
-    fit_pass_cost,
-    plan_stages,
-)
+from draftverify.calibration import Estimate, RateMonitor
+from draftverify_code.stage_costs import cost_per_accepted, fit_pass_cost
+from draftverify_code.stage_plan import MOST_FILTERS, StagePlan, StageTable, plan_stages
 from draftverify_code.stages.staged import StagePass, Stages, Walk, check_stages, names_of, stage_pass, walk
 
 __all__ = ["Planned", "Spending", "arranged", "measure", "spent"]

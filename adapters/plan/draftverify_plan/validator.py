@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from draftverify import UNCHECKED, Check, Context, Proposal, Task, Verification
 from draftverify_plan.planner import Planner
 from draftverify_plan.problem import State, StepError, need_planning, prepared, problem_of
@@ -18,7 +20,8 @@ class Validator:
     that reaches the goal passes with the reason "goal"; to end there is the stopping rule's part.
 
     Args:
-        correction: a planner that is asked, where a step is refused (or none was drafted), what to do instead.
+        correction: a planner that is asked, where a step is refused (or none was drafted), what to do instead. Its
+            first step is the refused one's correction, those after it the verification's.
         steps: how many of its steps to offer.
     """
 
@@ -57,13 +60,22 @@ class Validator:
             else:
                 checks.append(_GOAL if problem.is_goal(state) else _PASS)
                 after[len(checks) - 1] = state
-        return Verification(checks=tuple(checks), correction=self._correct(context, proposal, checks, now))
+        refused = next((place for place, check in enumerate(checks) if check.verdict == "reject"), None)
+        steps = self._correct(context, proposal, checks, now, refused)
+        if steps and refused is not None:
+            checks[refused] = replace(checks[refused], correction=steps[0])
+            steps = steps[1:]
+        return Verification(checks=tuple(checks), correction=steps)
 
     def _correct(
-        self, context: Context, proposal: Proposal, checks: Sequence[Check], now: State
+        self,
+        context: Context,
+        proposal: Proposal,
+        checks: Sequence[Check],
+        now: State,
+        refused: int | None,
     ) -> tuple[str, ...]:
-        """The planner's steps in place of the first refused one; () when the goal comes before it."""
-        refused = next((place for place, check in enumerate(checks) if check.verdict == "reject"), None)
+        """The planner's steps from the first refused one on; () when the goal comes before it."""
         if self.correction is None or (refused is None and checks) or problem_of(context).is_goal(now):
             return ()
         before = proposal.path(refused)[:-1] if refused is not None else ()

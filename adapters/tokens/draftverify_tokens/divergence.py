@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from draftverify import ContractError
+from draftverify import ContractError, Explanation
 from draftverify_tokens.history import History
 from draftverify_tokens.models import TokenModel
 from draftverify_tokens.sampling import probabilities, read_settings
@@ -30,8 +30,8 @@ def explain(
     prompt: list[int],
     expected: list[int],
     got: list[int],
-    settings: Mapping[str, Any] | None = None,
-) -> str:
+    settings: Mapping[str, Any],
+) -> Explanation:
     """Name the first difference of two outputs and judge it by the logits, recomputed in one pass.
 
     Args:
@@ -39,30 +39,29 @@ def explain(
         prompt: the prompt's token ids.
         expected: one output.
         got: the other.
-        settings: under which both were decoded; None for greedy decoding with no other setting.
+        settings: under which both were decoded.
 
     Returns:
-        A sentence or two: the position, both tokens, the two likeliest tokens and their gap, and "rounding" or "bug".
-        Of sampled outputs, which may part anywhere, both tokens and their probabilities.
+        The cause, and in words: the position, both tokens, the two likeliest tokens and their gap. Of sampled outputs,
+        which may part anywhere, both tokens and their probabilities; their cause is "unexplained".
 
     Raises:
         ConfigError: a setting cannot be read.
     """
     import torch
 
-    settings = {"temperature": 0} if settings is None else settings
     sampling = read_settings(settings)
-
     same = next((i for i, (a, b) in enumerate(zip(expected, got, strict=False)) if a != b), None)
     if same is None:
         if len(expected) == len(got):
-            return "no difference"
+            return Explanation("unexplained", "no difference")
         shorter, longer = (
             ("the second", "the first") if len(got) < len(expected) else ("the first", "the second")
         )
-        return (
+        return Explanation(
+            "bug",
             f"no token differs, but {shorter} output ends after {min(len(expected), len(got))} tokens where {longer} "
-            f"goes on: bug (they were stopped by different rules)"
+            f"goes on: bug (they were stopped by different rules)",
         )
     ids = torch.tensor([prompt + expected[:same]], device=model.model.device)
     with torch.inference_mode():
@@ -73,14 +72,16 @@ def explain(
         try:
             if sampling.temperature:
                 p = probabilities(logits, settings, before, model=model)[0][0]
-                return (
+                return Explanation(
+                    "unexplained",
                     f"{both}, which sampled outputs may: decoding in blocks draws with other random numbers; their "
-                    f"probabilities are {float(p[expected[same]]):.3g} and {float(p[got[same]]):.3g}"
+                    f"probabilities are {float(p[expected[same]]):.3g} and {float(p[got[same]]):.3g}",
                 )
             # But for a constant that they share, logarithms of probabilities are the scores that settings make.
             scores = probabilities(logits, making, before, model=model)[0][0].log()
         except ContractError as error:
-            return f"{both}: bug (what stands before it has no place under the settings: {error})"
+            said = f"{both}: bug (what stands before it has no place under the settings: {error})"
+            return Explanation("bug", said)
     values, ids = torch.topk(scores, 2)
     largest, gap = float(logits.abs().max()), float(values[0] - values[1])
     apart = float(values[0] - min(scores[expected[same]], scores[got[same]]))
@@ -88,13 +89,13 @@ def explain(
     # A repetition penalty stretches the error of a logit with the logit.
     stretch = max(sampling.repetition_penalty, 1 / sampling.repetition_penalty)
     tolerance = UNITS[dtype.bits] * dtype.eps * largest * stretch
-    verdict = (
-        f"rounding: in {dtype.dtype} it reaches {tolerance:.2g} here"
-        if apart <= tolerance
-        else f"bug: rounding in {dtype.dtype} reaches {tolerance:.2g} here; one of them lies {apart:.3g} below the top"
-    )
     first, second = (_shown(model, int(id)) for id in ids)
-    return f"{both}; the likeliest two are {first} and {second}, {gap:.3g} apart: {verdict}"
+    both = f"{both}; the likeliest two are {first} and {second}, {gap:.3g} apart"
+    if apart <= tolerance:
+        said = f"{both}: rounding: in {dtype.dtype} it reaches {tolerance:.2g} here"
+        return Explanation("rounding", said)
+    reach = f"rounding in {dtype.dtype} reaches {tolerance:.2g} here"
+    return Explanation("bug", f"{both}: bug: {reach}; one of them lies {apart:.3g} below the top")
 
 
 def _shown(model: TokenModel, token: int) -> str:

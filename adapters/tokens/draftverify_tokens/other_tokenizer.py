@@ -132,7 +132,7 @@ class OtherTokenizer:
         return msgspec.structs.replace(
             context,
             task=msgspec.structs.replace(context.task, input=input),
-            accepted=Trail(retold.answer(context.accepted)),
+            accepted=Trail.of(retold.answer(context.accepted)),
             settings=settings,
             scratch=context.scratch.setdefault((self, "scratch"), {}),
         )

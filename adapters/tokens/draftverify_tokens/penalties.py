@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from draftverify_tokens.history import History, upload
-
-if TYPE_CHECKING:
-    from draftverify_tokens.sampling import Sampling
 
 __all__ = ["penalise"]
 
@@ -61,17 +58,18 @@ class Counts:
         self.in_answer = self.in_answer + upload(more, self.in_answer).to(self.in_answer.dtype)
 
 
-def penalise(logits: Any, sampling: Sampling, histories: Sequence[History]) -> Any:
+def penalise(
+    logits: Any, histories: Sequence[History], *, repetition: float, frequency: float, presence: float
+) -> Any:
     """Logits after the repetition, frequency and presence penalties.
-
-    A token that the prompt or the answer holds has its logit divided by `repetition_penalty` when positive, multiplied
-    when not; then `frequency_penalty` is subtracted for every time that the answer holds it, and `presence_penalty`
-    once.
 
     Args:
         logits: [rows, vocabulary].
-        sampling: the settings.
         histories: the sessions, whose rows follow each other in `logits`.
+        repetition: the logit of a token that the prompt or the answer holds is divided by it when positive, multiplied
+            when not; 1 is off.
+        frequency: subtracted for every time that the answer holds the token; 0 is off.
+        presence: subtracted once; 0 is off.
 
     Returns:
         [rows, vocabulary], a new tensor.
@@ -108,16 +106,15 @@ def penalise(logits: Any, sampling: Sampling, histories: Sequence[History]) -> A
     flat = row[: len(row_of)] * vocabulary + token.clamp(max=vocabulary - 1)
     counted = torch.stack([session.in_answer for session in sessions])[owner_of_row]
     counted = counted.view(-1).scatter_add(0, flat, once).view(rows, vocabulary)
-    if sampling.repetition_penalty != 1:
+    if repetition != 1:
         seen = torch.stack([session.in_prompt for session in sessions])[owner_of_row] | (counted > 0)
-        factor = sampling.repetition_penalty
         # Divided where positive, multiplied where not: that is the smaller of the two, or the larger.
-        choose = torch.minimum if factor > 1 else torch.maximum
-        logits = torch.where(seen, choose(logits / factor, logits * factor), logits)
-    if sampling.frequency_penalty:
-        logits = logits - sampling.frequency_penalty * counted
-    if sampling.presence_penalty:
-        logits = logits - sampling.presence_penalty * (counted > 0)
+        choose = torch.minimum if repetition > 1 else torch.maximum
+        logits = torch.where(seen, choose(logits / repetition, logits * repetition), logits)
+    if frequency:
+        logits = logits - frequency * counted
+    if presence:
+        logits = logits - presence * (counted > 0)
     return logits
 
 

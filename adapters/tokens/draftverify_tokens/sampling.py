@@ -241,7 +241,13 @@ def probabilities(
     if reads := sampling.reads_paths:
         _check_rows(logits, histories, reads)
     if sampling.penalises:
-        logits = penalise(logits, sampling, histories)
+        logits = penalise(
+            logits,
+            histories,
+            repetition=sampling.repetition_penalty,
+            frequency=sampling.frequency_penalty,
+            presence=sampling.presence_penalty,
+        )
     if sampling.logit_bias:
         logits = _biased(logits, sampling.logit_bias)
     for processor in sampling.processors:

@@ -8,7 +8,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from draftverify import ConfigError, Context, ContractError, Evidence, Place, Proposal, Task, Verification
+from draftverify import (
+    ConfigError,
+    Context,
+    ContractError,
+    Evidence,
+    Explanation,
+    Place,
+    Proposal,
+    Task,
+    Verification,
+)
 from draftverify_tokens.divergence import explain
 from draftverify_tokens.models import TokenModel, prompt_of
 from draftverify_tokens.reader import Reader, distributions, history_of
@@ -186,11 +196,10 @@ class Target:
         task: Task,
         expected: Sequence[int],
         got: Sequence[int],
-        *,
-        settings: Mapping[str, Any] | None = None,
-    ) -> str:
-        """Why two outputs of one task differ: where they part, how near the two tokens are under the settings (None:
-        greedy decoding with no other setting), and whether rounding can be the reason."""
+        settings: Mapping[str, Any],
+    ) -> Explanation:
+        """Why two outputs of one task differ: where they part, how near the two tokens are under the settings, and
+        whether rounding can be the reason."""
         prompt = (task if "prompt_ids" in task.input else self.prepare(task)).input["prompt_ids"]
         return explain(self.model, list(prompt), list(expected), list(got), settings)
 

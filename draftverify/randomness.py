@@ -13,15 +13,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from draftverify.values import Array
+__all__ = ["Array", "Draws", "inverse_cdf", "philox", "stream_key", "uniforms"]
 
-__all__ = ["Draws", "inverse_cdf", "philox", "stream_key", "uniforms"]
+Array: TypeAlias = Any
+"""Any array that follows the array API standard (NumPy, torch, …)."""
 
 _M0, _M1 = 0xD2511F53, 0xCD9E8D57
 _W0, _W1 = 0x9E3779B9, 0xBB67AE85
@@ -48,9 +49,10 @@ def philox(key: tuple[Any, Any], counter: tuple[Any, Any, Any, Any]) -> tuple[An
         Four words of the broadcast shape; uint64 where they are arrays.
     """
     words = (*key, *counter)
-    if not all(isinstance(word, int) for word in words):
-        return _philox_arrays(*words)
-    k0, k1, c0, c1, c2, c3 = words
+    return (_philox_integers if all(isinstance(word, int) for word in words) else _philox_arrays)(*words)
+
+
+def _philox_integers(k0: int, k1: int, c0: int, c1: int, c2: int, c3: int) -> tuple[int, int, int, int]:
     for _ in range(10):
         product0, product1 = _M0 * c0, _M1 * c2
         c0, c1 = (product1 >> 32) ^ c1 ^ k0, product1 & _MASK
@@ -155,8 +157,8 @@ class Draws(msgspec.Struct, frozen=True, eq=False, gc=False):
     round: int
 
     def uniform(self, position: int = 0, draw: int = 0) -> float:
-        """One uniform on [0, 1); the same whenever it is asked for."""
-        first, second, _, _ = philox(self.key, (position, self.round, draw, 0))
+        """One uniform on [0, 1); the same whenever it is asked for. Of position and draw 32 bits count."""
+        first, second, _, _ = _philox_integers(*self.key, position & _MASK, self.round, draw & _MASK, 0)
         return float(_unit(first >> 5, second >> 6))
 
     def uniforms(self, positions: Sequence[int], draw: int = 0) -> list[float]:
@@ -165,5 +167,5 @@ class Draws(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     def seed(self, position: int = 0) -> int:
         """A 63-bit seed for a library that keeps its own generator."""
-        first, second, _, _ = philox(self.key, (position, self.round, 0, 1))
+        first, second, _, _ = _philox_integers(*self.key, position, self.round, 0, 1)
         return int((first << 31) ^ second)

@@ -1,0 +1,235 @@
+"""The parts of a pipeline, the settings they share, and whether they fit each other: all that a session knows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from inspect import iscoroutinefunction
+from typing import Any, get_args
+
+from draftverify.calibration.controller import Fixed
+from draftverify.engine.budget import Budget
+from draftverify.errors import PipelineError
+from draftverify.protocols import AcceptanceRule, BlockSize, Done, Generator, Verifier
+from draftverify.rejection import Policy
+from draftverify.values import EMPTY, Context, LawKind, Shape
+
+__all__ = ["Parts", "name_of"]
+
+VERDICTS = frozenset({"verdicts"})
+GIVEN = frozenset({"given"})
+EVIDENCE = ("verdicts", "scores", "target", "raw_maxima", "cross", "hidden")
+CHECKS = frozenset({"verdicts", "scores"})
+"""What checks alone can carry; a person and a trusted fallback give no more."""
+
+
+class Parts:
+    """Generator, verifier and rule, with what surrounds them; the arguments are `Pipeline`'s.
+
+    Attributes:
+        generators: the generator, then those of fallbacks.
+        declared: by the id of each of them, its shape (None for any) and its laws.
+        enough, shapes, prepares, finishes, done: what verifier and rule say of themselves.
+        partial: whether a policy step answers items that were refused beside accepted ones.
+        learns: whether the block size wants to hear of finished rounds.
+        deterministic: whether nothing here reads clocks or is left to chance.
+        asynchronous: whether a part has coroutine methods, for which `arun` is needed.
+        nests: whether a generator is itself a pipeline.
+    """
+
+    def __init__(
+        self,
+        generator: Generator,
+        verifier: Verifier,
+        rule: AcceptanceRule,
+        *,
+        policy: Policy | None = None,
+        block: int | BlockSize = 1,
+        done: Done | None = None,
+        budget: Budget | None = None,
+        settings: Mapping[str, Any] = EMPTY,
+        seed: int = 0,
+        name: str = "pipeline",
+    ) -> None:
+        self.policy = policy if policy is not None else Policy()
+        self.budget = budget if budget is not None else Budget()
+        self.settings = settings
+        self.seed = seed
+        self.name = name
+        self._check_arguments(block, done)
+        self.generator = generator
+        self.verifier = verifier
+        self.rule = rule
+        self.block: Any = Fixed(block) if isinstance(block, int) else block
+        self.done: Done | None = done if done is not None else _either(verifier, rule)
+        self.enough: int | None = getattr(rule, "enough", None)
+        self.shapes: frozenset[Shape] | None = getattr(rule, "shapes", None)
+        self.prepares = hasattr(verifier, "prepare")
+        self.finishes = hasattr(rule, "finish")
+        self.partial = any(clause.partial for clause in self.policy.clauses)
+        self.learns = type(self.block) is not Fixed
+        self.generators = [
+            generator,
+            *(clause.generator for clause in self.policy.clauses if clause.generator),
+        ]
+        parts = [*self.generators, verifier, rule, self.block]
+        self.deterministic = self.budget.seconds is None and all(
+            getattr(part, "deterministic", True) for part in parts
+        )
+        self.asynchronous = any(map(_is_asynchronous, parts))
+        self.nests = any(isinstance(each, Parts) for each in self.generators)
+        self.declared = {
+            id(each): (getattr(each, "shape", None), frozenset(getattr(each, "laws", GIVEN)))
+            for each in self.generators
+        }
+        self._check()
+
+    def _check_arguments(self, block: object, done: object) -> None:
+        for name, value, kind, example in (
+            ("policy", self.policy, Policy, "retry(2).then(escalate())"),
+            ("budget", self.budget, Budget, "Budget(rounds=8)"),
+            ("settings", self.settings, Mapping, "{'temperature': 0.7}"),
+            ("seed", self.seed, int, "7"),
+            ("name", self.name, str, "'lookup'"),
+        ):
+            if not isinstance(value, kind) or isinstance(value, bool):
+                raise PipelineError(
+                    f"{name} is {value!r}, a {type(value).__name__}; a {kind.__name__} is needed, as {name}={example}"
+                )
+        sized = isinstance(block, int) and not isinstance(block, bool) and block >= 0
+        if not sized and (
+            isinstance(block, type) or not (hasattr(block, "size") and hasattr(block, "observe"))
+        ):
+            raise PipelineError(
+                f"block is {block!r}; a number of items, 0 or more, or a block size (with size() and observe()) is "
+                "needed"
+            )
+        if done is not None and (isinstance(done, type) or not callable(done)):
+            raise PipelineError(
+                f"done is {done!r}; a function done(context, new) is needed, as done=Limit(8)"
+            )
+
+    def _check(self) -> None:
+        """Refuse parts that do not fit each other."""
+        roles = (
+            *(("generator", part, "propose") for part in self.generators),
+            ("verifier", self.verifier, "verify"),
+            ("rule", self.rule, "decide"),
+        )
+        for role, part, method in roles:
+            if isinstance(part, type):
+                raise PipelineError(
+                    f"the {role} is the class {part.__name__}; an instance is needed: {part.__name__}(…)"
+                )
+            if not callable(getattr(part, method, None)):
+                raise PipelineError(f"the {role} is a {type(part).__name__}, which has no method {method}()")
+        for part in self.parts():
+            if hasattr(part, "check_settings"):
+                part.check_settings(self.settings)
+        self._check_evidence()
+        for generator in self.generators:
+            self._check_generator(generator)
+
+    def _check_evidence(self) -> None:
+        rule, verifier = name_of(self.rule), name_of(self.verifier)
+        provides = frozenset(getattr(self.verifier, "provides", VERDICTS))
+        needs = frozenset(getattr(self.rule, "needs", VERDICTS))
+        for word in sorted((provides | needs) - set(EVIDENCE)):
+            raise PipelineError(f"{word!r} is no kind of evidence; one of {', '.join(EVIDENCE)} is")
+        missing = sorted(needs - provides)
+        if missing:
+            raise PipelineError(
+                f"the rule {rule} needs {', '.join(missing)}, which the verifier {verifier} does not provide "
+                f"(it provides {', '.join(sorted(provides))}); choose another rule or another verifier"
+            )
+        beyond = sorted(needs - CHECKS)
+        for clause in self.policy.clauses if beyond else ():
+            trusted = clause.do == "fallback" and not clause.verified
+            if trusted or clause.do == "escalate":
+                who = "a fallback that is not verified" if trusted else "a person"
+                raise PipelineError(
+                    f"the rule {rule} needs {', '.join(beyond)}; {who} passes items and measures nothing, so the "
+                    f"policy step {clause.do!r} leads nowhere: "
+                    + ("let the fallback be verified" if trusted else "leave it out, or choose another rule")
+                )
+
+    def _check_generator(self, generator: Any) -> None:
+        rule, laws, shapes = name_of(self.rule), getattr(self.rule, "laws", None), self.shapes
+        shape, used = self.declared[id(generator)]
+        for word in sorted(used - set(get_args(LawKind))):
+            raise PipelineError(
+                f"{word!r} is no law; the generator {name_of(generator)} declares a set of "
+                f"{', '.join(get_args(LawKind))}"
+            )
+        if shape is not None and shape not in get_args(Shape):
+            raise PipelineError(
+                f"{shape!r} is no shape; the generator {name_of(generator)} declares one of "
+                f"{', '.join(get_args(Shape))}, or None"
+            )
+        if laws is not None and not used <= set(laws):
+            raise PipelineError(
+                f"the generator {name_of(generator)} draws by the law {', '.join(sorted(used - set(laws)))}, for which "
+                f"the rule {rule} does not do what it promises (it takes {', '.join(sorted(laws))}); choose another "
+                "rule or another generator"
+            )
+        fits = shape is None or shapes is None or shape in shapes or (shape == "chain" and "tree" in shapes)
+        if shapes is not None and not fits:
+            raise PipelineError(
+                f"the generator {name_of(generator)} proposes {_plural(shape)}; the rule {rule} judges "
+                f"{', '.join(map(_plural, sorted(shapes)))}; choose another rule or another generator"
+            )
+        fitting = getattr(self.block, "shapes", None)
+        if fitting is not None and shape is not None and shape not in fitting:
+            raise PipelineError(
+                f"the generator {name_of(generator)} proposes {_plural(shape)}; the block {name_of(self.block)} is "
+                f"for {', '.join(map(_plural, sorted(fitting)))}; give a number, and sweep it"
+            )
+        families = getattr(generator, "family", None), getattr(self.verifier, "family", None)
+        if None not in families and families[0] != families[1]:
+            raise PipelineError(
+                f"the generator {name_of(generator)} is of the family {families[0]}, the verifier "
+                f"{name_of(self.verifier)} of {families[1]}; their items do not mean the same"
+            )
+
+    def parts(self) -> list[Any]:
+        """Every component, fallback generators too."""
+        return [*self.generators, self.verifier, self.rule]
+
+
+def name_of(part: object) -> str:
+    """What messages call a part: its class, or the function that it was made of."""
+    return getattr(getattr(part, "fn", None), "__name__", None) or type(part).__name__
+
+
+def _either(*parts: object) -> Done | None:
+    """The stopping rule that parts bring themselves; where several do, the first of their words counts."""
+    brought: list[Done] = [each for part in parts if (each := getattr(part, "done", None)) is not None]
+    if len(brought) < 2:
+        return brought[0] if brought else None
+
+    def done(context: Context, new: tuple[Any, ...]) -> int | None:
+        return min((cut for each in brought if (cut := each(context, new)) is not None), default=None)
+
+    return done
+
+
+_CALLED = (
+    "propose",
+    "verify",
+    "decide",
+    "prepare",
+    "finish",
+    "propose_many",
+    "verify_many",
+    "decide_many",
+    "fn",
+)
+
+
+def _is_asynchronous(part: object) -> bool:
+    """Whether a part has coroutine methods, or is a pipeline of such parts."""
+    methods = (getattr(part, name, None) for name in _CALLED)
+    return getattr(part, "asynchronous", False) or any(map(iscoroutinefunction, methods))
+
+
+def _plural(shape: str | None) -> str:
+    return f"{shape}s".replace("ss", "s")

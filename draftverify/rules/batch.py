@@ -1,0 +1,179 @@
+"""The blocks of many sessions judged in one pass: what all rules on samples share.
+
+A single session is a batch of one. On a device only the end of a round comes to the host, in one transfer. On the host
+large batches are judged in parts whose rows a processor's cache has room for. Items are token ids: integers, or a
+one-dimensional integer array that stays on its device. Random numbers: item i is judged with draw 0 at position i;
+the splice, one a round, has draw 1 at position 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import ClassVar
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from draftverify.errors import ContractError
+from draftverify.randomness import Draws, inverse_cdf, uniforms
+from draftverify.rules.arrays import at_hand, host_to, on_host, stack, together
+from draftverify.values import Array, Context, Decision, LawKind, Proposal, Verification
+
+__all__ = [
+    "BatchRule",
+    "checked_ids",
+    "drafted_from",
+    "no_distribution",
+    "numbers",
+    "sample",
+    "sound",
+    "target_rows",
+]
+
+
+class BatchRule:
+    """A rule on samples.
+
+    Attributes:
+        at_once: how many numbers the rows of blocks that are judged together on the host may have, a row of each.
+    """
+
+    at_once: ClassVar[int] = 1 << 18
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The evidence that the rule reads."""
+        return frozenset({"target"})
+
+    def decide(
+        self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
+    ) -> Decision:
+        """Decide on one block."""
+        return self.decide_many((context,), (proposal,), (verification,), (rng,))[0]
+
+    def decide_many(
+        self,
+        contexts: Sequence[Context],
+        proposals: Sequence[Proposal],
+        verifications: Sequence[Verification],
+        rngs: Sequence[Draws],
+    ) -> list[Decision]:
+        """Decide on the blocks of many sessions in one pass."""
+        target, size = _target_of(verifications[0]), len(proposals)
+        if on_host(target):
+            size = max(1, self.at_once // target.shape[-1])
+        parts = [slice(first, first + size) for first in range(0, len(proposals), size)]
+        return [
+            decision for at in parts for decision in self.judge(proposals[at], verifications[at], rngs[at])
+        ]
+
+    def judge(
+        self, proposals: Sequence[Proposal], verifications: Sequence[Verification], rngs: Sequence[Draws]
+    ) -> list[Decision]:
+        """Decide on some of the blocks."""
+        raise NotImplementedError
+
+
+def _target_of(verification: Verification) -> Array:
+    if verification.evidence is None or verification.evidence.target is None:
+        raise ContractError(
+            "the rule needs the target's distributions; the verification has no evidence.target"
+        )
+    return verification.evidence.target
+
+
+def target_rows(verifications: Sequence[Verification], most: int | None = None) -> Array:
+    """[batch, rows, V], p of each block, of `most` rows at most.
+
+    Raises:
+        ContractError: when there are none.
+    """
+    rows = [_target_of(verification) for verification in verifications]
+    return together(rows, [v.evidence.place if v.evidence else None for v in verifications], most)
+
+
+def drafted_from(proposals: Sequence[Proposal], given: Callable[[int], Array], p: Array) -> Array:
+    """[batch, rows, V], q of each block, and what `given` has for the b-th, should its items have been given."""
+    laws = [proposal.law for proposal in proposals]
+    rows = [given(b) if law.q is None else law.q for b, law in enumerate(laws)]
+    return together(rows, [law.place for law in laws], like=p)
+
+
+def checked_ids(proposals: Sequence[Proposal], p: Array, laws: frozenset[LawKind]) -> Array:
+    """The blocks' items [batch, n] int64 on the device of p [..., V], zero where there are none; n is at least 1.
+
+    Raises:
+        ContractError: for a law that is not one of `laws`, another vocabulary, or an item outside it.
+    """
+    xp, size = array_namespace(p), p.shape[-1]
+    # Blocks of one law object, as all those of law "given" are, pass or fail together; an empty one is always good.
+    for law in {id(o.law): o.law for o in proposals if len(o.items)}.values():
+        if law.kind not in laws:
+            raise ContractError(f"a block of law {law.kind!r} came to a rule that takes {sorted(laws)}")
+        if law.q is not None and law.q.shape[-1] != size:
+            raise ContractError(
+                f"q is over {law.q.shape[-1]} items, the target over {size}; they must share a vocabulary"
+            )
+    lengths = [len(proposal.items) for proposal in proposals]
+    n = max(1, *lengths)
+    if any(hasattr(proposal.items, "shape") for proposal in proposals):
+        ids = stack([xp.astype(at_hand(host_to(p, o.items)), xp.int64) for o in proposals], n)
+        if not on_host(ids):
+            return ids
+        host = np.asarray(ids)
+    else:
+        host = np.zeros((len(lengths), n), dtype=np.int64)
+        there = np.arange(n) < np.asarray(lengths)[:, None]
+        host[there] = np.fromiter(chain.from_iterable(o.items for o in proposals), np.int64, sum(lengths))
+        ids = host_to(p, host)
+    # A negative index would silently be another item; one past the end would stop a device for good. Looking at items
+    # on a device would cost a transfer, so those are the generator's word.
+    if not 0 <= host.min() <= host.max() < size:
+        bad = host[(host < 0) | (host >= size)]
+        raise ContractError(f"items {bad.tolist()} are not all in the target's vocabulary of {size}")
+    return ids
+
+
+def numbers(rngs: Sequence[Draws], n: int) -> tuple[Array, Array]:
+    """Uniforms on the host: [batch, n], draw 0 at each position, and [batch], draw 1 at position 0, for the splice."""
+    if len(rngs) == 1:  # asked through the stream itself, which the audit follows
+        return np.asarray([rngs[0].uniforms(range(n))]), np.asarray([rngs[0].uniform(0, 1)])
+    keys = np.fromiter(chain.from_iterable([rng.key for rng in rngs]), np.int64, 2 * len(rngs))
+    rounds = np.asarray([rng.round for rng in rngs])
+    found = uniforms(keys.reshape(-1, 2), rounds, np.asarray([*range(n), 0]), np.asarray([0] * n + [1]))
+    return found[:, :n], found[:, n]
+
+
+def sample(residual: Array, p: Array, v: Array, whole: Array | bool = False) -> Array:
+    """One item [batch] from each row of the residual, or of p where a block was kept whole; see `sound`.
+
+    Args:
+        residual: [batch, V], what replaces a refused item, up to a factor; the caller gives it away.
+        p: [batch, V], the bonus's distribution.
+        v: [batch], uniforms.
+        whole: [batch].
+    """
+    xp = array_namespace(p)
+    total = xp.sum(residual, axis=-1)
+    # p = q but for rounding can end in a rejection with nothing left to draw from; p itself is right there.
+    whole = whole | (total == 0)
+    if not on_host(p):
+        residual = xp.where(whole[:, None], p, residual)
+        total = xp.sum(residual, axis=-1)
+    elif xp.any(whole):
+        at = xp.nonzero(whole)[0]
+        residual[at, :] = bonus = p[at, :]
+        total[at] = xp.sum(bonus, axis=-1)
+    return sound(inverse_cdf(residual, host_to(p, v)), total)
+
+
+def sound(item: Array, total: Array) -> Array:
+    """The item [batch]; −1 where it was drawn from a total [batch] that is zero, infinite or not a number."""
+    xp = array_namespace(item)
+    return xp.where((total > 0) & (total < float("inf")), item, -1)
+
+
+def no_distribution(row: int) -> ContractError:
+    """The error for a target row that nothing can be drawn from."""
+    return ContractError(f"row {row} of the target is no distribution: it is all zero, or holds nan or inf")

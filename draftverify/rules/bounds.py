@@ -1,0 +1,32 @@
+"""The bounds of a rule's parameters; a value outside is refused as the rule is made."""
+
+from __future__ import annotations
+
+from draftverify.errors import ConfigError
+
+__all__ = ["at_least_one", "between"]
+
+
+def at_least_one(name: str, value: int) -> int:
+    """A number of things, when it is 1 or more.
+
+    Raises:
+        ConfigError: when it is not.
+    """
+    if value < 1:
+        raise ConfigError(f"{name} is {value}; at least 1 is needed", path=name)
+    return value
+
+
+def between(
+    name: str, value: float, low: float, high: float, *, open_below: bool = False, open_above: bool = False
+) -> float:
+    """A parameter, when it lies between the bounds.
+
+    Raises:
+        ConfigError: when it does not.
+    """
+    if not low <= value <= high or (open_below and value == low) or (open_above and value == high):
+        interval = f"{low:g} {'<' if open_below else '≤'} {name} {'<' if open_above else '≤'} {high:g}"
+        raise ConfigError(f"{value} is outside {interval}", path=name)
+    return value

@@ -1,0 +1,178 @@
+"""Chains in a batch: the blocks put into one array each of p, q and items, and what was decided brought to the host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from draftverify.errors import ContractError
+from draftverify.randomness import Draws
+from draftverify.rules.arrays import host_to, leading, one_hot, stack
+from draftverify.rules.batch import (
+    BatchRule,
+    checked_ids,
+    drafted_from,
+    no_distribution,
+    sample,
+    target_rows,
+)
+from draftverify.values import Array, Decision, LawKind, Proposal, Refusal, Shape, Verification, prefix
+
+__all__ = ["Blocks", "ChainRule"]
+
+
+class Blocks(NamedTuple):
+    """A batch of chains, padded to the longest: n items of V possible ones.
+
+    Args:
+        p: [batch, n + 1, V], the target's rows; of blocks that are all empty one row, though n is 1.
+        q: [batch, n, V], the rows the items were drawn from; None when each item was given: all mass on it.
+        items: [batch, n] int64.
+        places: [batch, 1] and [n], the indices of all blocks and of all items.
+        lengths: the true lengths, on the host.
+        ends: [batch], the same.
+        p_max, q_max: [batch, n + 1] and [batch, n], raw maxima; None unless asked for.
+        away: whether items came as an array, which may lie on a device.
+    """
+
+    p: Array
+    q: Array | None
+    items: Array
+    places: tuple[Array, Array]
+    lengths: list[int]
+    ends: Array
+    p_max: Array = None
+    q_max: Array = None
+    away: bool = False
+
+    def of_items(self) -> tuple[Array, Array]:
+        """[batch, n] each, p(x) and q(x) of the drafted items."""
+        drafted = (*self.places, self.items)
+        p_x = self.p[drafted]
+        return p_x, array_namespace(p_x).ones_like(p_x) if self.q is None else self.q[drafted]
+
+    def rows(self, b: Array, i: Array) -> tuple[Array, ...]:
+        """What a law reads at item i [...] of block b [...]: p and q [..., V], and the raw maxima where asked for.
+
+        After the last item there is no q, and the last one's stands there.
+        """
+        before = array_namespace(i).where(i < self.items.shape[1], i, i - 1)
+        q = one_hot(self.items[b, before], self.p) if self.q is None else self.q[b, before]
+        found = (self.p[b, i], q)
+        return found if self.p_max is None else (*found, self.p_max[b, i], self.q_max[b, before])
+
+    def leading(self, accepted: Array) -> Array:
+        """[batch], how many of each block's items are accepted [batch, n] before the first that is not."""
+        if min(self.lengths) < self.items.shape[1]:
+            accepted = accepted & (self.places[1] < self.ends[:, None])
+        return leading(accepted)
+
+    def spliced(
+        self, kept: Array, residual: Array, bonus: Array, v: Array, drift: Array | None = None
+    ) -> list[Decision]:
+        """Draw what follows the kept items: from the residual, and after a block that was kept whole from the bonus.
+
+        Args:
+            kept: [batch], how many items each keeps.
+            residual: [batch, V], what replaces the refused item.
+            bonus: [batch, V], the target's rows after the kept items.
+            v: [batch], uniforms.
+            drift: [batch, n + 1]; None of a rule that emits p.
+        """
+        return self.decided(kept, sample(residual, bonus, v, kept == self.ends), "improbable", drift)
+
+    def decided(self, kept: Array, item: Array, reason: str, drift: Array | None = None) -> list[Decision]:
+        """The round's end on the host, in one transfer.
+
+        Args:
+            kept: [batch], how many items each keeps.
+            item: [batch], the splice; −1 where there is no distribution to draw it from.
+            reason: why an item is refused.
+            drift: [batch, n + 1]; None of a rule that emits p.
+
+        Raises:
+            ContractError: for such a −1.
+        """
+        xp = array_namespace(item)
+        columns = [kept[None, :], item[None, :], *([self.items.T] if self.away else [])]
+        n = self.items.shape[1]
+        if drift is not None:  # float64 holds every index exactly
+            columns = [xp.astype(column, xp.float64) for column in (*columns, drift.T)]
+        refusals = [(Refusal(index, reason),) for index in range(n)]
+        made = []
+        for length, end, splice, *more in zip(self.lengths, *xp.concat(columns).tolist(), strict=True):
+            keep, value = int(end), int(splice)
+            if value < 0:
+                raise no_distribution(keep)
+            drifts = more[n if self.away else 0 :][: keep + 1]
+            made.append(
+                Decision(
+                    kept=prefix(keep),
+                    spliced=(value,),
+                    refused=() if keep == length else refusals[keep],
+                    drift=tuple([min(1.0, tv) for tv in drifts]) if drifts else (),
+                    items=tuple(map(int, more[:length])) if self.away else (),
+                )
+            )
+        return made
+
+
+class ChainRule(BatchRule):
+    """A rule on chains alone.
+
+    Attributes:
+        reads_q: whether it reads what the items were drawn from.
+    """
+
+    shapes: frozenset[Shape] = frozenset({"chain"})
+    reads_q: ClassVar[bool] = True
+
+    @property
+    def laws(self) -> frozenset[LawKind]:
+        """Where items may come from."""
+        return frozenset({"given", "iid"})
+
+    def judge(
+        self, proposals: Sequence[Proposal], verifications: Sequence[Verification], rngs: Sequence[Draws]
+    ) -> list[Decision]:
+        return self.judge_chains(self.blocks(proposals, verifications), rngs)
+
+    def judge_chains(self, batch: Blocks, rngs: Sequence[Draws]) -> list[Decision]:
+        """Decide on the chains of a batch."""
+        raise NotImplementedError
+
+    def blocks(self, proposals: Sequence[Proposal], verifications: Sequence[Verification]) -> Blocks:
+        """Put chains into one batch, with what the rule reads of them.
+
+        Raises:
+            ContractError: for a missing target, raw maxima or vocabulary that differ, an item outside the vocabulary,
+                or a law that the rule does not take.
+        """
+        lengths = [len(proposal.items) for proposal in proposals]
+        p = target_rows(verifications, max(lengths) + 1)
+        items = checked_ids(proposals, p, self.laws)
+        n, q, p_max, q_max = items.shape[1], None, None, None
+        if self.reads_q and any(o.law.q is not None and len(o.items) for o in proposals):
+            q = drafted_from(proposals, lambda b: one_hot(items[b, : lengths[b]], p), p)[:, :n]
+        if "raw_maxima" in self.needs:
+            evidence, laws = [v.evidence for v in verifications], [o.law for o in proposals]
+            p_max = _maxima(p, evidence, [length + 1 for length in lengths], n + 1, "verifier")
+            q_max = _maxima(p, laws, lengths, n, "generator")
+        away = any(hasattr(proposal.items, "shape") for proposal in proposals)
+        places = host_to(p, np.arange(len(lengths))[:, None]), host_to(p, np.arange(n))
+        return Blocks(p, q, items, places, lengths, host_to(p, lengths), p_max, q_max, away)
+
+
+def _maxima(p: Array, sources: Sequence[Any], lengths: Sequence[int], most: int, who: str) -> Array:
+    """[batch, most], the raw maxima of each block's rows."""
+    xp, rows = array_namespace(p), []
+    for source, length in zip(sources, lengths, strict=True):
+        if length and source.raw_maxima is None:
+            raise ContractError(
+                f"the rule compares largest probabilities at temperature 1; the {who} gave no raw_maxima"
+            )
+        rows.append(host_to(p, source.raw_maxima)[:length] if length else xp.zeros_like(p[0, 0, :0]))
+    return stack(rows, most)

@@ -1,0 +1,43 @@
+"""Lenience: speculative sampling that keeps more, as if the target found every draft 1/ℓ times likelier.
+
+Source: Leviathan et al., arXiv:2211.17192, appendix.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from draftverify.rules.arrays import positive
+from draftverify.rules.bounds import between
+from draftverify.rules.positionwise import Positionwise
+from draftverify.values import Array
+
+__all__ = ["Lenience"]
+
+
+class Lenience(Positionwise):
+    """Keeps a drafted x with probability min(1, p(x)/(ℓ·q(x))), replaces it from (p − q)₊.
+
+    Bound: no item is emitted with more than p/ℓ, so TV(π, p) ≤ 1 − ℓ. Exact at ℓ = 1.
+
+    Args:
+        lenience: ℓ, 0 < ℓ ≤ 1; smaller keeps more.
+
+    References:
+        Leviathan et al., arXiv:2211.17192, appendix.
+    """
+
+    elementwise: ClassVar[bool] = True
+
+    def __init__(self, lenience: float) -> None:
+        self.lenience = between("lenience", lenience, 0, 1, open_below=True)
+
+    @property
+    def exact(self) -> bool:
+        return self.lenience == 1
+
+    def accept(self, p: Array, q: Array, p_max: Array = None, q_max: Array = None) -> Array:
+        return p / self.lenience
+
+    def residual(self, p: Array, q: Array, p_max: Array = None, q_max: Array = None) -> Array:
+        return positive(p - q)

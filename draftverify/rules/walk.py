@@ -1,0 +1,153 @@
+"""The walk down the trees of a batch: at each node the children are tried in the order in which they stand; the first
+accepted one is descended to, and where none is, the residual gives the splice. A leaf that was reached gets a bonus
+sample of its row. A chain is a tree of one child at each node, and alternatives are one node's children.
+
+Trees are walked together, level by level. On a device every tree is carried along until the deepest has ended, and only
+the end of the walk comes to the host; on the host a tree that has ended costs nothing more. Random numbers: child i is
+judged with draw 0 at position i; the splice has draw 1 at position 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import numpy as np
+from array_api_compat import array_namespace, device
+
+from draftverify.randomness import Draws
+from draftverify.rules.arrays import host_to, on_host
+from draftverify.rules.batch import (
+    BatchRule,
+    checked_ids,
+    drafted_from,
+    no_distribution,
+    numbers,
+    sample,
+    target_rows,
+)
+from draftverify.values import Array, Decision, LawKind, Proposal, Refusal, Shape, Verification
+
+__all__ = ["Siblings", "TreeRule", "walk"]
+
+Siblings: TypeAlias = Callable[[Array, Array, Array, Array, Array], "tuple[Array, Array, Array]"]
+"""`siblings(p, q, x, tried, u)` judges the children of m nodes, k of each at most.
+
+Args:
+    p, q: [m, V], the nodes' rows; q may be anything where the items were given.
+    x: [m, k], the children's items.
+    tried: [m, k], False where a node has no such child.
+    u: [m, k], uniforms.
+
+Returns:
+    Which child is accepted, [m], k where none is; the places [r] among the m nodes of those without one (on a device
+    of all nodes); and their residuals [r, V].
+"""
+
+
+class TreeRule(BatchRule):
+    """A rule on trees."""
+
+    shapes: frozenset[Shape] = frozenset({"alternatives", "chain", "tree"})
+    at_once = 1 << 16
+
+
+def walk(
+    proposals: Sequence[Proposal],
+    verifications: Sequence[Verification],
+    rngs: Sequence[Draws],
+    laws: frozenset[LawKind],
+    siblings: Siblings,
+) -> list[Decision]:
+    """Walk down all trees of a batch, whose siblings were drawn by one law."""
+    p = q = target_rows(verifications)
+    xp, on, host, size = array_namespace(p), device(p), on_host(p), len(proposals)
+    items = checked_ids(proposals, p, laws)
+    if any(proposal.law.q is not None for proposal in proposals):
+        q = drafted_from(proposals, lambda b: p[b, ...], p)  # a block without items may have none
+    host_table, depth = _children([proposal.parents for proposal in proposals])
+    lone = host and size == 1  # whose few draws are made when they are needed
+    host_u, v = numbers(rngs, 0 if lone else items.shape[1])
+    table, u = host_to(p, host_table), host_to(p, host_u)
+    each = xp.arange(size, device=on)
+    path = xp.full((size, depth), -1, dtype=xp.int64, device=on)
+    end = xp.zeros(size, dtype=xp.int64, device=on)  # the row that each tree has come to
+    # Nothing where a leaf was reached, so that its own row of p is drawn from.
+    residuals = xp.zeros((size, p.shape[-1]), dtype=p.dtype, device=on)
+    live = table[:, 0, 0] >= 0
+    at = xp.nonzero(live)[0] if host else each
+    here, live = end[at], live[at]  # as `end`, of the trees that go on; on a device of all
+    for level in range(depth):
+        if not at.shape[0]:
+            break
+        below = table[at, here]
+        if host:
+            below = below[:, xp.any(below >= 0, axis=0)]
+        # What is not there is stood in for by the first child, so that it does no harm where it is looked up.
+        child = xp.where(below >= 0, below, below[:, :1])
+        tried = (below >= 0) & live[:, None]
+        drafted = at[:, None], child
+        draws = np.asarray([rngs[0].uniforms(child[0, :].tolist())]) if lone else u[drafted]
+        accepted, rest, residual = siblings(
+            _rows(p, at, here), _rows(q, at, here), items[drafted], tried, draws
+        )
+        took = accepted < below.shape[1]
+        step = child[each[: at.shape[0]], xp.where(took, accepted, 0)]
+        path[at, level] = xp.where(took, step, -1)
+        end[at] = xp.where(took, step + 1, end[at])
+        if host:
+            residuals[at[rest], :] = residual
+        else:
+            residuals = xp.where((live & ~took)[:, None], residual, residuals)
+        here = xp.where(took, step + 1, 0)
+        live = took & (table[at, here, 0] >= 0)
+        if host:
+            at, here, live = at[live], here[live], live[live]
+        else:
+            here = xp.where(live, here, 0)  # where q may have no row
+    item = sample(residuals, _rows(p, each, end), v)
+    made = []
+    for proposal, (value, *steps) in zip(
+        proposals, xp.concat([item[:, None], path], axis=1).tolist(), strict=True
+    ):
+        kept = tuple(step for step in steps if step >= 0)
+        if value < 0:
+            raise no_distribution(kept[-1] + 1 if kept else 0)
+        made.append(Decision(kept=kept, spliced=(value,), refused=_refused(proposal.parents, kept)))
+    return made
+
+
+def _rows(p: Array, at: Array, here: Array) -> Array:
+    """[m, V], of some trees a row each; of one tree on the host without a copy."""
+    if at.shape[0] == 1 and on_host(p):
+        return p[int(at[0]), int(here[0]), :][None, :]
+    return p[at, here]
+
+
+def _refused(parents: tuple[int, ...], kept: tuple[int, ...]) -> tuple[Refusal, ...]:
+    """The siblings before each kept item, and the children of the last one."""
+    steps = dict(zip((-1, *kept), (*kept, len(parents)), strict=True))
+    return tuple([Refusal(i, "improbable") for i, parent in enumerate(parents) if i < steps.get(parent, -1)])
+
+
+def _children(trees: Sequence[tuple[int, ...]]) -> tuple[Any, int]:
+    """[batch, nodes, k], of each tree and node the children, the context's first, −1 where there are less; and how
+    deep the deepest tree is."""
+    found = [_children_of(parents) for parents in trees]
+    rows, k = (max(table.shape[axis] for table, _ in found) for axis in (0, 1))
+    made = np.full((len(trees), rows, k), -1, dtype=np.int64)
+    for b, (table, _) in enumerate(found):
+        made[b, : table.shape[0], : table.shape[1]] = table
+    return made, max(depth for _, depth in found)
+
+
+@lru_cache(1024)
+def _children_of(parents: tuple[int, ...]) -> tuple[Any, int]:
+    below: list[list[int]] = [[] for _ in range(len(parents) + 1)]
+    depths = [0]
+    for index, parent in enumerate(parents):
+        below[parent + 1].append(index)
+        depths.append(depths[parent + 1] + 1)
+    k = max(1, *map(len, below))
+    return np.asarray([some + [-1] * (k - len(some)) for some in below], dtype=np.int64), max(depths)

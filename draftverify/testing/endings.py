@@ -1,0 +1,147 @@
+"""The checks for what the engine makes of answers: that it can read them, the stopping rule that a rule or a verifier
+brings, and the value that a rule makes at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from draftverify.engine import boundary
+from draftverify.engine.requests import Decide, Draft, Finish, Request, Verify
+from draftverify.engine.state import holding
+from draftverify.errors import ContractError
+from draftverify.testing.assertions import ensure
+from draftverify.testing.contexts import make_draws, values_of
+from draftverify.testing.registry import check
+from draftverify.testing.subject import Role, Subject
+from draftverify.values import (
+    PASS,
+    By,
+    Choice,
+    Context,
+    Decision,
+    Failure,
+    Held,
+    Last,
+    Proposal,
+    Trail,
+    Verification,
+)
+
+_READABLE = [
+    "proposes_at_most_n_items",
+    "keeps_its_shape",
+    "law_is_declared",
+    "q_rows_are_distributions",
+    "provides_what_it_says",
+    "keeps_a_path",
+]
+_REQUESTS: dict[Role, type[Request]] = {"generator": Draft, "verifier": Verify, "rule": Decide}
+
+
+class _Alone(NamedTuple):
+    """What the boundary asks of a pipeline's parts, for one part by itself."""
+
+    declared: dict[int, tuple[str | None, frozenset[str]]]
+    shapes: frozenset[str] | None = None
+
+
+def _ensure_readable(subject: Subject, kind: type[Request], call: tuple[Any, ...], answer: Any) -> None:
+    part = subject.component
+    laws = frozenset(subject.declared("laws", None) or {"given"})
+    alone: Any = _Alone({id(part): (subject.declared("shape", None), laws)})
+    found = boundary.read(kind(0, part, *call), answer, alone)
+    ensure(type(found) is not Failure, f"the engine cannot take the answer; {found}")
+
+
+@check(after=["answers", *_READABLE])
+def answers_can_be_read(subject: Subject) -> None:
+    """The engine can read every answer: scores and costs are finite, reasons are texts, notes are JSON values."""
+    for call in subject.calls:
+        _ensure_readable(subject, _REQUESTS[subject.role], call, subject.answer(call))
+
+
+@check(
+    "rule",
+    after=["answers_can_be_read"],
+    when=lambda s: set(s.declared("needs", ())) <= {"verdicts", "scores"},
+)
+def decides_on_what_a_person_passed(subject: Subject) -> None:
+    """An item that a person or a trusted fallback passed has no score; the rule decides on it like on any other."""
+    words: tuple[By, ...] = ("person", "fallback")
+    for context, by in ((context, by) for context in subject.contexts for by in words):
+        verification = Verification(checks=(PASS,), by=by)
+        call = (context, Proposal.chain(("a",)), verification, make_draws(context.task.id))
+        try:
+            answer = subject.answer(call)
+        except Exception as error:
+            what = f"decide() raised {type(error).__name__}: {error}; an item passed by a {by} has no score"
+            ensure(
+                False,
+                f"{what}; where verification.by is not 'verifier' take it as better than all that are scored",
+            )
+        _ensure_readable(subject, Decide, call, answer)
+
+
+def _decided(subject: Subject) -> Iterator[tuple[Context, tuple[Any, ...]]]:
+    """The contexts after blocks that were decided on, and the values that were new: of a rule by its own decisions; of
+    a verifier's chains as if more and more of the items were kept.
+    """
+    for call in subject.calls:
+        context, proposal = call[:2]
+        if subject.role == "rule":
+            yield _after(context, proposal, call[2], subject.answer(call))
+        elif proposal.fits("chain"):
+            for n in range(len(proposal) + 1):
+                decision = Decision(kept=tuple(range(n)))
+                yield _after(context, proposal, subject.answer(call), decision)
+
+
+def _after(
+    context: Context, proposal: Proposal, verification: Verification, decision: Decision
+) -> tuple[Context, tuple[Any, ...]]:
+    new = values_of(proposal, decision)
+    held = tuple(
+        Held(proposal.items[i], verification.checks[i].score, context.round, i) for i in decision.held
+    )
+    after = replace(
+        context,
+        accepted=Trail.of([*context.accepted, *new]),
+        held=holding(context.held, decision, held),
+        last=Last(proposal, verification, decision),
+        enough=None,
+        scratch={},
+    )
+    return after, new
+
+
+def _brings(name: str) -> Callable[[Subject], bool]:
+    return lambda s: s.role != "generator" and callable(getattr(s.component, name, None))
+
+
+@check(after=["answers_can_be_read"], when=_brings("done"))
+def done_says_how_many_to_keep(subject: Subject) -> None:
+    """done(context, new) gives None to go on, or how many of the new values to keep; True and False are neither."""
+    for context, new in _decided(subject):
+        try:
+            boundary.read_cut(subject.component.done(context, new), len(new), subject.component)
+        except ContractError as error:
+            ensure(False, f"{error}; give len(new) to end after this round, None to go on")
+
+
+@check("rule", after=["answers_can_be_read"], when=_brings("finish"))
+def finish_makes_a_value(subject: Subject) -> None:
+    """finish(context) gives a value, a Choice with finite numbers, or None where there is no answer."""
+    for context, _ in _decided(subject):
+        if len(context.accepted) or context.held:
+            answer = subject.wait(subject.component.finish(context))
+            _ensure_readable(subject, Finish, (context,), answer)
+            for name in ("support", "margin") if type(answer) is Choice else ():
+                share = getattr(answer, name)
+                ensure(
+                    share is None or 0 <= share <= 1,
+                    f"the {name} of the value is {share!r}; 0 to 1 is needed",
+                )
