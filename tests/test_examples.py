@@ -1,0 +1,56 @@
+"""The Python examples: pipelines of five domains, written with public names alone."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def test_retrieval_says_when_there_is_no_answer() -> None:
+    """A threshold fitted on twenty questions tells the other twenty apart, and refuses by abstaining."""
+    outcomes = runpy.run_path(str(EXAMPLES / "retrieval.py"))["outcomes"]
+    assert {outcome.status for task, outcome in outcomes.items() if task.input["answerable"]} == {"accepted"}
+    assert {outcome.status for task, outcome in outcomes.items() if not task.input["answerable"]} == {
+        "abstained"
+    }
+
+
+def test_reasoning_steps_are_sound_in_each_way(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whole solutions, step by step, the longest sound prefix, and several chains at once end without a slip."""
+    runpy.run_path(str(EXAMPLES / "steps.py"))
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4
+    assert all("accepted" in line and "slip" not in line and "step3" in line for line in lines)
+
+
+def test_votes_say_how_sure_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    """By heads the commonest wins, by weight the trusted one, and without a leader nobody does."""
+    runpy.run_path(str(EXAMPLES / "vote.py"))
+    heads, nobody, weights = capsys.readouterr().out.splitlines()
+    assert "value=42" in heads
+    assert "support=" in heads
+    assert "abstained" in nobody
+    assert "value=41" in weights
+
+
+def test_only_refused_rows_are_drafted_again() -> None:
+    """Two rounds: all rows by the surrogate, then those that it got wrong, exactly; no accepted row twice."""
+    record = runpy.run_path(str(EXAMPLES / "surrogate.py"))["record"]
+    first, second = record.rounds
+    assert record.outcome.status == "accepted"
+    assert sorted(row for row, _ in record.outcome.value) == list(range(10))
+    kept = {first.items[index][0] for index in first.decision.kept}
+    assert not kept & {row for row, _ in second.items}
+    assert (second.source, second.by) == ("fallback", "fallback")
+
+
+def test_the_best_plan_of_three_blocks_is_cheaper(capsys: pytest.CaptureFixture[str]) -> None:
+    """Best over rounds needs no rule of one's own: `done` says when to stop looking."""
+    runpy.run_path(str(EXAMPLES / "query_plans.py"))
+    one, three = capsys.readouterr().out.splitlines()
+    assert "score=-2011" in one
+    assert "score=-1001" in three
