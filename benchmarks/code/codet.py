@@ -18,7 +18,7 @@ from benchmarks.code.hidden import correct_of
 from benchmarks.code.recorded import Recording
 from draftverify import Evidence, Proposal, Task, Verification
 from draftverify.calibration import pass_at_k
-from draftverify.rules import Best, DualAgreement
+from draftverify.rules import BestStep, DualAgreement
 from draftverify.rules.agreement import Support
 from draftverify.testing import make_context, make_draws
 from draftverify_code.agreement import GeneratedTests
@@ -92,7 +92,7 @@ def figures(
         n: over_tasks([best_of(scores[one.task.id], correct[one.task.id], n) for one in recordings])
         for n in sizes
     }
-    kept_best = [(one.task.id, chosen(Best(), one, found[one.task.id])) for one in recordings]
+    kept_best = [(one.task.id, chosen(BestStep(), one, found[one.task.id])) for one in recordings]
     result["best_of_all_by_rule"] = over_tasks(
         [lot[name] if kept is None else float(correct[name][kept]) for name, kept in kept_best]
     )

@@ -13,9 +13,11 @@ import msgspec
 from benchmarks.code.estimators import Targets
 from benchmarks.code.recorded import Recording
 from draftverify import Task, Verifier
-from draftverify.calibration import Estimate, cost_per_accepted, load_plan, plan_stages, save_plan
+from draftverify.calibration import Estimate
 from draftverify_code.planner import Spending, arranged, spent
 from draftverify_code.planner import measure as calibrate
+from draftverify_code.stage_costs import cost_per_accepted
+from draftverify_code.stage_plan import load_plan, plan_stages, save_plan
 from draftverify_code.stages.lint import Lint
 from draftverify_code.stages.staged import Stages
 from draftverify_code.stages.syntax import Syntax
