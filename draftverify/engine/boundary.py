@@ -190,12 +190,12 @@ _INT_MIN, _INT_MAX = -(1 << 63), (1 << 63) - 1
 def plain_problem(value: Any) -> str | None:
     """What JSON would lose of a canonical value, and where in it; None when nothing."""
     kind = type(value)
-    if kind is str:
-        return (
-            None if is_utf8(value) else f": {value!r} holds half of a surrogate pair, which is no character"
-        )
     if kind is bool or value is None:
         return None
+    if kind is str:
+        if is_utf8(value):
+            return None
+        return f": {value!r} holds half of a surrogate pair, which is no character"
     if kind is int:
         if _INT_MIN <= value <= _INT_MAX:
             return None
@@ -203,20 +203,25 @@ def plain_problem(value: Any) -> str | None:
     if kind is float:
         return None if isfinite(value) else f": {value} is no JSON number; use None or a string"
     if kind is list or kind is tuple:
-        found = ((f"[{index}]", plain_problem(entry)) for index, entry in enumerate(value))
-    elif kind is dict:
-        for key in value:
+        for index, entry in enumerate(value):
+            if type(entry) is int and _INT_MIN <= entry <= _INT_MAX:
+                continue  # tokens: nearly all there is
+            if (problem := plain_problem(entry)) is not None:
+                return f"[{index}]{problem}"
+        return None
+    if kind is dict:
+        for key, entry in value.items():
             if type(key) is not str or not is_utf8(key):
                 return f": the key {key!r} is no string; JSON keys are strings"
-        found = ((f".{key}", plain_problem(entry)) for key, entry in value.items())
-    elif getattr(value, "shape", None) == () and type(canonical(value)) is not kind:
+            if (problem := plain_problem(entry)) is not None:
+                return f".{key}{problem}"
+        return None
+    if getattr(value, "shape", None) == () and type(canonical(value)) is not kind:
         return plain_problem(canonical(value))
-    else:
-        return (
-            f": a value of type {kind.__module__}.{kind.__qualname__} cannot be recorded; items and outcomes must be "
-            "JSON values (null, booleans, numbers, strings, lists, objects)"
-        )
-    return next((where + problem for where, problem in found if problem is not None), None)
+    return (
+        f": a value of type {kind.__module__}.{kind.__qualname__} cannot be recorded; items and outcomes must be "
+        "JSON values (null, booleans, numbers, strings, lists, objects)"
+    )
 
 
 # Each kind of answer

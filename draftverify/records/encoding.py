@@ -101,6 +101,7 @@ def _untraced(failure: Failure | None) -> Failure | None:
 
 
 def _check_round(round: Round, what: str) -> None:
+    # What was emitted is an item, a correction or a splice, each.
     checked = [each.correction for each in round.checks if each.correction is not msgspec.UNSET]
     for name, values in (
         ("items", round.items),
@@ -108,11 +109,10 @@ def _check_round(round: Round, what: str) -> None:
         ("splices", round.decision.spliced),
         ("corrected values", [each.value for each in round.decision.corrected]),
         ("corrections of checks", checked),
-        ("emitted values", round.decision.emitted),
         ("held values", [held.value for held in round.held]),
         ("notes", round.notes),
     ):
-        if (problem := plain_problem(values)) is not None:
+        if values and (problem := plain_problem(values)) is not None:
             raise ContractError(f"{what}, {name}{problem}")
     for record in round.nested:
         check(record, f"{what}, inner task {record.task!r}")
