@@ -39,10 +39,11 @@ def drive(pool: Scheduler) -> Iterator[list[Session]]:
     """
     try:
         while True:
-            while (session := pool.alone()) is not None:
+            session = pool.alone()
+            while session is not None:
                 request: Any = session.request
                 value, took = _called(request.call, request.arguments, request.part)
-                pool.answer(session, value, took, took)
+                session = pool.answer(session, value, took, took)
                 yield pool.ended()
             groups = pool.groups()
             for group in groups:

@@ -183,7 +183,9 @@ class Session:
 
     def events(self) -> list[Event]:
         """What happened since this was last asked."""
-        events, self._events = self._events, []
+        events = self._events
+        if events:
+            self._events = []
         return events
 
     def record(self) -> TaskRecord:
