@@ -21,7 +21,8 @@ Optional, found by name:
   under these settings, differ.
 - `finish(context)`, of a rule: the answer made from the whole context (a vote is counted here): the value, a `Choice`
   that says how sure it is too, or None for no answer.
-- `concurrent = False`: not safe to call from two threads at once; such parts take turns, whatever calls them.
+- `concurrent = False`: not safe to call from two threads at once; such parts take turns, whatever calls them. One that
+  runs pipelines of such parts in threads of its own waits for itself for ever: run them in its own thread.
 - `family`: a string; a generator and a verifier that both have one must have the same.
 - `deterministic = False`: the same call may answer otherwise another time.
 """

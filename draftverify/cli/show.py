@@ -174,9 +174,9 @@ def _alternatives(round: Round, said: Texts | None, marks: bool, indent: str) ->
         text = _item(round, said, index, 300)
         parent = round.parents[index]
         below = f" after {parent}" if parent >= 0 else ""
-        line = Text.assemble(
-            indent, (f"{index}{below} {state if state != 'left' else 'not judged'}: ", "dim")
-        )
+        passed = bool(round.checks) and round.checks[index].verdict == "pass"
+        word = ("not chosen" if passed else "not judged") if state == "left" else state
+        line = Text.assemble(indent, (f"{index}{below} {word}: ", "dim"))
         line.append(MARKS[state].format(text) if marks else text, style=STYLES[state])
         if round.checks:
             line.append(f"  {_said(round.checks[index])}", style="dim")

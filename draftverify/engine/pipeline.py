@@ -144,7 +144,10 @@ class Pipeline(Parts):
         memory: Memory | None = None,
         attempt: int = 0,
     ) -> Outcome:
-        """Run one task under asyncio: coroutine components are awaited, others run in threads."""
+        """Run one task under asyncio: coroutine components are awaited, others run in threads.
+
+        Cancelled while a component runs in a thread, it ends once that call does.
+        """
         record = await self.arecord(task, on_event=on_event, ask=ask, memory=memory, attempt=attempt)
         return record.outcome
 

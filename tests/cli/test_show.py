@@ -132,6 +132,18 @@ def test_alternatives_stand_one_a_line() -> None:
     assert "on reject: 2. feedback" in shown
 
 
+def test_a_passed_item_that_was_not_chosen_was_judged() -> None:
+    """The rule took another one, which is no refusal either."""
+    round = Round(
+        index=0,
+        items=("a", "b"),
+        parents=(-1, -1),
+        checks=(Check("pass"), Check("pass")),
+        decision=Decision(kept=(0,), emitted=("a",)),
+    )
+    assert "1 not chosen: ~b~  pass" in lines(round, marks=True)
+
+
 def test_a_correction_is_shown_beside_what_was_kept_around_it() -> None:
     """What joined in an item's place is told from the kept items, in values and in the verifier's words."""
     round = Round(
