@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import SupportsIndex
+
 from draftverify.errors import ConfigError
 
 __all__ = ["at_least_one", "between"]
@@ -13,6 +15,8 @@ def at_least_one(name: str, value: int) -> int:
     Raises:
         ConfigError: when it is not.
     """
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        raise ConfigError(f"{name} is {value!r}; a whole number is needed", path=name)
     if value < 1:
         raise ConfigError(f"{name} is {value}; at least 1 is needed", path=name)
     return value

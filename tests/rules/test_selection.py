@@ -17,6 +17,7 @@ from draftverify import (
     ConfigError,
     ContractError,
     DraftVerifyError,
+    Draws,
     Held,
     Pipeline,
     Proposal,
@@ -31,6 +32,7 @@ from draftverify import (
 from draftverify.rules import (
     AdaptiveConsistency,
     All,
+    Beam,
     Best,
     BestStep,
     First,
@@ -287,6 +289,14 @@ def test_rounds_stop_a_vote() -> None:
     assert (record.outcome.status, record.outcome.value, len(record.rounds)) == ("accepted", "a", 3)
 
 
+@pytest.mark.parametrize("make", [First, Limit, Rounds, Beam, lambda n: Best(abstain_after=n)])
+@pytest.mark.parametrize("number", [1.5, True, "2"])
+def test_a_number_of_things_is_a_whole_number(make: Any, number: Any) -> None:
+    """One and a half rounds are refused when the rule is made, not when it is first asked."""
+    with pytest.raises(ConfigError, match="a whole number is needed"):
+        make(number)
+
+
 def test_first_needs_at_least_one() -> None:
     """Zero items are no answer."""
     with pytest.raises(ConfigError, match="at least 1"):
@@ -298,3 +308,43 @@ def test_true_is_no_vote_for_one() -> None:
     assert finish(Majority(), True, True, 1, 1, 1) is not True
     assert finish(Majority(), [True], [True], [1], [1], [1])[0] is not True
     assert finish(Majority(), 1.0, True, 1) == 1
+
+
+class Growing:
+    """Adds a letter to each held partial; the score of a partial is the number of its b's."""
+
+    def propose(self, context: Any, n: int) -> Proposal:
+        if not context.held:
+            return Proposal.alternatives(["a", "b", "c"][:n])
+        grown = [(i, held.value + letter) for i, held in enumerate(context.held) for letter in "ab"]
+        return Proposal.alternatives([item for _, item in grown], extends=[i for i, _ in grown])
+
+    def verify(self, context: Any, proposal: Proposal) -> Verification:
+        return Verification(checks=tuple([Check("pass", float(item.count("b"))) for item in proposal.items]))
+
+
+Growing.provides = frozenset({"verdicts", "scores"})  # type: ignore[attr-defined]
+
+
+def test_a_beam_holds_the_best_partials_and_lets_go_of_those_that_were_extended() -> None:
+    """Of width two after each round: the two best of all, the earliest of equals; the value is the best at the end."""
+    part = Growing()
+    record = Pipeline(part, part, Beam(2), block=4, done=Rounds(3)).record("x")
+    assert [[held.value for held in round.held] for round in record.rounds] == [
+        ["a", "b"],
+        ["ab", "bb"],
+        ["abb", "bbb"],
+    ]
+    assert [round.decision.released for round in record.rounds] == [(), (0, 1), (0, 1)]
+    assert (record.outcome.value, record.outcome.score) == ("bbb", 3.0)
+
+
+def test_a_beam_keeps_what_nothing_better_came_for() -> None:
+    """A held partial that no good item extends stays while it is among the best; items below the threshold go."""
+    held = (Held("old", 2.0, 0, 0), Held("weak", 0.5, 0, 1))
+    context: Any = SimpleNamespace(held=held)
+    proposal = Proposal.alternatives(["better", "worse", "bad"], extends=(-1, 0, 1))
+    checks = tuple([Check("pass", score) for score in (1.0, 0.1, 0.0)])
+    decided = Beam(2, threshold=0.6).decide(context, proposal, Verification(checks=checks), Draws((0, 0), 0))
+    assert (decided.held, decided.released) == ((0,), (1,))
+    assert [refusal.index for refusal in decided.refused] == [1, 2]

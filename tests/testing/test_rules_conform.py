@@ -6,7 +6,9 @@ from typing import Any
 
 from draftverify.rules import (
     All,
+    Beam,
     Best,
+    BestStep,
     BlockVerification,
     Cascade,
     DualAgreement,
@@ -28,7 +30,10 @@ from draftverify.testing import Subject, make_context, parametrize_with_checks
 
 SELECTION = [
     All(),
+    Beam(2),
     Best(),
+    Best(0.5, abstain_after=2),
+    BestStep(),
     DualAgreement(),
     DualAgreement(support="root"),
     First(),
