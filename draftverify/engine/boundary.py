@@ -295,6 +295,11 @@ def _proposal(request: Draft, value: Any, parts: Parts) -> Any:
         value = replace(value, nested=tuple(value.nested))
         if not all(type(record) is TaskRecord for record in value.nested):
             raise ContractError("nested must hold TaskRecords")
+        if not isinstance(request.part, Parts):  # not of the engine's own making
+            try:
+                msgspec.json.decode(msgspec.json.encode(value.nested), type=tuple[TaskRecord, ...])
+            except (TypeError, ValueError, OverflowError, RecursionError) as error:
+                raise ContractError(f"nested holds a record that cannot be read again: {error}") from error
     if value.cost is not None:
         value = replace(value, cost=_cost(value.cost))
     return (

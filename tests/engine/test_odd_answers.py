@@ -161,6 +161,15 @@ def test_arrays_of_objects_and_of_values_are_read_as_tuples():
     assert read_again(chain.record("x")).rounds[0].correction == (7, 8)
 
 
+def test_a_nested_record_that_cannot_be_read_again_is_refused():
+    """A drafter that makes inner records by hand may make them wrong."""
+    odd = TaskRecord(task=5, outcome=Outcome(status="nope"))  # type: ignore[arg-type]
+    record = pipeline(gives(Proposal.alternatives((1,), nested=(odd,)))).record("x")
+    assert record.outcome.status == "failed"
+    assert "cannot be read again" in record.outcome.reason
+    read_again(record)
+
+
 def test_nested_records_may_come_from_a_generator():
     """They are gone through once, and kept."""
     inner = (TaskRecord(task=name, outcome=Outcome(status="accepted")) for name in "ab")
