@@ -144,9 +144,7 @@ class Scheduler:
 
     def _join(self, session: Session) -> None:
         """Put a session where it belongs: among those that want something, behind its inner ones, or at the end."""
-        coming = [
-            session
-        ]  # a stack: where inner ones end at once their parent may go on for many rounds here
+        coming = [session]  # a stack: a parent whose inner ones end at once may go on for many rounds here
         while coming:
             session = coming.pop()
             if session.outcome is not None:

@@ -354,15 +354,13 @@ class Session:
 
     def _take_proposal(self, request: Draft, value: Any, seconds: float, busy: float) -> None:
         making = self._making
-        if type(value) is Failure:
-            making.draft += seconds
-            making.busy += busy
-            self._consult_policy(Decision(), (value.kind,), value)
-            return
-        if value.cost is not None:
+        if type(value) is not Failure and value.cost is not None:
             value, seconds, busy = self._charged(value, seconds, busy)
         making.draft += seconds
         making.busy += busy
+        if type(value) is Failure:
+            self._consult_policy(Decision(), (value.kind,), value)
+            return
         clause = self.state.fallback
         if value.exhausted and not len(value.items):
             making.proposal = value
@@ -379,15 +377,13 @@ class Session:
             making.batch = round(seconds / busy)
         if making.open and type(value) is not Failure and not value.checks:
             value = Failure("error", "ContractError", "a pass that checked items again brought no checks")
-        if type(value) is Failure:
-            making.verify += seconds
-            making.busy += busy
-            self._consult_policy(Decision(), (value.kind,), value)
-            return
-        if value.cost is not None:
+        if type(value) is not Failure and value.cost is not None:
             value, seconds, busy = self._charged(value, seconds, busy)
         making.verify += seconds
         making.busy += busy
+        if type(value) is Failure:
+            self._consult_policy(Decision(), (value.kind,), value)
+            return
         if making.open:
             assert making.verification is not None
             value = _merged(making.verification, making.open, value)

@@ -154,9 +154,8 @@ class Bench:
                 raise _Stopped
             if on_round is not None and isinstance(event, RoundDone):
                 words = _words(pipeline, (event.round,))[0]
-                with suppress(
-                    ContractError
-                ):  # a round that cannot be recorded: the task's record will say so
+                # Of a round that cannot be recorded the task's record will say so.
+                with suppress(ContractError):
                     on_round(unit.pipeline, unit.task.id, unit.attempt, event.round, words)
             if on_event is not None:
                 on_event(event)
@@ -297,23 +296,23 @@ def _words(pipeline: Pipeline, rounds: Sequence[Round]) -> tuple[Texts | None, .
     if not hasattr(verifier, "describe"):
         return (None,) * len(rounds)
     emitted = [value for round in rounds for value in round.decision.emitted]
+    joins = [round.decision.joined for round in rounds]
     others = [
         item
-        for round in rounds
+        for round, joined in zip(rounds, joins, strict=True)
         for index, item in enumerate(round.items)
-        if index not in round.decision.joined
+        if index not in joined
     ]
     try:
         with turn(verifier):
             of_emitted = iter([utf8(str(word)) for word in verifier.describe(emitted)] if emitted else [])
             of_others = iter([utf8(str(word)) for word in verifier.describe(others)] if others else [])
         found = []
-        for round in rounds:
-            words = [next(of_emitted) for _ in round.decision.emitted]
-            joined = list(zip(round.decision.joined, words, strict=True))
-            of_items = {index: word for index, word in joined if index is not None}
+        for round, joined in zip(rounds, joins, strict=True):
+            words = [(index, next(of_emitted)) for index in joined]
+            of_items = {index: word for index, word in words if index is not None}
             items = [of_items[i] if i in of_items else next(of_others) for i in range(len(round.items))]
-            found.append(Texts(tuple(items), tuple([word for index, word in joined if index is None])))
+            found.append(Texts(tuple(items), tuple([word for index, word in words if index is None])))
         return tuple(found)
     except Exception:
         return (None,) * len(rounds)  # words are for people; a record does without

@@ -222,9 +222,7 @@ class _Work:
             return
         self.recollection.forget()
         past: dict[tuple[str, str], TaskRecord] = {}
-        if committed & {
-            (name, task.id, 0) for name in self.names for task in tasks
-        }:  # a run that is taken up again
+        if any(done.values()):  # a run that is taken up again
             entries = self.store.entries(texts=False)
             past = {(entry.pipeline, entry.record.task): entry.record for entry in entries}
         asked = {(pipeline, task) for pipeline, task, _ in before.questions}

@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from draftverify import (
     PASS,
@@ -243,6 +245,23 @@ def test_a_decision_on_items_that_are_there_is_taken(decision):
 def test_a_decision_on_absent_items_or_on_one_twice_is_a_failure(decision, words):
     """It names the index, or what is no index."""
     assert refused(decide(decision, 3, 1), words)
+
+
+@given(
+    n=st.integers(0, 4),
+    kept=st.lists(st.integers(0, 4) | st.booleans(), max_size=4),
+    refused=st.lists(st.integers(-1, 5), max_size=2),
+    spliced=st.lists(st.integers() | st.text(max_size=1) | st.tuples(st.integers()), max_size=2),
+    done=st.booleans(),
+)
+def test_the_commonest_decisions_are_held_to_the_same_contract(n, kept, refused, spliced, done):
+    """What the short way takes or refuses is what the long way does, which lists in place of tuples go."""
+    refusals = [Refusal(index) for index in refused]
+    short = Decision(kept=tuple(kept), refused=tuple(refusals), spliced=tuple(spliced), done=done)
+    long = Decision(kept=kept, refused=refusals, spliced=spliced, done=done)
+    first, second = decide(short, n), decide(long, n)
+    assert first == second
+    assert not isinstance(first, Decision) or [type(index) for index in first.kept] == [int] * len(kept)
 
 
 def test_a_person_answers_in_known_words():
