@@ -29,11 +29,11 @@ Optional, found by name:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 from draftverify.randomness import Draws
-from draftverify.values import Context, Decision, Proposal, Round, Task, Verification
+from draftverify.values import Context, Decision, Proposal, Round, Verification
 
 Done: TypeAlias = Callable[[Context, tuple[Any, ...]], int | None]
 """A stopping rule, `done(context, new)`: None to go on, or how many of the `new` values to keep and then stop.
@@ -113,20 +113,4 @@ class BlockSize(Protocol):
 
     def observe(self, context: Context, round: Round) -> None:
         """Learn from a round that has just been decided; `context` is the state before it."""
-        ...
-
-
-class Preparing(Protocol):
-    """A verifier that reads the task once before its first round."""
-
-    def prepare(self, task: Task) -> Task:
-        """The task with what the trusted part made of its input."""
-        ...
-
-
-class Describing(Protocol):
-    """A verifier that can say its values in words."""
-
-    def describe(self, values: Sequence[Any]) -> list[str]:
-        """One text per value."""
         ...

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from draftverify.engine.boundary import read_explanation
 from draftverify.engine.drivers import adrive, drive
-from draftverify.engine.events import Event, Listener, RoundDone
+from draftverify.engine.events import Listener
 from draftverify.engine.parts import Parts, name_of
 from draftverify.engine.requests import AskPerson, Draft
 from draftverify.engine.scheduler import Scheduler
@@ -97,16 +97,10 @@ class Pipeline(Parts):
         )
 
     def run(
-        self,
-        task: TaskLike,
-        *,
-        on_event: Listener | None = None,
-        ask: AskPerson | None = None,
-        memory: Memory | None = None,
-        attempt: int = 0,
+        self, task: TaskLike, *, on_event: Listener | None = None, ask: AskPerson | None = None
     ) -> Outcome:
         """Run one task and return how it ended; the arguments are those of `record`."""
-        return self.record(task, on_event=on_event, ask=ask, memory=memory, attempt=attempt).outcome
+        return self.record(task, on_event=on_event, ask=ask).outcome
 
     def record(
         self,
@@ -136,20 +130,13 @@ class Pipeline(Parts):
         return session.record()
 
     async def arun(
-        self,
-        task: TaskLike,
-        *,
-        on_event: Listener | None = None,
-        ask: AskPerson | None = None,
-        memory: Memory | None = None,
-        attempt: int = 0,
+        self, task: TaskLike, *, on_event: Listener | None = None, ask: AskPerson | None = None
     ) -> Outcome:
         """Run one task under asyncio: coroutine components are awaited, others run in threads.
 
         Cancelled while a component runs in a thread, it ends once that call does.
         """
-        record = await self.arecord(task, on_event=on_event, ask=ask, memory=memory, attempt=attempt)
-        return record.outcome
+        return (await self.arecord(task, on_event=on_event, ask=ask)).outcome
 
     async def arecord(
         self,
@@ -175,13 +162,9 @@ class Pipeline(Parts):
         size: int | None = None,
         on_event: Listener | None = None,
         ask: AskPerson | None = None,
-        memory: Memory | None = None,
-        attempt: int = 0,
     ) -> list[Outcome]:
         """Run many tasks in lockstep, one pass over the batch where components can; outcomes in task order."""
-        records = self.record_batch(
-            tasks, size=size, on_event=on_event, ask=ask, memory=memory, attempt=attempt
-        )
+        records = self.record_batch(tasks, size=size, on_event=on_event, ask=ask)
         return [record.outcome for record in records]
 
     def record_batch(
@@ -214,21 +197,22 @@ class Pipeline(Parts):
     ) -> Iterator[Decision]:
         """Yield each round's Decision as it is made; `decision.emitted` are the new values. Left early, it frees the
         task."""
-        heard = _Decisions(on_event)
-        session = self._session(as_task(task), heard, ask)
+        session, told = self._session(as_task(task), on_event, ask), 0
         for _ in drive(Scheduler([session])):
-            yield from heard.new()
+            for round in session.rounds[told:]:
+                told += 1
+                yield round.decision
 
     async def astream(
         self, task: TaskLike, *, on_event: Listener | None = None, ask: AskPerson | None = None
     ) -> AsyncIterator[Decision]:
         """As `stream`, under asyncio."""
-        heard = _Decisions(on_event)
-        session = self._session(as_task(task), heard, ask)
+        session, told = self._session(as_task(task), on_event, ask), 0
         async with aclosing(adrive(Scheduler([session]))) as steps:
             async for _ in steps:
-                for decision in heard.new():
-                    yield decision
+                for round in session.rounds[told:]:
+                    told += 1
+                    yield round.decision
 
     def explain(self, task: Task, expected: Any, got: Any) -> Explanation | None:
         """Why two outputs of a task differ that this pipeline's settings made, as the verifier says; None where it has
@@ -392,24 +376,6 @@ class Pipeline(Parts):
 
     def _repr_html_(self) -> str:
         return html_table(self._facts(), ("pipeline", self.name))
-
-
-class _Decisions:
-    """A listener that keeps the decisions until they are asked for, and passes all on."""
-
-    def __init__(self, on_event: Listener | None) -> None:
-        self.on_event = on_event
-        self.decisions: list[Decision] = []
-
-    def __call__(self, event: Event) -> None:
-        if self.on_event is not None:
-            self.on_event(event)
-        if isinstance(event, RoundDone):
-            self.decisions.append(event.round.decision)
-
-    def new(self) -> list[Decision]:
-        decisions, self.decisions = self.decisions, []
-        return decisions
 
 
 def as_task(task: Any, id: str = "0") -> Task:

@@ -1,24 +1,20 @@
-"""Where tasks come from: a source has `load() -> list[Task]`; JSON Lines is the one that ships."""
+"""Where tasks come from: JSON Lines is the source that ships.
+
+A source is a part of the role "tasks": `load() -> list[Task]` gives all tasks, in an order that is the same each time;
+ids are unique.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from draftverify.errors import ConfigError
 from draftverify.values import Task
 
-__all__ = ["Jsonl", "TaskSource"]
-
-
-class TaskSource(Protocol):
-    """A part of the role "tasks"."""
-
-    def load(self) -> list[Task]:
-        """All tasks, in an order that is the same each time; ids are unique."""
-        ...
+__all__ = ["Jsonl"]
 
 
 class Jsonl:
