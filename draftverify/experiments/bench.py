@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from draftverify.engine.drivers import adrive, drive, turn
-from draftverify.engine.events import Event, RoundDone
+from draftverify.engine.events import Event, Listener, RoundDone
 from draftverify.engine.pipeline import Pipeline
 from draftverify.engine.requests import Answer, Ask
 from draftverify.engine.scheduler import Scheduler
@@ -78,7 +78,14 @@ class Bench:
     Args:
         pipelines: by name.
         places: where each stands in a config ("file:line"), for messages.
+
+    Attributes:
+        on_event: called with every event.
+        on_round: called with every new round, as it is decided.
     """
+
+    on_event: Listener | None = None
+    on_round: OnRound | None = None
 
     def __init__(self, pipelines: Mapping[str, Pipeline], places: Mapping[str, str] = EMPTY) -> None:
         self.pipelines = pipelines
@@ -90,28 +97,17 @@ class Bench:
         self._stopping = threading.Event()
         self._loop = _Loop()
 
-    def perform(
-        self, unit: Unit, *, on_event: Callable[[Event], None] | None = None, on_round: OnRound | None = None
-    ) -> Done:
-        """Run a unit to its end; the arguments are those of `perform_all`."""
-        (done,) = self.perform_all(iter([unit]), on_event=on_event, on_round=on_round)
+    def perform(self, unit: Unit) -> Done:
+        """Run a unit to its end, as `perform_all` does."""
+        (done,) = self.perform_all(iter([unit]))
         return done
 
-    def perform_all(
-        self,
-        units: Iterator[Unit],
-        *,
-        size: int = 1,
-        on_event: Callable[[Event], None] | None = None,
-        on_round: OnRound | None = None,
-    ) -> Iterator[Done]:
+    def perform_all(self, units: Iterator[Unit], *, size: int = 1) -> Iterator[Done]:
         """Run units together, at most `size` at once: those that wait for the same part share its passes.
 
         Args:
             units: the work.
             size: how many are under way at once.
-            on_event: called with every event.
-            on_round: called with every new round, as it is decided.
 
         Yields:
             What came of each, as it comes.
@@ -125,9 +121,9 @@ class Bench:
         def sessions() -> Iterator[_Work]:
             for unit in units:
                 pipeline = self.open(unit.pipeline)
-                listener = self._listener(unit, pipeline, on_event, on_round)
+                memory = self.memories.recall(unit.recall)
                 try:
-                    yield _Work(unit, pipeline, self.memories.recall(unit.recall), listener)
+                    yield _Work(unit, pipeline, memory, self._listener(unit, pipeline))
                 except (ConfigError, PipelineError, StoreError):
                     raise
                 except DraftVerifyError as error:  # rounds of another policy, say
@@ -142,23 +138,17 @@ class Bench:
                 assert isinstance(work, _Work)
                 yield work.done()
 
-    def _listener(
-        self,
-        unit: Unit,
-        pipeline: Pipeline,
-        on_event: Callable[[Event], None] | None,
-        on_round: OnRound | None,
-    ) -> Callable[[Event], None]:
+    def _listener(self, unit: Unit, pipeline: Pipeline) -> Listener:
         def listen(event: Event) -> None:
             if self._stopping.is_set():
                 raise _Stopped
-            if on_round is not None and isinstance(event, RoundDone):
+            if self.on_round is not None and isinstance(event, RoundDone):
                 words = _words(pipeline, (event.round,))[0]
                 # Of a round that cannot be recorded the task's record will say so.
                 with suppress(ContractError):
-                    on_round(unit.pipeline, unit.task.id, unit.attempt, event.round, words)
-            if on_event is not None:
-                on_event(event)
+                    self.on_round(unit.pipeline, unit.task.id, unit.attempt, event.round, words)
+            if self.on_event is not None:
+                self.on_event(event)
 
         return listen
 
@@ -192,9 +182,7 @@ class _Work(Session):
 
     pipeline: Pipeline
 
-    def __init__(
-        self, unit: Unit, pipeline: Pipeline, memory: Memory, listener: Callable[[Event], None]
-    ) -> None:
+    def __init__(self, unit: Unit, pipeline: Pipeline, memory: Memory, listener: Listener) -> None:
         self.unit = unit
         self.asked: Ask | None = None
         self._known = unit.answer
@@ -304,9 +292,7 @@ def _words(pipeline: Pipeline, rounds: Sequence[Round]) -> tuple[Texts | None, .
         if index not in joined
     ]
     try:
-        with turn(verifier):
-            of_emitted = iter([utf8(str(word)) for word in verifier.describe(emitted)] if emitted else [])
-            of_others = iter([utf8(str(word)) for word in verifier.describe(others)] if others else [])
+        of_emitted, of_others = iter(_described(verifier, emitted)), iter(_described(verifier, others))
         found = []
         for round, joined in zip(rounds, joins, strict=True):
             words = [(index, next(of_emitted)) for index in joined]
@@ -318,12 +304,16 @@ def _words(pipeline: Pipeline, rounds: Sequence[Round]) -> tuple[Texts | None, .
         return (None,) * len(rounds)  # words are for people; a record does without
 
 
+def _described(verifier: Any, values: list[Any]) -> list[str]:
+    with turn(verifier):
+        return [utf8(str(word)) for word in verifier.describe(values)] if values else []
+
+
 def _question(unit: Unit, pipeline: Pipeline, asked: Ask, record: TaskRecord) -> Question:
     text = ""
-    verifier = pipeline.verifier
-    if hasattr(verifier, "describe") and asked.candidate is not None:
-        with suppress(Exception), turn(verifier):  # else the candidate itself is shown
-            text = utf8(str(verifier.describe([asked.candidate.value])[0]))
+    if asked.candidate is not None:
+        with suppress(Exception):  # of a verifier that has no words the candidate itself is shown
+            text = _described(pipeline.verifier, [asked.candidate.value])[0]
     return Question(
         pipeline=unit.pipeline,
         task=unit.task.id,

@@ -31,7 +31,6 @@ from typing import Any, ClassVar, Protocol
 import msgspec
 
 from draftverify import errors
-from draftverify.engine.events import Event
 from draftverify.errors import ConfigError, ContractError, DraftVerifyError, ResourceError
 from draftverify.experiments.bench import Bench, Done, OnRound, Unit, failed_unit
 from draftverify.experiments.build import Builder
@@ -174,13 +173,12 @@ def _begin_worker(alive: Connection, sender: Connection, lock: Any) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def perform_remote(spec: bytes, unit: bytes, durable: bool) -> bytes:
+def perform_remote(spec: bytes, unit: bytes) -> bytes:
     """Perform a unit in a worker of another process.
 
     Args:
         spec: the experiment as text, the same for every unit; the bench is built from it once.
         unit: a Unit as JSON.
-        durable: send each round as it is decided.
 
     Returns:
         JSON: {"done": a Done} or {"error": an error that ends the run}.
@@ -189,9 +187,11 @@ def perform_remote(spec: bytes, unit: bytes, durable: bool) -> bytes:
         bench = _worker_benches.get(spec)
         if bench is None:
             _worker_benches.clear()
-            bench = _worker_benches[spec] = Builder().bench(Experiment.from_json(spec))
+            experiment = Experiment.from_json(spec)
+            bench = _worker_benches[spec] = Builder().bench(experiment)
+            bench.on_round = _send_round if experiment.durable == "round" else None
         work = decode(unit, Unit, "a unit of work")
-        done = bench.perform(work, on_round=_send_round if durable else None)
+        done = bench.perform(work)
         try:
             return encode(_Reply(done=done), f"task {work.task.id!r}").encode()
         except ContractError as error:
@@ -234,8 +234,7 @@ class Crew:
         where: the executor.
         bench: this process's pipelines, for a local executor.
         spec: the experiment, for workers elsewhere.
-        on_round: called with each round as it is decided (from another thread unless the executor is serial).
-        on_event: called with events; of a local executor only.
+        on_round: called with each round that workers elsewhere decide, from another thread.
     """
 
     take: Callable[[Done], None]
@@ -247,13 +246,11 @@ class Crew:
         bench: Bench | None,
         spec: bytes,
         on_round: OnRound | None = None,
-        on_event: Callable[[Event], None] | None = None,
     ) -> None:
         self.where = where
         self.bench = bench
         self.spec = spec
         self.on_round = on_round
-        self.on_event = on_event
         self.flying: dict[Future[Any], Callable[[], Unit]] = {}
         self.suspects: deque[Callable[[], Unit]] = deque()
         self.crashes = 0
@@ -280,10 +277,7 @@ class Crew:
         self.take = take
         if isinstance(self.where, Batch):
             assert self.bench is not None
-            made = (make() for make in units)
-            for done in self.bench.perform_all(
-                made, size=self.where.size, on_event=self.on_event, on_round=self.on_round
-            ):
+            for done in self.bench.perform_all((make() for make in units), size=self.where.size):
                 take(done)
         else:
             self._perform(self.where, iter(units))
@@ -312,10 +306,10 @@ class Crew:
         future: Future[Any]
         try:
             if self.bench is not None:
-                future = pool.submit(self.bench.perform, unit, on_event=self.on_event, on_round=self.on_round)
+                future = pool.submit(self.bench.perform, unit)
             else:
                 payload = encode(unit, f"task {unit.task.id!r}").encode()
-                future = pool.submit(perform_remote, self.spec, payload, self.on_round is not None)
+                future = pool.submit(perform_remote, self.spec, payload)
         except BrokenExecutor as error:
             future = Future()
             future.set_exception(error)

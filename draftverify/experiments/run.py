@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from draftverify import calibration
 from draftverify.engine.events import Event
@@ -116,13 +117,10 @@ def run(
             url=store,
         )
         with directory:
-            crew = Crew(
-                where,
-                bench=bench if where.local else None,
-                spec=experiment.to_json(),
-                on_round=directory.store.commit_round if experiment.durable == "round" else None,
-                on_event=watcher.event if watcher is not None else None,
-            )
+            bench.on_round = directory.store.commit_round if experiment.durable == "round" else None
+            bench.on_event = watcher.event if watcher is not None else None
+            local = bench if where.local else None
+            crew = Crew(where, bench=local, spec=experiment.to_json(), on_round=bench.on_round)
             directory.store.add_tasks(first, "calibrate")
             directory.store.add_tasks(measured, "measure")
             with crew, Recollection() as recollection:
@@ -238,11 +236,7 @@ class _Work:
                         self.recollection.add(name, record)
 
     def _units(
-        self,
-        tasks: Sequence[Task],
-        places: range,
-        before: _Before,
-        epoch: int,
+        self, tasks: Sequence[Task], places: range, before: _Before, epoch: int
     ) -> Iterator[Callable[[], Unit]]:
         committed, questions, begun = before
         for place in places:
@@ -264,22 +258,12 @@ class _Work:
                 restore = self.store.rounds(name, task.id, 0)
             except StoreError as error:
                 _log.warning("task %r of %s begins anew: %s", task.id, name, error)
-        answer = None
-        asking = ""
-        inner: tuple[TaskRecord, ...] = ()
+        unit = Unit(pipeline=name, task=task, restore=restore, recall=recall)
         # An answer that led to a round of its own is in the rounds already.
-        if question is not None and question.state == "answered" and question.round == len(restore):
-            answer = Answer(question.answer, question.value, question.note)  # type: ignore[arg-type]
-            asking, inner = question.asking, question.inner
-        return Unit(
-            pipeline=name,
-            task=task,
-            restore=restore,
-            inner=inner,
-            answer=answer,
-            asking=asking,
-            recall=recall,
-        )
+        if question is None or question.state != "answered" or question.round != len(restore):
+            return unit
+        answer = Answer(question.answer, question.value, question.note)  # type: ignore[arg-type]
+        return replace(unit, answer=answer, asking=question.asking, inner=question.inner)
 
     def _take(self, epoch: int, past: dict[tuple[str, str], TaskRecord] | None) -> Callable[[Done], None]:
         def take(done: Done) -> None:
@@ -343,7 +327,7 @@ def _predict(experiment: Experiment, store: Store, first: Sequence[Task], measur
 
 
 def _pooled(records: Sequence[TaskRecord]) -> list[TaskRecord]:
-    return [msgspec.structs.replace(record, group=ALL) for record in records]
+    return [replace(record, group=ALL) for record in records]
 
 
 def _summary(experiment: Experiment, store: Store, measured: Sequence[Task], bench: Bench) -> Summary:
