@@ -302,11 +302,9 @@ def _proposal(request: Draft, value: Any, parts: Parts) -> Any:
                 raise ContractError(f"nested holds a record that cannot be read again: {error}") from error
     if value.cost is not None:
         value = replace(value, cost=_cost(value.cost))
-    return (
-        value
-        if type(value.exhausted) is bool
-        else replace(value, exhausted=_truth(value.exhausted, "exhausted"))
-    )
+    if type(value.exhausted) is not bool:
+        value = replace(value, exhausted=_truth(value.exhausted, "exhausted"))
+    return value
 
 
 _GIVEN = Proposal.chain(()).law
@@ -389,14 +387,12 @@ def _check(check: Any, index: int) -> Check:
         raise ContractError(f"the check of item {index} is {_shown(check)}; a Check is needed")
     if check.verdict not in _KNOWN:
         raise ContractError(f"{check.verdict!r} is no verdict; one of {', '.join(VERDICTS)} is")
-    for name in ("reason", "feedback", "stage"):
-        if not isinstance(getattr(check, name), str):
-            raise ContractError(
-                f"the {name} of item {index} is {_shown(getattr(check, name))}; a text is needed"
-            )
+    reason, feedback, stage = [
+        utf8(_text(getattr(check, name), f"the {name} of item {index}"))
+        for name in ("reason", "feedback", "stage")
+    ]
     correction = check.correction if check.correction is _UNSET else canonical(check.correction)
-    score = None if check.score is None else _number(check.score, f"the score of item {index}")
-    reason, feedback, stage = [utf8(str(text)) for text in (check.reason, check.feedback, check.stage)]
+    score = _number_or_none(check.score, f"the score of item {index}")
     return Check(check.verdict, score, reason, feedback, stage, correction)
 
 
@@ -462,12 +458,16 @@ def _whole_decision(value: Decision, n: int, holds: int) -> Decision:
     kept, held = _indices(value.kept, "kept"), _indices(value.held, "held")
     released = _indices(value.released, "released")
     refused = tuple(
-        Refusal(_index(_struct(each, Refusal, "refused").index, "refused"), _text(each.reason))
-        for each in value.refused
+        [
+            Refusal(_index_of(each, Refusal, "refused"), _text(each.reason, "a reason"))
+            for each in value.refused
+        ]
     )
     corrected = tuple(
-        Correction(_index(_struct(each, Correction, "corrected").index, "corrected"), canonical(each.value))
-        for each in value.corrected
+        [
+            Correction(_index_of(each, Correction, "corrected"), canonical(each.value))
+            for each in value.corrected
+        ]
     )
     named = kept + held + tuple([each.index for each in refused]) + tuple([each.index for each in corrected])
     for index in named:
@@ -504,9 +504,7 @@ def _value(request: Finish, value: Any, parts: Parts) -> Choice | None:
     if value.value is None:
         return None
     numbers = {
-        name: None
-        if (number := getattr(value, name)) is None
-        else _number(number, f"the {name} of the value")
+        name: _number_or_none(getattr(value, name), f"the {name} of the value")
         for name in ("score", "support", "margin")
     }
     return Choice(_answer_value(value.value), **numbers)
@@ -575,6 +573,10 @@ def _number(value: Any, what: str) -> float:
     return float(value)
 
 
+def _number_or_none(value: Any, what: str) -> float | None:
+    return None if value is None else _number(value, what)
+
+
 def _count(value: Any, what: str) -> int:
     number = _index(value, what)
     if number < 0:
@@ -605,16 +607,17 @@ def _truth(value: Any, what: str) -> bool:
     return bool(value)
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, what: str) -> str:
     if not isinstance(value, str):
-        raise ContractError(f"a reason is {_shown(value)}; a text is needed")
+        raise ContractError(f"{what} is {_shown(value)}; a text is needed")
     return str(value)
 
 
-def _struct(value: Any, kind: type, what: str) -> Any:
-    if type(value) is not kind:
-        raise ContractError(f"{what}: {_shown(value)} is no {kind.__name__}")
-    return value
+def _index_of(entry: Any, kind: type[Correction | Refusal], what: str) -> int:
+    """The item that an entry of a decision names."""
+    if type(entry) is not kind:
+        raise ContractError(f"{what}: {_shown(entry)} is no {kind.__name__}")
+    return _index(entry.index, what)
 
 
 def _shown(value: Any) -> str:

@@ -190,7 +190,10 @@ def _shared(group: Group, many: Callable[..., Any], values: Any, took: float) ->
     count = len(group.requests)
     if type(values) is not list and type(values) is not Failure:
         try:
-            values = list(values) if isinstance(values, Sequence) else Failure.of(TypeError(_no_list(values)))
+            if not isinstance(values, Sequence):
+                kind = type(values).__name__
+                raise TypeError(f"returned a {kind}; a list with an answer to each request is needed")
+            values = list(values)
         except Exception as error:
             values = Failure.of(error)
     if type(values) is list and len(values) != count:
@@ -200,10 +203,6 @@ def _shared(group: Group, many: Callable[..., Any], values: Any, took: float) ->
         _log.info("%s.%s failed for %d tasks, each is asked alone: %s", part, many.__name__, count, values)
         return None
     return Answers(values, [took] * count, [took / count] * count)
-
-
-def _no_list(values: object) -> str:
-    return f"returned a {type(values).__name__}; a list with an answer to each request is needed"
 
 
 # Turns. One for the whole process: parts that are not safe to call from two threads may share a model.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from inspect import iscoroutinefunction
 from typing import Any, get_args
 
@@ -135,59 +135,54 @@ class Parts:
         needs = frozenset(getattr(self.rule, "needs", VERDICTS))
         for word in sorted((provides | needs) - set(EVIDENCE)):
             raise PipelineError(f"{word!r} is no kind of evidence; one of {', '.join(EVIDENCE)} is")
-        missing = sorted(needs - provides)
-        if missing:
+        if needs - provides:
             raise PipelineError(
-                f"the rule {rule} needs {', '.join(missing)}, which the verifier {verifier} does not provide "
-                f"(it provides {', '.join(sorted(provides))}); choose another rule or another verifier"
+                f"the rule {rule} needs {_listed(needs - provides)}, which the verifier {verifier} does not provide "
+                f"(it provides {_listed(provides)}); choose another rule or another verifier"
             )
-        beyond = sorted(needs - CHECKS)
+        beyond = needs - CHECKS
         for clause in self.policy.clauses if beyond else ():
             trusted = clause.do == "fallback" and not clause.verified
             if trusted or clause.do == "escalate":
                 who = "a fallback that is not verified" if trusted else "a person"
                 raise PipelineError(
-                    f"the rule {rule} needs {', '.join(beyond)}; {who} passes items and measures nothing, so the "
+                    f"the rule {rule} needs {_listed(beyond)}; {who} passes items and measures nothing, so the "
                     f"policy step {clause.do!r} leads nowhere: "
                     + ("let the fallback be verified" if trusted else "leave it out, or choose another rule")
                 )
 
     def _check_generator(self, generator: Any) -> None:
-        rule, laws, shapes = name_of(self.rule), getattr(self.rule, "laws", None), self.shapes
+        who, rule = f"the generator {name_of(generator)}", f"the rule {name_of(self.rule)}"
+        laws, shapes = getattr(self.rule, "laws", None), self.shapes
         shape, used = self.declared[id(generator)]
         for word in sorted(used - set(get_args(LawKind))):
-            raise PipelineError(
-                f"{word!r} is no law; the generator {name_of(generator)} declares a set of "
-                f"{', '.join(get_args(LawKind))}"
-            )
+            raise PipelineError(f"{word!r} is no law; {who} declares a set of {_listed(get_args(LawKind))}")
         if shape is not None and shape not in get_args(Shape):
             raise PipelineError(
-                f"{shape!r} is no shape; the generator {name_of(generator)} declares one of "
-                f"{', '.join(get_args(Shape))}, or None"
+                f"{shape!r} is no shape; {who} declares one of {_listed(get_args(Shape))}, or None"
             )
         if laws is not None and not used <= set(laws):
             raise PipelineError(
-                f"the generator {name_of(generator)} draws by the law {', '.join(sorted(used - set(laws)))}, for which "
-                f"the rule {rule} does not do what it promises (it takes {', '.join(sorted(laws))}); choose another "
-                "rule or another generator"
+                f"{who} draws by the law {_listed(used - set(laws))}, for which {rule} does not do what it promises "
+                f"(it takes {_listed(laws)}); choose another rule or another generator"
             )
         fits = shape is None or shapes is None or shape in shapes or (shape == "chain" and "tree" in shapes)
         if shapes is not None and not fits:
             raise PipelineError(
-                f"the generator {name_of(generator)} proposes {_plural(shape)}; the rule {rule} judges "
-                f"{', '.join(map(_plural, sorted(shapes)))}; choose another rule or another generator"
+                f"{who} proposes {_plural(shape)}; {rule} judges {_listed(map(_plural, shapes))}; choose another rule "
+                "or another generator"
             )
         fitting = getattr(self.block, "shapes", None)
         if fitting is not None and shape is not None and shape not in fitting:
             raise PipelineError(
-                f"the generator {name_of(generator)} proposes {_plural(shape)}; the block {name_of(self.block)} is "
-                f"for {', '.join(map(_plural, sorted(fitting)))}; give a number, and sweep it"
+                f"{who} proposes {_plural(shape)}; the block {name_of(self.block)} is for "
+                f"{_listed(map(_plural, fitting))}; give a number, and sweep it"
             )
         families = getattr(generator, "family", None), getattr(self.verifier, "family", None)
         if None not in families and families[0] != families[1]:
             raise PipelineError(
-                f"the generator {name_of(generator)} is of the family {families[0]}, the verifier "
-                f"{name_of(self.verifier)} of {families[1]}; their items do not mean the same"
+                f"{who} is of the family {families[0]}, the verifier {name_of(self.verifier)} of {families[1]}; their "
+                "items do not mean the same"
             )
 
     def parts(self) -> list[Any]:
@@ -229,6 +224,10 @@ def _is_asynchronous(part: object) -> bool:
     """Whether a part has coroutine methods, or is a pipeline of such parts."""
     methods = (getattr(part, name, None) for name in _CALLED)
     return getattr(part, "asynchronous", False) or any(map(iscoroutinefunction, methods))
+
+
+def _listed(words: Iterable[str]) -> str:
+    return ", ".join(sorted(words))
 
 
 def _plural(shape: str | None) -> str:
