@@ -65,10 +65,6 @@ class CostModel(msgspec.Struct, frozen=True):
     first_draft: float = 0.0
     first_verify: float = 0.0
 
-    def round_seconds(self, n: int) -> float:
-        """Seconds of a round with `n` drafted items; for 0 the generator is not called."""
-        return (self.draft.at(n) if n else 0.0) + self.verify.at(n) + self.rest
-
 
 class Timings:
     """The rounds of some records as columns, ready to be fitted again and again with tasks left out.
@@ -77,8 +73,8 @@ class Timings:
     Records of one task (a plain and a speculative run of it) share its number.
     """
 
-    def __init__(self, records: Iterable[TaskRecord], tasks: dict[str, int] | None = None) -> None:
-        self.tasks: dict[str, int] = {} if tasks is None else tasks
+    def __init__(self, records: Iterable[TaskRecord]) -> None:
+        self.tasks: dict[str, int] = {}
         rows = [
             (
                 self.tasks.setdefault(record.task, len(self.tasks)),

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from draftverify.calibration.acceptance import drafted_rounds, of_group, pass_at_k
+from draftverify.calibration.acceptance import drafted_rounds, pass_at_k
 from draftverify.calibration.costs import CostModel, Timings
 from draftverify.calibration.intervals import log_jackknife
 from draftverify.errors import ConfigError
@@ -66,9 +66,7 @@ def geometric_progress(first: float, later: float, n: int, *, alternatives: bool
     return progress
 
 
-def operating_point(
-    records: Iterable[TaskRecord], *, plain: Sequence[TaskRecord] = (), group: str | None = None
-) -> OperatingPoint:
+def operating_point(records: Iterable[TaskRecord], *, plain: Sequence[TaskRecord] = ()) -> OperatingPoint:
     """Choose the block size from recorded rounds.
 
     Only sizes that were asked for and timed, or lie between such, are candidates: nothing is extrapolated.
@@ -76,18 +74,17 @@ def operating_point(
     Args:
         records: of the pipeline that drafts.
         plain: of plain decoding with the same verifier, for the cost of an empty block.
-        group: only tasks of this group.
 
     Raises:
         ConfigError: when the records hold no drafted round, or none that was timed.
     """
-    drafted = of_group(records, group)
-    timings = Timings([*drafted, *of_group(plain, group)])
+    drafted = list(records)
+    timings = Timings([*drafted, *plain])
     progress: _Chains | _Alternatives
     if any(is_alternatives(entry) for record in drafted for entry in record.rounds):
         progress = _Alternatives(drafted, timings.tasks)
     else:
-        progress = _Chains([*drafted, *of_group(plain, group)], timings.tasks)
+        progress = _Chains([*drafted, *plain], timings.tasks)
     costs = timings.fit()
     timed, drawn = costs.verify.sizes, [size for size in costs.draft.sizes if size]
     candidates = [0] if timed[0] == 0 and progress.plain_moves else []

@@ -52,7 +52,7 @@ from draftverify.values import (
     utf8,
 )
 
-__all__ = ["canonical", "plain_problem", "read", "read_cut", "read_explanation", "read_size"]
+__all__ = ["canonical", "plain_problem", "read", "read_cut", "read_explanation", "read_size", "shown"]
 
 
 def read(request: Request, value: Any, parts: Parts) -> Any:
@@ -109,7 +109,7 @@ def read_explanation(value: Any, part: object) -> Explanation:
         ContractError: it is another thing than an Explanation with a known cause.
     """
     if type(value) is not Explanation:
-        raise ContractError(f"{name_of(part)}: explain() must return an Explanation, not {_shown(value)}")
+        raise ContractError(f"{name_of(part)}: explain() must return an Explanation, not {shown(value)}")
     if value.cause not in CAUSES:
         raise ContractError(f"{name_of(part)}: {value.cause!r} is no cause; one of {', '.join(CAUSES)} is")
     return value
@@ -233,9 +233,7 @@ def _failure(value: Failure) -> Failure:
         raise ContractError(f"{value.kind!r} is no kind of failure; error and timeout are")
     for name in ("error", "message", "traceback"):
         if type(getattr(value, name)) is not str:
-            raise ContractError(
-                f"the {name} of a failure is {_shown(getattr(value, name))}; a text is needed"
-            )
+            raise ContractError(f"the {name} of a failure is {shown(getattr(value, name))}; a text is needed")
     return value
 
 
@@ -249,7 +247,7 @@ def _task(request: Prepare, value: Any, parts: Parts) -> Task:
 
 def _proposal(request: Draft, value: Any, parts: Parts) -> Any:
     if type(value) is not Proposal:
-        raise ContractError(f"propose() must return a Proposal, not {_shown(value)}")
+        raise ContractError(f"propose() must return a Proposal, not {shown(value)}")
     items, parents = value.items, value.parents
     if type(items) is not tuple or not _are_scalars(items):
         items = _items(items)
@@ -312,7 +310,7 @@ _GIVEN = Proposal.chain(()).law
 
 def _check_law(law: Any, laws: frozenset[str], n: int, rows: int) -> None:
     if type(law) is not Law:
-        raise ContractError(f"the law is {_shown(law)}; a Law is needed")
+        raise ContractError(f"the law is {shown(law)}; a Law is needed")
     kind, q = law.kind, law.q
     if kind not in laws:
         raise ContractError(f"law {kind!r} was used; the generator declares {sorted(laws)}")
@@ -321,7 +319,7 @@ def _check_law(law: Any, laws: frozenset[str], n: int, rows: int) -> None:
     if q is not None and n:
         found = getattr(q, "shape", None)
         if found is None:
-            raise ContractError(f"q is {_shown(q)}; an array is needed")
+            raise ContractError(f"q is {shown(q)}; an array is needed")
         if len(found) != 2 or found[0] < rows:
             raise ContractError(
                 f"q has shape {tuple(found)}; [>= {rows}, vocabulary] is needed: a row per parent"
@@ -330,7 +328,7 @@ def _check_law(law: Any, laws: frozenset[str], n: int, rows: int) -> None:
 
 def _verification(request: Verify, value: Any, parts: Parts) -> Any:
     if type(value) is not Verification:
-        raise ContractError(f"verify() must return a Verification, not {_shown(value)}")
+        raise ContractError(f"verify() must return a Verification, not {shown(value)}")
     n = len(request.proposal.items)
     checks, evidence = value.checks, value.evidence
     if type(checks) is not tuple:
@@ -353,7 +351,7 @@ def _verification(request: Verify, value: Any, parts: Parts) -> Any:
         value = replace(value, deterministic=_truth(value.deterministic, "deterministic"))
     if value.notes:
         if not isinstance(value.notes, Mapping):
-            raise ContractError(f"notes came as {_shown(value.notes)}; a mapping of JSON values is needed")
+            raise ContractError(f"notes came as {shown(value.notes)}; a mapping of JSON values is needed")
         notes = canonical(value.notes)
         problem = plain_problem(notes)
         if problem is not None:
@@ -384,7 +382,7 @@ def _are_plain(checks: tuple[Any, ...]) -> bool:
 
 def _check(check: Any, index: int) -> Check:
     if type(check) is not Check:
-        raise ContractError(f"the check of item {index} is {_shown(check)}; a Check is needed")
+        raise ContractError(f"the check of item {index} is {shown(check)}; a Check is needed")
     if check.verdict not in _KNOWN:
         raise ContractError(f"{check.verdict!r} is no verdict; one of {', '.join(VERDICTS)} is")
     reason, feedback, stage = [
@@ -398,7 +396,7 @@ def _check(check: Any, index: int) -> Check:
 
 def _check_evidence(evidence: Any, n: int) -> None:
     if type(evidence) is not Evidence:
-        raise ContractError(f"evidence is {_shown(evidence)}; an Evidence is needed")
+        raise ContractError(f"evidence is {shown(evidence)}; an Evidence is needed")
     if evidence.target is not None:
         _check_rows(evidence.target, "target", n + 1, 2, n)
     if evidence.raw_maxima is not None:
@@ -410,7 +408,7 @@ def _check_evidence(evidence: Any, n: int) -> None:
 def _check_rows(array: Any, name: str, rows: int, dimensions: int, n: int) -> None:
     found = getattr(array, "shape", None)
     if found is None:
-        raise ContractError(f"evidence {name} is {_shown(array)}; an array is needed")
+        raise ContractError(f"evidence {name} is {shown(array)}; an array is needed")
     if len(found) != dimensions:
         raise ContractError(f"evidence {name} has shape {tuple(found)}; {dimensions} dimensions are needed")
     if found[0] != rows:
@@ -419,7 +417,7 @@ def _check_rows(array: Any, name: str, rows: int, dimensions: int, n: int) -> No
 
 def _decision(request: Decide, value: Any, parts: Parts) -> Any:
     if type(value) is not Decision:
-        raise ContractError(f"decide() must return a Decision, not {_shown(value)}")
+        raise ContractError(f"decide() must return a Decision, not {shown(value)}")
     n = len(request.proposal.items)
     return value if _is_usual(value, n) else _whole_decision(value, n, len(request.context.held))
 
@@ -519,7 +517,7 @@ def _answer(request: Ask, value: Any, parts: Parts) -> Answer | None:
     if value is None:
         return None
     if type(value) is not Answer or value.kind not in get_args(AnswerKind) or not isinstance(value.note, str):
-        raise ContractError(f"a person answers with an Answer, or None; this came: {_shown(value)}")
+        raise ContractError(f"a person answers with an Answer, or None; this came: {shown(value)}")
     return replace(value, value=canonical(value.value))
 
 
@@ -542,7 +540,7 @@ _DEAREST = 1e200
 
 def _cost(cost: Any) -> Cost:
     if type(cost) is not Cost:
-        raise ContractError(f"the cost is {_shown(cost)}; a Cost is needed")
+        raise ContractError(f"the cost is {shown(cost)}; a Cost is needed")
     seconds = None if cost.seconds is None else _amount(cost.seconds, "seconds")
     return Cost(seconds, _amount(cost.units, "units"))
 
@@ -553,7 +551,7 @@ def _amount(value: Any, name: str) -> float:
     except (ContractError, OverflowError):
         number = -1.0
     if not 0 <= number < _DEAREST:
-        raise ContractError(f"the cost's {name} are {_shown(value)}; a finite number, 0 or more, is needed")
+        raise ContractError(f"the cost's {name} are {shown(value)}; a finite number, 0 or more, is needed")
     return number
 
 
@@ -569,7 +567,7 @@ def _number(value: Any, what: str) -> float:
     if not isinstance(value, (int, float)) and getattr(value, "shape", None) == () and hasattr(value, "item"):
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value):
-        raise ContractError(f"{what} is {_shown(value)}; a finite number is needed")
+        raise ContractError(f"{what} is {shown(value)}; a finite number is needed")
     return float(value)
 
 
@@ -589,7 +587,7 @@ def _index(value: Any, what: str) -> int:
     if type(value) is int:
         return value
     if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
-        raise ContractError(f"{what}: {_shown(value)} is no whole number")
+        raise ContractError(f"{what}: {shown(value)} is no whole number")
     return int(value.__index__())
 
 
@@ -597,30 +595,30 @@ def _indices(values: Any, what: str) -> tuple[int, ...]:
     if type(values) is tuple and _are_integers(values):
         return values
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise ContractError(f"{what}: {_shown(values)} is no list of indices")
+        raise ContractError(f"{what}: {shown(values)} is no list of indices")
     return tuple([_index(value, what) for value in values])
 
 
 def _truth(value: Any, what: str) -> bool:
     if not isinstance(value, (bool, np.bool_)):
-        raise ContractError(f"{what} is {_shown(value)}; True or False is needed")
+        raise ContractError(f"{what} is {shown(value)}; True or False is needed")
     return bool(value)
 
 
 def _text(value: Any, what: str) -> str:
     if not isinstance(value, str):
-        raise ContractError(f"{what} is {_shown(value)}; a text is needed")
+        raise ContractError(f"{what} is {shown(value)}; a text is needed")
     return str(value)
 
 
 def _index_of(entry: Any, kind: type[Correction | Refusal], what: str) -> int:
     """The item that an entry of a decision names."""
     if type(entry) is not kind:
-        raise ContractError(f"{what}: {_shown(entry)} is no {kind.__name__}")
+        raise ContractError(f"{what}: {shown(entry)} is no {kind.__name__}")
     return _index(entry.index, what)
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """A value and its type, for a message."""
     try:
         text = repr(value)

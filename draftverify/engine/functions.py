@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from draftverify.engine.boundary import shown
 from draftverify.errors import ContractError
 from draftverify.values import PASS, REJECT, UNCHECKED, Check, Context, Proposal, Shape, Verification
 
@@ -118,11 +119,10 @@ def _failed(error: Exception) -> Check:
 
 
 def _wrong(fn: Any, found: Any, wanted: str) -> str:
-    shown = repr(found)
-    shown = shown if len(shown) <= 60 else shown[:59] + "…"
+    said = shown(found)
     if isawaitable(found):
         wanted += ", and a coroutine from an `async def` alone"
         if isinstance(found, CoroutineType):
             found.close()  # nobody will await it
     name = getattr(fn, "__name__", type(fn).__name__)
-    return f"{name} returned {shown} ({type(found).__name__}); it may return {wanted}"
+    return f"{name} returned {said}; it may return {wanted}"

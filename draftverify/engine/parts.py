@@ -122,12 +122,20 @@ class Parts:
                 )
             if not callable(getattr(part, method, None)):
                 raise PipelineError(f"the {role} is a {type(part).__name__}, which has no method {method}()")
-        for part in self.parts():
-            if hasattr(part, "check_settings"):
-                part.check_settings(self.settings)
+        self.check_settings(EMPTY)
         self._check_evidence()
         for generator in self.generators:
             self._check_generator(generator)
+
+    def check_settings(self, settings: Mapping[str, Any]) -> None:
+        """Refuse settings, outer ones (those of a pipeline that this one drafts for) too, that a part cannot read.
+
+        Raises:
+            ConfigError: a part does.
+        """
+        for part in self.parts():
+            if hasattr(part, "check_settings"):
+                part.check_settings({**settings, **self.settings})
 
     def _check_evidence(self) -> None:
         rule, verifier = name_of(self.rule), name_of(self.verifier)

@@ -81,19 +81,11 @@ class Pipeline(Parts):
         on_event: Listener | None,
         person: AskPerson | None,
         memory: Memory | None = None,
-        attempt: int = 0,
         restore: Sequence[Round] = (),
         inner: Sequence[TaskRecord] = (),
     ) -> Session:
         return Session(
-            self,
-            task,
-            attempt=attempt,
-            memory=memory,
-            restore=restore,
-            inner=inner,
-            person=person,
-            on_event=on_event,
+            self, task, memory=memory, restore=restore, inner=inner, person=person, on_event=on_event
         )
 
     def run(
@@ -109,7 +101,6 @@ class Pipeline(Parts):
         on_event: Listener | None = None,
         ask: AskPerson | None = None,
         memory: Memory | None = None,
-        attempt: int = 0,
         restore: Sequence[Round] = (),
         inner: Sequence[TaskRecord] = (),
     ) -> TaskRecord:
@@ -120,11 +111,10 @@ class Pipeline(Parts):
             on_event: called with every event.
             ask: plays the person; None from it, or no `ask`, leaves an escalated task waiting.
             memory: what earlier tasks taught.
-            attempt: the infrastructure re-run.
             restore: rounds recorded before; they are not decided again.
             inner: of a task that was left waiting, its record's `inner`.
         """
-        session = self._session(as_task(task), on_event, ask, memory, attempt, restore, inner)
+        session = self._session(as_task(task), on_event, ask, memory, restore, inner)
         for _ in drive(Scheduler([session])):
             pass
         return session.record()
@@ -145,12 +135,11 @@ class Pipeline(Parts):
         on_event: Listener | None = None,
         ask: AskPerson | None = None,
         memory: Memory | None = None,
-        attempt: int = 0,
         restore: Sequence[Round] = (),
         inner: Sequence[TaskRecord] = (),
     ) -> TaskRecord:
         """As `record`, under asyncio."""
-        session = self._session(as_task(task), on_event, ask, memory, attempt, restore, inner)
+        session = self._session(as_task(task), on_event, ask, memory, restore, inner)
         async for _ in adrive(Scheduler([session])):
             pass
         return session.record()
@@ -174,15 +163,13 @@ class Pipeline(Parts):
         size: int | None = None,
         on_event: Listener | None = None,
         ask: AskPerson | None = None,
-        memory: Memory | None = None,
-        attempt: int = 0,
     ) -> list[TaskRecord]:
         """As `record`, for many tasks; at most `size` are under way at once and finished ones are replaced."""
         places: dict[Session, int] = {}
 
         def sessions() -> Iterator[Session]:
             for place, task in enumerate(tasks):
-                session = self._session(as_task(task, str(place)), on_event, ask, memory, attempt)
+                session = self._session(as_task(task, str(place)), on_event, ask)
                 places[session] = place
                 yield session
 
@@ -283,16 +270,6 @@ class Pipeline(Parts):
         items = tuple([outcome.value for outcome in outcomes if outcome.status == "accepted"])
         cost = Cost(sum(child.state.busy for child in children), sum(outcome.units for outcome in outcomes))
         return Proposal.alternatives(items, nested=records, cost=cost)
-
-    def check_settings(self, settings: Mapping[str, Any]) -> None:
-        """Refuse outer settings that an inner part cannot read.
-
-        Raises:
-            ConfigError: a part does.
-        """
-        for part in self.parts():
-            if hasattr(part, "check_settings"):
-                part.check_settings({**settings, **self.settings})
 
     # Resources
 

@@ -37,7 +37,8 @@ def test_known_costs_are_recovered() -> None:
     assert costs.verify.sizes == (0, 1, 2, 3, 4)
     for n in range(5):
         assert costs.verify.at(n) == pytest.approx(PLAIN * (1 + 0.04 * n), rel=0.05)
-        assert costs.round_seconds(n) == pytest.approx(PLAIN * (1 + 0.14 * n), rel=0.05)
+        drafting = costs.draft.at(n) if n else 0.0
+        assert drafting + costs.verify.at(n) + costs.rest == pytest.approx(PLAIN * (1 + 0.14 * n), rel=0.05)
     assert costs.first_verify == pytest.approx(5 * PLAIN, rel=0.1)
 
 
