@@ -19,7 +19,9 @@ KIND = "draftverify.operating_point"
 VERSION = 1
 
 
-class Artifact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Artifact(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag=KIND
+):
     """What the file holds.
 
     Args:
@@ -28,15 +30,13 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         versions: of whatever the choice depends on: the package, the models, the machine.
     """
 
-    kind: str = KIND
     version: int = VERSION
     point: OperatingPoint
     fitted_on: Mapping[str, int] = {}
     versions: Mapping[str, str] = {}
 
 
-class _Header(msgspec.Struct):
-    kind: str
+class _Header(msgspec.Struct, tag_field="kind", tag=KIND):
     version: int
     point: dict[str, Any]
 
@@ -69,12 +69,10 @@ def load(path: str | os.PathLike[str]) -> Artifact:
     except OSError as error:
         raise ConfigError(f"the operating point cannot be read: {error.strerror}", where=str(path)) from error
     try:
-        raw = msgspec.json.decode(text, type=dict[str, Any])
-        header = msgspec.convert(raw, _Header)
+        header = msgspec.json.decode(text, type=_Header)
+        raw = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"this is no operating point: {error}", where=str(path)) from error
-    if header.kind != KIND:
-        raise ConfigError(f"this is no operating point but a {header.kind!r}", where=str(path))
     if header.version != VERSION:
         raise ConfigError(
             f"operating point version {header.version} is unknown here (known: {VERSION}); fit it again",

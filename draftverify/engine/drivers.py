@@ -120,7 +120,7 @@ async def _acalled(
         _has_turn.set(True)
     start = perf_counter()
     try:
-        if request.role in ("decide", "finish", "ask") or inspect.iscoroutinefunction(method):
+        if request.in_place or inspect.iscoroutinefunction(method):
             value = method(*arguments)
         else:
             value = await _in_thread(method, arguments)

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 from draftverify.calibration.controller import Fixed
 from draftverify.engine.budget import Budget
+from draftverify.engine.requests import Decide, Draft, Finish, Prepare, Verify
 from draftverify.errors import PipelineError
 from draftverify.protocols import AcceptanceRule, BlockSize, Done, Generator, Verifier
 from draftverify.rejection import Policy
@@ -110,12 +111,9 @@ class Parts:
 
     def _check(self) -> None:
         """Refuse parts that do not fit each other."""
-        roles = (
-            *(("generator", part, "propose") for part in self.generators),
-            ("verifier", self.verifier, "verify"),
-            ("rule", self.rule, "decide"),
-        )
-        for role, part, method in roles:
+        methods = {"generator": "propose", "verifier": "verify", "rule": "decide"}
+        for role, part in self.roles():
+            method = methods[role]
             if isinstance(part, type):
                 raise PipelineError(
                     f"the {role} is the class {part.__name__}; an instance is needed: {part.__name__}(…)"
@@ -193,9 +191,17 @@ class Parts:
                 "items do not mean the same"
             )
 
+    def roles(self) -> list[tuple[str, Any]]:
+        """Every component with its role, fallback generators too."""
+        return [
+            *(("generator", each) for each in self.generators),
+            ("verifier", self.verifier),
+            ("rule", self.rule),
+        ]
+
     def parts(self) -> list[Any]:
-        """Every component, fallback generators too."""
-        return [*self.generators, self.verifier, self.rule]
+        """Every component."""
+        return [part for _, part in self.roles()]
 
 
 def name_of(part: object) -> str:
@@ -215,22 +221,10 @@ def _either(*parts: object) -> Done | None:
     return done
 
 
-_CALLED = (
-    "propose",
-    "verify",
-    "decide",
-    "prepare",
-    "finish",
-    "propose_many",
-    "verify_many",
-    "decide_many",
-    "fn",
-)
-
-
 def _is_asynchronous(part: object) -> bool:
     """Whether a part has coroutine methods, or is a pipeline of such parts."""
-    methods = (getattr(part, name, None) for name in _CALLED)
+    called = {name for kind in (Prepare, Draft, Verify, Decide, Finish) for name in (kind.method, kind.many)}
+    methods = (getattr(part, name, None) for name in called | {"fn"} if name)
     return getattr(part, "asynchronous", False) or any(map(iscoroutinefunction, methods))
 
 

@@ -293,8 +293,8 @@ class Pipeline(Parts):
             closing.pop_all()
 
     def _open(self, opened: set[int]) -> None:
-        for part in self.parts():
-            with below(self._role(part)):
+        for role, part in self.roles():
+            with below(role):
                 if isinstance(part, Pipeline):
                     part.open(opened)
                 elif id(part) not in opened:
@@ -305,11 +305,6 @@ class Pipeline(Parts):
             if hasattr(generator, "check_verifier"):
                 with below("generator"):
                     generator.check_verifier(self.verifier)
-
-    def _role(self, part: Any) -> str:
-        if part is self.verifier:
-            return "verifier"
-        return "rule" if part is self.rule else "generator"
 
     def close(self) -> None:
         """Close what `open` opened, all of it, even where one part cannot be closed."""
@@ -332,21 +327,18 @@ class Pipeline(Parts):
     # For people
 
     def _facts(self) -> list[tuple[str, str]]:
-        steps = [
-            f"{clause.do} ×{clause.times}" if clause.times else clause.do for clause in self.policy.clauses
-        ]
+        nests = isinstance(self.generator, Pipeline)
         block = getattr(self.block, "n", None)
-        return [
-            (
-                "generator",
-                repr(self.generator) if isinstance(self.generator, Pipeline) else name_of(self.generator),
-            ),
+        steps = [f"{each.do} ×{each.times}" if each.times else each.do for each in self.policy.clauses]
+        facts = [
+            ("generator", repr(self.generator) if nests else name_of(self.generator)),
             ("verifier", name_of(self.verifier)),
             ("rule", name_of(self.rule)),
             ("block", name_of(self.block) if block is None else str(block)),
-            *([("policy", " → ".join(steps))] if steps else []),
-            *([("settings", repr(dict(self.settings)))] if self.settings else []),
+            ("policy", " → ".join(steps)),
+            ("settings", repr(dict(self.settings)) if self.settings else ""),
         ]
+        return [(name, value) for name, value in facts if value]
 
     def __repr__(self) -> str:
         return f"Pipeline({self.name!r}, {', '.join(f'{name}={value}' for name, value in self._facts())})"

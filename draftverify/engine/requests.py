@@ -25,19 +25,19 @@ class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
     Attributes:
         id: which one, within the session.
         part: whose call it is; of a question, what plays the person.
-        role: what the call is for.
         method: of the part.
         many: the part's method that serves several such requests at once, where it has one.
         step: requests of a lower step are made first, so that sessions which are behind catch up.
+        in_place: whether an event loop makes the call itself rather than put it into a thread.
     """
 
     id: int
     part: Any
 
-    role: ClassVar[str]
     method: ClassVar[str]
     many: ClassVar[str | None] = None
     step: ClassVar[int] = 0
+    in_place: ClassVar[bool] = False
 
     @property
     def arguments(self) -> tuple[Any, ...]:
@@ -54,7 +54,6 @@ class Prepare(Request, frozen=True, eq=False, gc=False):
     """Let the verifier read the task. Answer: a Task."""
 
     task: Task
-    role: ClassVar[str] = "prepare"
     method: ClassVar[str] = "prepare"
 
 
@@ -63,7 +62,6 @@ class Draft(Request, frozen=True, eq=False, gc=False):
 
     context: Context
     n: int
-    role: ClassVar[str] = "draft"
     method: ClassVar[str] = "propose"
     many: ClassVar[str | None] = "propose_many"
     step: ClassVar[int] = 1
@@ -78,7 +76,6 @@ class Verify(Request, frozen=True, eq=False, gc=False):
 
     context: Context
     proposal: Proposal
-    role: ClassVar[str] = "verify"
     method: ClassVar[str] = "verify"
     many: ClassVar[str | None] = "verify_many"
     step: ClassVar[int] = 2
@@ -95,7 +92,7 @@ class Decide(Request, frozen=True, eq=False, gc=False):
     proposal: Proposal
     verification: Verification
     rng: Draws
-    role: ClassVar[str] = "decide"
+    in_place: ClassVar[bool] = True
     method: ClassVar[str] = "decide"
     many: ClassVar[str | None] = "decide_many"
     step: ClassVar[int] = 3
@@ -109,7 +106,7 @@ class Finish(Request, frozen=True, eq=False, gc=False):
     """Let the rule make the value of the whole context; votes are counted here. Answer: it, a Choice, or None."""
 
     context: Context
-    role: ClassVar[str] = "finish"
+    in_place: ClassVar[bool] = True
     method: ClassVar[str] = "finish"
 
 
@@ -120,7 +117,7 @@ class Ask(Request, frozen=True, eq=False, gc=False):
     candidate: Candidate | None
     trouble: tuple[Trouble, ...]
     failure: Failure | None
-    role: ClassVar[str] = "ask"
+    in_place: ClassVar[bool] = True
     method: ClassVar[str] = "__call__"
 
     @property

@@ -18,7 +18,7 @@ import msgspec
 from draftverify import calibration
 from draftverify.calibration import Estimate
 from draftverify.records import Prediction
-from draftverify.values import Explanation, Round, Step, Task, TaskRecord
+from draftverify.values import Explanation, Round, Step, Tally, Task, TaskRecord
 
 __all__ = [
     "Divergence",
@@ -65,7 +65,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         passes: verifier passes.
         seconds: summed over tasks.
         units: summed cost units.
-        errors, timeouts, abstentions, unchecked: items in nobody's denominator.
+        tally: summed, of all rounds; its errors, timeouts, abstentions and unchecked are in nobody's denominator.
     """
 
     pipeline: str
@@ -81,10 +81,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     passes: int
     seconds: float
     units: float
-    errors: int
-    timeouts: int
-    abstentions: int
-    unchecked: int
+    tally: Tally
 
 
 class Divergence(msgspec.Struct, frozen=True):
@@ -270,7 +267,6 @@ def _row(
     if waiting:
         statuses["waiting"] = waiting
     rounds = [round for record in records for round in record.rounds]
-    tallies = [record.outcome.tally for record in records]
     return Row(
         pipeline=pipeline,
         group=group,
@@ -285,10 +281,7 @@ def _row(
         passes=sum(round.timing.passes for round in rounds),
         seconds=math.fsum(record.outcome.seconds for record in records),
         units=math.fsum(record.outcome.units for record in records),
-        errors=sum(tally.errors for tally in tallies),
-        timeouts=sum(tally.timeouts for tally in tallies),
-        abstentions=sum(tally.abstentions for tally in tallies),
-        unchecked=sum(tally.unchecked for tally in tallies),
+        tally=sum((record.outcome.tally for record in records), Tally()),
     )
 
 

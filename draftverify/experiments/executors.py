@@ -25,6 +25,8 @@ from concurrent.futures import (
     wait,
 )
 from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
 from multiprocessing.connection import Connection
 from typing import Any, ClassVar, Protocol
 
@@ -224,6 +226,7 @@ def _send_round(pipeline: str, task: str, attempt: int, round: Round, texts: Tex
         _worker_sender.send_bytes(data)
 
 
+@dataclass
 class Crew:
     """What performs the units of a run: its workers stay from the first unit to the last, across phases and epochs.
 
@@ -237,25 +240,16 @@ class Crew:
         on_round: called with each round that workers elsewhere decide, from another thread.
     """
 
-    take: Callable[[Done], None]
-
-    def __init__(
-        self,
-        where: Where | Batch,
-        *,
-        bench: Bench | None,
-        spec: bytes,
-        on_round: OnRound | None = None,
-    ) -> None:
-        self.where = where
-        self.bench = bench
-        self.spec = spec
-        self.on_round = on_round
-        self.flying: dict[Future[Any], Callable[[], Unit]] = {}
-        self.suspects: deque[Callable[[], Unit]] = deque()
-        self.crashes = 0
-        self.pool: Executor | None = None
-        self.reader: threading.Thread | None = None
+    where: Where | Batch
+    bench: Bench | None
+    spec: bytes
+    on_round: OnRound | None = None
+    take: Callable[[Done], None] = field(init=False)
+    flying: dict[Future[Any], Callable[[], Unit]] = field(init=False, default_factory=dict)
+    suspects: deque[Callable[[], Unit]] = field(init=False, default_factory=deque)
+    crashes: int = field(init=False, default=0)
+    pool: Executor | None = field(init=False, default=None)
+    reader: threading.Thread | None = field(init=False, default=None)
 
     def __enter__(self) -> Crew:
         return self
@@ -285,20 +279,15 @@ class Crew:
     def _perform(self, where: Where, units: Iterator[Callable[[], Unit]]) -> None:
         # One more than there are workers elsewhere, so that none waits for this thread to commit.
         window = where.workers + (not where.local)
-        more = True
         while True:
-            while self.suspects and not self.flying:
+            while self.suspects:  # nothing else is in flight: it was lost with the worker that died
                 self._submit(where, self.suspects.popleft())
                 self._await(alone=True)
-            while more and len(self.flying) < window:
-                make = next(units, None)
-                more = make is not None
-                if make is not None:
-                    self._submit(where, make)
-            if self.flying:
-                self._await(alone=False)
-            elif not self.suspects:
+            for make in islice(units, window - len(self.flying)):
+                self._submit(where, make)
+            if not self.flying:
                 return
+            self._await(alone=False)
 
     def _submit(self, where: Where, make: Callable[[], Unit]) -> None:
         pool = self.pool or self._open(where)

@@ -51,9 +51,6 @@ Name = Annotated[str, AfterValidator(_word), WithJsonSchema({"type": "string", "
 class Drafting(Component):
     """What drafts: a generator, or a pipeline in its place whose accepted values are the items."""
 
-    def __init__(self) -> None:
-        super().__init__("generator")
-
     def check(self, node: Located, reading: Reading) -> Any:
         keys = node.value if isinstance(node.value, dict) else ()
         inner = "use" not in keys and any(key in keys for key in ("generator", "verifier", "rule"))
@@ -66,9 +63,6 @@ class Drafting(Component):
 
 class Block(Component):
     """A block size: a number of items, or a controller that chooses."""
-
-    def __init__(self) -> None:
-        super().__init__("block")
 
     def check(self, node: Located, reading: Reading) -> Any:
         if isinstance(node.value, dict):
@@ -101,7 +95,7 @@ def clause(
     do: Literal["regenerate", "feedback", "reverify", "fallback", "escalate", "give_up"],
     on: list[Trouble] | Trouble | None = None,
     times: Count | Literal["forever"] = 1,
-    generator: Annotated[Any, Drafting()] = None,
+    generator: Annotated[Any, Drafting("generator")] = None,
     rounds: Count | Literal["forever"] = 1,
     verified: bool = True,
     partial: bool = False,
@@ -155,10 +149,10 @@ def budget(
 
 
 def pipeline(
-    generator: Annotated[Any, Drafting()],
+    generator: Annotated[Any, Drafting("generator")],
     verifier: Annotated[Any, Component("verifier")],
     rule: Annotated[Any, Component("rule")],
-    block: Annotated[Any, Block()] = 1,
+    block: Annotated[Any, Block("block")] = 1,
     done: Annotated[Any, Component("stopping")] = None,
     settings: Mapping[str, Any] = {},
     on_rejection: Annotated[Any, Listed(Record(clause, _clause))] = (),
@@ -198,7 +192,7 @@ def experiment(
     name: Name = "",
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0,
     parts: tuple[str, ...] = (),
-    models: Annotated[Any, Keyed(Model(), names=True)] = None,
+    models: Annotated[Any, Keyed(Model("model"), names=True)] = None,
     settings: Mapping[str, Any] = {},
     baseline: str | None = None,
     executor: Annotated[Any, Component("executor")] = None,

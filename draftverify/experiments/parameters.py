@@ -149,9 +149,6 @@ class Component(Form):
 class Model(Component):
     """A model that parts share; read once, however many of them name it."""
 
-    def __init__(self) -> None:
-        super().__init__("model")
-
     def check(self, node: Located, reading: Reading) -> ComponentSpec:
         name = str(node.path[-1])
         if name in reading.resolving:
@@ -193,7 +190,7 @@ class Part(Component):
             raise reading.wrong(
                 node, f"there is no {name!r} under models{near}; a part is a name from models, or {{use: …}}"
             )
-        spec = Model().check(reading.models[name], reading)
+        spec = Model("model").check(reading.models[name], reading)
         target = spec.target
         if needed := self.refuses(target):
             raise reading.wrong(node, f"the model {name} is a {target.__name__}; a {needed} is needed here")
@@ -383,7 +380,8 @@ def form_of(annotation: Any) -> Form:
         return Plain(annotation)
     if origin in (Union, types.UnionType):
         # A path comes first: it is what a text that is meant as nothing else must be.
-        rest = sorted((form for form in forms if not isinstance(form, Plain)), key=_is_no_path)
+        rest = [form for form in forms if not isinstance(form, Plain)]
+        rest.sort(key=lambda form: not isinstance(form, FilePath))
         return Either((*rest, Plain(Union[tuple(plain)])) if plain else tuple(rest))  # noqa: UP007 - built here
     kind = origin if inspect.isclass(origin) else object
     if issubclass(kind, collections.abc.Mapping) and len(arguments) == 2 and arguments[0] is str:
@@ -393,10 +391,6 @@ def form_of(annotation: Any) -> Form:
     if issubclass(kind, collections.abc.Iterable) and not issubclass(kind, tuple) and len(arguments) == 1:
         return Listed(forms[0], list if issubclass(list, kind) else kind)
     raise TypeError(f"{annotation} is no list, tuple[…, ...] or mapping from text")
-
-
-def _is_no_path(form: Form) -> bool:
-    return not isinstance(form, FilePath)
 
 
 def summary(target: Any) -> str:

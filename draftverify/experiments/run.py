@@ -106,8 +106,8 @@ def run(
     try:
         if where.local and (fresh or not Path(out).exists()):
             # What cannot be opened leaves no directory behind, in which a mended config would be another one.
-            for spec in experiment.pipelines:
-                bench.open(spec.name)
+            for name in experiment.names:
+                bench.open(name)
         directory = RunDirectory(
             out,
             name=experiment.name,
@@ -191,23 +191,20 @@ class _Work:
     recollection: Recollection
     ran: int = 0
 
-    @property
-    def names(self) -> list[str]:
-        """The pipelines'."""
-        return [spec.name for spec in self.experiment.pipelines]
-
     def perform(self, tasks: Sequence[Task], phase: str) -> None:
         """Perform what is not done yet of these tasks, epoch by epoch."""
         committed = self.store.committed()
         ids = {task.id for task in tasks}
-        done = {name: sum(key[0] == name and key[1] in ids for key in committed) for name in self.names}
+        done = {
+            name: sum(key[0] == name and key[1] in ids for key in committed) for name in self.experiment.names
+        }
         if self.crew.where.local:
             # What cannot be opened ends the run before a task of another pipeline has been paid for.
-            for name in self.names:
+            for name in self.experiment.names:
                 if done[name] < len(tasks):
                     self.bench.open(name)
         if self.watcher is not None:
-            self.watcher.started(phase, {name: (done[name], len(tasks)) for name in self.names})
+            self.watcher.started(phase, {name: (done[name], len(tasks)) for name in self.experiment.names})
         length = self.experiment.epoch
         # Looked up once, as what stood there before: a unit comes up once, and the store grows with every epoch.
         before = _Before(
@@ -216,7 +213,7 @@ class _Work:
             self.store.open_tasks(),
         )
         if length is None:
-            self.crew.perform(self._units(tasks, range(len(tasks)), before, 0), self._take(0, None))
+            self.crew.perform(self._units(tasks, range(len(tasks)), before, 0), partial(self._take, 0, None))
             return
         self.recollection.forget()
         past: dict[tuple[str, str], TaskRecord] = {}
@@ -226,10 +223,10 @@ class _Work:
         asked = {(pipeline, task) for pipeline, task, _ in before.questions}
         for epoch, start in enumerate(range(0, len(tasks), length)):
             places = range(start, min(start + length, len(tasks)))
-            self.crew.perform(self._units(tasks, places, before, epoch), self._take(epoch, past))
+            self.crew.perform(self._units(tasks, places, before, epoch), partial(self._take, epoch, past))
             # A task that waited for a person is left out for good: when it is answered is no business of the others.
             asked |= {(question.pipeline, question.task) for question in self.store.questions("pending")}
-            for name in self.names:
+            for name in self.experiment.names:
                 for place in places:
                     record = past.pop((name, tasks[place].id), None)
                     if record is not None and (name, tasks[place].id) not in asked:
@@ -241,7 +238,7 @@ class _Work:
         committed, questions, begun = before
         for place in places:
             task = tasks[place]
-            for name in self.names if place % 2 == 0 else reversed(self.names):
+            for name in self.experiment.names if place % 2 == 0 else reversed(self.experiment.names):
                 key = (name, task.id, 0)
                 question = questions.get(key)
                 if key in committed or (question is not None and question.state == "pending"):
@@ -265,46 +262,40 @@ class _Work:
         answer = Answer(question.answer, question.value, question.note)  # type: ignore[arg-type]
         return replace(unit, answer=answer, asking=question.asking, inner=question.inner)
 
-    def _take(self, epoch: int, past: dict[tuple[str, str], TaskRecord] | None) -> Callable[[Done], None]:
-        def take(done: Done) -> None:
-            name, record = done.pipeline, done.record
-            waits = done.question is not None
-            try:
-                if done.question is not None:
-                    self.store.park(name, record, done.question, done.texts)
-                else:
-                    self.store.commit(name, record, done.texts, memory=epoch)
-            except ContractError as error:
-                task = Task(id=record.task, group=record.group)
-                unit = Unit(pipeline=name, task=task, attempt=record.attempt)
-                failure = Failure("error", "ContractError", str(error))
-                record, waits = failed_unit(unit, failure).record, False
-                self.store.commit(name, record, memory=epoch)
-            if past is not None and not waits:
-                past[name, record.task] = record
-            self.ran += 1
-            if self.watcher is not None:
-                self.watcher.done(name, record)
-
-        return take
+    def _take(self, epoch: int, past: dict[tuple[str, str], TaskRecord] | None, done: Done) -> None:
+        name, record = done.pipeline, done.record
+        waits = done.question is not None
+        try:
+            if done.question is not None:
+                self.store.park(name, record, done.question, done.texts)
+            else:
+                self.store.commit(name, record, done.texts, memory=epoch)
+        except ContractError as error:
+            task = Task(id=record.task, group=record.group)
+            unit = Unit(pipeline=name, task=task, attempt=record.attempt)
+            record, waits = failed_unit(unit, Failure.of(error)).record, False
+            self.store.commit(name, record, memory=epoch)
+        if past is not None and not waits:
+            past[name, record.task] = record
+        self.ran += 1
+        if self.watcher is not None:
+            self.watcher.done(name, record)
 
 
 def _records(store: Store, names: Sequence[str], tasks: Sequence[Task]) -> dict[str, list[TaskRecord]]:
     ids = {task.id for task in tasks}
-    return {
-        name: [
-            entry.record for entry in store.entries(pipeline=name, texts=False) if entry.record.task in ids
-        ]
-        for name in names
-    }
+    found: dict[str, list[TaskRecord]] = {name: [] for name in names}
+    for entry in store.entries(texts=False):
+        if entry.record.task in ids:
+            found[entry.pipeline].append(entry.record)
+    return found
 
 
 def _predict(experiment: Experiment, store: Store, first: Sequence[Task], measured: Sequence[Task]) -> None:
     """Write down what the measuring run should show, once, before it begins."""
     if experiment.baseline is None:
         return
-    names = [spec.name for spec in experiment.pipelines]
-    records = _records(store, names, first)
+    records = _records(store, experiment.names, first)
     plain = records.pop(experiment.baseline)
     groups = list(dict.fromkeys(task.group for task in measured))
     counts = {group: sum(task.group == group for task in measured) for group in groups}
@@ -331,17 +322,16 @@ def _pooled(records: Sequence[TaskRecord]) -> list[TaskRecord]:
 
 
 def _summary(experiment: Experiment, store: Store, measured: Sequence[Task], bench: Bench) -> Summary:
-    names = [spec.name for spec in experiment.pipelines]
     waiting = [(each.pipeline, each.task) for each in store.questions() if each.state != "used"]
     blocks = {}
-    for name in names:
+    for name in experiment.names:
         report = getattr(bench.pipelines[name].block, "report", None)
         if callable(report):
             blocks[name] = msgspec.to_builtins(report())
     return summarise(
         name=experiment.name,
         tasks=measured,
-        records=_records(store, names, measured),
+        records=_records(store, experiment.names, measured),
         baseline=experiment.baseline,
         predictions=store.predictions(),
         waiting=waiting,

@@ -116,6 +116,11 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     file: str = ""
     config: Mapping[str, Any] = {}
 
+    @property
+    def names(self) -> list[str]:
+        """The pipelines'."""
+        return [spec.name for spec in self.pipelines]
+
     def to_json(self) -> bytes:
         """The whole experiment as text, for workers elsewhere."""
         return msgspec.json.encode(self)
