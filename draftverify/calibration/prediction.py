@@ -74,10 +74,7 @@ def measured_ratio(
 
 
 def predict(
-    records: Sequence[TaskRecord],
-    plain: Sequence[TaskRecord] | None,
-    groups: Sequence[str],
-    new_tasks: Mapping[str, int] | int,
+    records: Sequence[TaskRecord], plain: Sequence[TaskRecord] | None, new_tasks: Mapping[str, int]
 ) -> dict[str, Prediction]:
     """Predict each group's speed-up over plain decoding on tasks that have not run yet.
 
@@ -93,8 +90,7 @@ def predict(
     Args:
         records: calibration records of the pipeline.
         plain: calibration records of the baseline, or None.
-        groups: which to predict.
-        new_tasks: how many new tasks each group's measured figure will be the mean of.
+        new_tasks: the groups to predict, and how many new tasks each one's measured figure will be the mean of.
 
     Returns:
         One Prediction per group; an interval of (0, inf) where one task is all there is.
@@ -125,9 +121,8 @@ def predict(
     if within:
         spread, df = sum(float(np.var(v)) * len(v) for v in found.values()) / within, float(within)
     predictions = {}
-    for group in groups:
-        own = found.get(group, [])
-        m = max(1, new_tasks if not isinstance(new_tasks, Mapping) else new_tasks[group])
+    for group, count in new_tasks.items():
+        own, m = found.get(group, []), max(1, count)
         if own:
             mean, c = sum(own) / len(own), len(own)
             low, high = log_interval(mean, math.sqrt((spread + noise) * (1.0 / c + 1.0 / m)), df)

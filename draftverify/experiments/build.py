@@ -42,7 +42,8 @@ class Builder:
             return self.pipeline(spec)
         if not isinstance(spec, ComponentSpec):
             spec = msgspec.convert(spec, ComponentSpec)
-        key = spec.key
+        # The same for equal specs, wherever they stand.
+        key = msgspec.json.encode(spec, order="deterministic")
         if key in self._made:
             return self._made[key]
         target = spec.target

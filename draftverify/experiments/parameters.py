@@ -430,10 +430,7 @@ def _descriptions(target: Any) -> dict[str, str]:
     """What the docstring's Args say of each argument; `a, b: text` speaks of both."""
     found: dict[str, str] = {}
     inside, names = False, list[str]()
-    documents = [inspect.getdoc(target) or ""]
-    if inspect.isclass(target):
-        documents.append(inspect.getdoc(target.__init__) or "")
-    for line in "\n".join(documents).splitlines():
+    for line in (inspect.getdoc(target) or "").splitlines():
         if not line.startswith(" ") and line.strip():
             inside = bool((section := _SECTION.match(line)) and section[1] in ("Args", "Arguments"))
             names = []

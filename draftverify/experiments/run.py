@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -124,7 +125,7 @@ def run(
             directory.store.add_tasks(first, "calibrate")
             directory.store.add_tasks(measured, "measure")
             with crew, Recollection() as recollection:
-                work = _Work(experiment, bench, directory.store, watcher, crew, recollection)
+                work = _Work(experiment, directory.store, watcher, crew, recollection)
                 if first:
                     work.perform(first, "calibrate")
                     _predict(experiment, directory.store, first, measured)
@@ -184,7 +185,6 @@ class _Work:
     """What the phases of one run share."""
 
     experiment: Experiment
-    bench: Bench
     store: Store
     watcher: Watcher | None
     crew: Crew
@@ -198,11 +198,11 @@ class _Work:
         done = {
             name: sum(key[0] == name and key[1] in ids for key in committed) for name in self.experiment.names
         }
-        if self.crew.where.local:
+        if self.crew.bench is not None:
             # What cannot be opened ends the run before a task of another pipeline has been paid for.
             for name in self.experiment.names:
                 if done[name] < len(tasks):
-                    self.bench.open(name)
+                    self.crew.bench.open(name)
         if self.watcher is not None:
             self.watcher.started(phase, {name: (done[name], len(tasks)) for name in self.experiment.names})
         length = self.experiment.epoch
@@ -297,14 +297,13 @@ def _predict(experiment: Experiment, store: Store, first: Sequence[Task], measur
         return
     records = _records(store, experiment.names, first)
     plain = records.pop(experiment.baseline)
-    groups = list(dict.fromkeys(task.group for task in measured))
-    counts = {group: sum(task.group == group for task in measured) for group in groups}
+    counts = Counter(task.group for task in measured)
     predictions = []
     for name, own in records.items():
         try:
-            found = calibration.predict(own, plain, groups, counts)
+            found = calibration.predict(own, plain, counts)
             # The same for all tasks together: one group of them.
-            found[ALL] = calibration.predict(_pooled(own), _pooled(plain), [ALL], len(measured))[ALL]
+            found[ALL] = calibration.predict(_pooled(own), _pooled(plain), {ALL: len(measured)})[ALL]
         except ConfigError:
             continue  # no calibration task came to an end with both: there is nothing to say
         for group, each in found.items():

@@ -33,11 +33,6 @@ class ComponentSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="part"):
     file: PartsFile | None = None
 
     @property
-    def key(self) -> bytes:
-        """The same for equal specs, wherever they stand."""
-        return msgspec.json.encode(self, order="deterministic")
-
-    @property
     def target(self) -> Any:
         """The class or function that makes it.
 

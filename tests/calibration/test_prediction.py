@@ -89,7 +89,7 @@ def test_predictions_hold_as_often_as_they_say(per_group: int) -> None:
                 plain.append(took(f"{group}/{i}", seconds, group=group))
                 records.append(took(f"{group}/{i}", seconds / math.exp(draw.gauss(centre, 0.1)), group=group))
             truth[group] = math.exp(sum(draw.gauss(centre, 0.1) for _ in range(3)) / 3)
-        found = predict(records, plain, groups, 3)
+        found = predict(records, plain, dict.fromkeys(groups, 3))
         inside += sum(found[g].low <= truth[g] <= found[g].high for g in groups)
         total += 5
     assert inside / total >= 0.91
@@ -99,7 +99,7 @@ def test_more_new_tasks_narrow_a_prediction() -> None:
     """The interval is for the mean over the new tasks: wider for one than for many, and never a point."""
     records = [took(f"{g}{i}", 1.0 + 0.1 * i, group=g) for g in "ab" for i in range(3)]
     plain = [took(f"{g}{i}", 2.0, group=g) for g in "ab" for i in range(3)]
-    found = predict(records, plain, ["a", "b"], {"a": 1, "b": 100})
+    found = predict(records, plain, {"a": 1, "b": 100})
     width = {g: math.log(found[g].high / found[g].low) for g in "ab"}
     assert width["a"] > 1.5 * width["b"] > 0.0
     assert found["a"].value == pytest.approx(found["b"].value)
@@ -108,7 +108,7 @@ def test_more_new_tasks_narrow_a_prediction() -> None:
 def test_one_task_per_group_borrows_the_spread_between_groups() -> None:
     """Without repeats inside any group the interval says what stands in for them, and is wide."""
     records = [took(g, 1.0 + i, group=g) for i, g in enumerate("abc")]
-    found = predict(records, [took(g, 3.0, group=g) for g in "abc"], ["a"], 2)["a"]
+    found = predict(records, [took(g, 3.0, group=g) for g in "abc"], {"a": 2})["a"]
     assert "spread between groups" in found.basis
     assert found.low < found.value / 3
     assert found.high > found.value * 3
@@ -116,7 +116,7 @@ def test_one_task_per_group_borrows_the_spread_between_groups() -> None:
 
 def test_one_task_in_all_says_nothing_of_the_spread() -> None:
     """A single calibration task gives a value and an open interval."""
-    found = predict([took("a", 1.0, group="x")], [took("a", 2.0, group="x")], ["x", "y"], 3)
+    found = predict([took("a", 1.0, group="x")], [took("a", 2.0, group="x")], {"x": 3, "y": 3})
     assert found["x"].value == pytest.approx(2.0)
     assert (found["x"].low, found["x"].high) == (0.0, math.inf)
     assert (found["y"].low, found["y"].high) == (0.0, math.inf)
@@ -126,7 +126,7 @@ def test_an_unseen_group_is_predicted_from_the_others() -> None:
     """A group without calibration tasks takes all tasks' mean, at least as wide as any group's own."""
     records = [took(f"{g}{i}", (1.0 if g == "a" else 2.0) + 0.1 * i, group=g) for g in "ab" for i in range(3)]
     plain = [took(f"{g}{i}", 2.0, group=g) for g in "ab" for i in range(3)]
-    found = predict(records, plain, ["a", "c"], 5)
+    found = predict(records, plain, {"a": 5, "c": 5})
     assert "no task of this group" in found["c"].basis
     assert found["c"].high / found["c"].low > found["a"].high / found["a"].low
 
@@ -136,10 +136,10 @@ def test_plain_decoding_can_be_modelled() -> None:
     machine = Machine(lambda task, round: 0.7, found=0.6, seed=6)
     records = [machine.task(task, Fixed(4), 150) for task in range(8)]
     plain = [machine.task(task, Fixed(0), 150) for task in range(8)]
-    modelled = predict(records, None, [""], 8)[""]
+    modelled = predict(records, None, {"": 8})[""]
     assert modelled.value == pytest.approx(measured_ratio(records, plain).value, rel=0.05)
     assert "modelled" in modelled.basis
-    assert modelled.low < predict(records, plain, [""], 8)[""].value < modelled.high
+    assert modelled.low < predict(records, plain, {"": 8})[""].value < modelled.high
 
 
 def test_a_long_prompt_does_not_pass_for_a_slow_step() -> None:
@@ -149,7 +149,7 @@ def test_a_long_prompt_does_not_pass_for_a_slow_step() -> None:
     for task in range(8):
         machine.prompt = 5.0 + 20.0 * (task % 2)
         records.append(machine.task(task, Fixed(4), 100, group="long" if task % 2 else "short"))
-    found = predict(records, None, ["long", "short"], 4)
+    found = predict(records, None, {"long": 4, "short": 4})
     assert 1.0 < found["long"].value < found["short"].value
     plain, own = 100 + 25, sum(r.outcome.seconds for r in records[1::2]) / 4 / 0.03
     assert found["long"].value == pytest.approx(plain / own, rel=0.05)
@@ -158,10 +158,10 @@ def test_a_long_prompt_does_not_pass_for_a_slow_step() -> None:
 def test_without_anything_to_compare_it_refuses() -> None:
     """No common task, or no empty block to model plain decoding by, is an error that says what to record."""
     with pytest.raises(ConfigError, match="record some with both"):
-        predict([took("a", 1.0)], [took("b", 1.0)], [""], 1)
+        predict([took("a", 1.0)], [took("b", 1.0)], {"": 1})
     machine = Machine(lambda task, round: 0.5)
     with pytest.raises(ConfigError, match="no empty block was timed"):
-        predict([machine.task(0, Fixed(2), 50)], None, [""], 1)
+        predict([machine.task(0, Fixed(2), 50)], None, {"": 1})
 
 
 def test_coverage_counts_intervals_that_hold() -> None:
