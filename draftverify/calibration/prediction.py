@@ -13,7 +13,6 @@ import msgspec
 import numpy as np
 
 from draftverify.calibration.acceptance import of_group
-from draftverify.calibration.costs import CostModel, Timings
 from draftverify.calibration.intervals import Estimate, log_interval, rate
 from draftverify.errors import ConfigError
 from draftverify.values import TaskRecord
@@ -37,11 +36,7 @@ def seconds_per_item(record: TaskRecord) -> float | None:
     """
     if record.outcome.status in ("failed", "waiting") or record.outcome.seconds <= 0.0:
         return None
-    return record.outcome.seconds / (_emitted(record) or 1)
-
-
-def _emitted(record: TaskRecord) -> int:
-    return sum(len(entry.decision.emitted) for entry in record.rounds)
+    return record.outcome.seconds / (sum(len(entry.decision.emitted) for entry in record.rounds) or 1)
 
 
 def _log_speeds(records: Iterable[TaskRecord]) -> dict[str, float]:
@@ -74,14 +69,11 @@ def measured_ratio(
 
 
 def predict(
-    records: Sequence[TaskRecord], plain: Sequence[TaskRecord] | None, new_tasks: Mapping[str, int]
+    records: Sequence[TaskRecord], plain: Sequence[TaskRecord], new_tasks: Mapping[str, int]
 ) -> dict[str, Prediction]:
     """Predict each group's speed-up over plain decoding on tasks that have not run yet.
 
-    With `plain` records of the same tasks the observations are paired log ratios of seconds per item. Without, both
-    sides are modelled: the fitted cost of every block the task drafted against the fitted cost of an empty block for
-    every item it emitted, each with the task's own surcharge of the first round. How far the tasks' seconds lie from
-    that model is the noise of a real run; it is added twice, once for either side.
+    The observations are log ratios of seconds per item, paired by task.
 
     Group g with c tasks predicts the mean of m new ones as mean_g ± t · s · sqrt(1/c + 1/m), s pooled within groups
     with Σ(c − 1) degrees of freedom. When every group has one task, the spread between groups stands in for the
@@ -89,7 +81,7 @@ def predict(
 
     Args:
         records: calibration records of the pipeline.
-        plain: calibration records of the baseline, or None.
+        plain: calibration records of the baseline, of the same tasks.
         new_tasks: the groups to predict, and how many new tasks each one's measured figure will be the mean of.
 
     Returns:
@@ -98,14 +90,8 @@ def predict(
     Raises:
         ConfigError: when no task can be compared with plain decoding.
     """
-    noise = 0.0
-    if plain is not None:
-        base = _log_speeds(plain)
-        logs = {task: base[task] - own for task, own in _log_speeds(records).items() if task in base}
-        basis = "measured beside plain decoding"
-    else:
-        logs, noise = _modelled(records)
-        basis = "plain decoding modelled from fitted costs"
+    base = _log_speeds(plain)
+    logs = {task: base[task] - own for task, own in _log_speeds(records).items() if task in base}
     if not logs:
         raise ConfigError(
             "no calibration task can be compared with plain decoding: record some with both pipelines"
@@ -125,48 +111,16 @@ def predict(
         own, m = found.get(group, []), max(1, count)
         if own:
             mean, c = sum(own) / len(own), len(own)
-            low, high = log_interval(mean, math.sqrt((spread + noise) * (1.0 / c + 1.0 / m)), df)
-            note = f"{c} task{'s' * (c > 1)}, {basis}"
+            low, high = log_interval(mean, math.sqrt(spread * (1.0 / c + 1.0 / m)), df)
+            note = f"{c} task{'s' * (c > 1)}"
             if not within:
                 note += "; one task per group, so the spread between groups stands in for the spread within"
         else:
             mean, c = sum(everything) / len(everything), len(everything)
-            low, high = log_interval(mean, math.sqrt((overall + noise) * (1.0 / c + 1.0)), c - 1)
-            note = f"no task of this group; from all {c} others, {basis}"
+            low, high = log_interval(mean, math.sqrt(overall * (1.0 / c + 1.0)), c - 1)
+            note = f"no task of this group; from all {c} others"
         predictions[group] = Prediction(math.exp(mean), low, high, note)
     return predictions
-
-
-def _modelled(records: Sequence[TaskRecord]) -> tuple[dict[str, float], float]:
-    """Per task the log of modelled plain over modelled own seconds, and the variance that measuring both would add."""
-    timings = Timings(records)
-    costs: CostModel = timings.fit()
-    if not costs.verify.sizes or costs.verify.sizes[0] > 0:
-        raise ConfigError(
-            "no empty block was timed, so plain decoding cannot be modelled: record it beside the pipeline"
-        )
-    step = costs.verify.at(0) + costs.rest
-    logs: dict[str, list[float]] = {}
-    residuals = []
-    for record in records:
-        if seconds_per_item(record) is None:
-            continue
-        first = modelled = 0.0
-        for entry in record.rounds:
-            size = min(len(entry.items), costs.verify.sizes[-1])
-            drafting = 0.0
-            if entry.asked and costs.draft.sizes:
-                drafting = float(np.interp(size, costs.draft.sizes, costs.draft.seconds))
-            modelled += drafting + costs.verify.at(size) + costs.rest
-            if entry.index == 0:
-                first = entry.timing.verify - costs.verify.at(size)
-                modelled += first + entry.timing.draft - drafting
-        plain = first + (_emitted(record) or 1) * step
-        if plain > 0.0 and modelled > 0.0:
-            logs.setdefault(record.task, []).append(math.log(plain / modelled))
-            residuals.append(math.log(record.outcome.seconds / modelled))
-    noise = 2.0 * float(np.var(residuals, ddof=1)) if len(residuals) > 1 else 0.0
-    return {task: sum(values) / len(values) for task, values in logs.items()}, noise
 
 
 def coverage(predictions: Mapping[str, Prediction], measured: Mapping[str, Estimate]) -> Estimate:

@@ -9,7 +9,6 @@ import pytest
 
 from draftverify.calibration import (
     Estimate,
-    Fixed,
     Prediction,
     coverage,
     measured_ratio,
@@ -18,7 +17,6 @@ from draftverify.calibration import (
 )
 from draftverify.errors import ConfigError
 from draftverify.values import Decision, Outcome, Round, TaskRecord, Timing
-from tests.calibration.simulated import Machine
 
 
 def took(task: str, seconds: float, items: int = 10, group: str = "", status: str = "accepted") -> TaskRecord:
@@ -131,37 +129,10 @@ def test_an_unseen_group_is_predicted_from_the_others() -> None:
     assert found["c"].high / found["c"].low > found["a"].high / found["a"].low
 
 
-def test_plain_decoding_can_be_modelled() -> None:
-    """From the speculative records alone the predicted ratio is within 5 % of the one measured beside plain."""
-    machine = Machine(lambda task, round: 0.7, found=0.6, seed=6)
-    records = [machine.task(task, Fixed(4), 150) for task in range(8)]
-    plain = [machine.task(task, Fixed(0), 150) for task in range(8)]
-    modelled = predict(records, None, {"": 8})[""]
-    assert modelled.value == pytest.approx(measured_ratio(records, plain).value, rel=0.05)
-    assert "modelled" in modelled.basis
-    assert modelled.low < predict(records, plain, {"": 8})[""].value < modelled.high
-
-
-def test_a_long_prompt_does_not_pass_for_a_slow_step() -> None:
-    """Tasks of another prompt length are compared with their own prefill, not with the average one."""
-    machine = Machine(lambda task, round: 0.7, found=0.6, noise=0.0, prompt=5.0)
-    records = []
-    for task in range(8):
-        machine.prompt = 5.0 + 20.0 * (task % 2)
-        records.append(machine.task(task, Fixed(4), 100, group="long" if task % 2 else "short"))
-    found = predict(records, None, {"long": 4, "short": 4})
-    assert 1.0 < found["long"].value < found["short"].value
-    plain, own = 100 + 25, sum(r.outcome.seconds for r in records[1::2]) / 4 / 0.03
-    assert found["long"].value == pytest.approx(plain / own, rel=0.05)
-
-
 def test_without_anything_to_compare_it_refuses() -> None:
-    """No common task, or no empty block to model plain decoding by, is an error that says what to record."""
+    """Without a common task there is an error that says what to record."""
     with pytest.raises(ConfigError, match="record some with both"):
         predict([took("a", 1.0)], [took("b", 1.0)], {"": 1})
-    machine = Machine(lambda task, round: 0.5)
-    with pytest.raises(ConfigError, match="no empty block was timed"):
-        predict([machine.task(0, Fixed(2), 50)], None, {"": 1})
 
 
 def test_coverage_counts_intervals_that_hold() -> None:
