@@ -42,7 +42,9 @@ __all__ = [
     "unknown",
 ]
 
-Role: TypeAlias = Literal["generator", "verifier", "rule", "model", "tasks", "stopping", "block", "executor"]
+Role: TypeAlias = Literal[
+    "generator", "verifier", "rule", "model", "tasks", "stopping", "block", "metric", "executor"
+]
 Factory: TypeAlias = Callable[..., Any]
 
 
@@ -69,6 +71,7 @@ ROLES: Mapping[Role, RoleInfo] = MappingProxyType(
         "tasks": RoleInfo("draftverify.tasks", "a source of tasks", "load"),
         "stopping": RoleInfo("draftverify.stopping", "a stopping rule", "__call__"),
         "block": RoleInfo("draftverify.blocks", "a block size", "size"),
+        "metric": RoleInfo("draftverify.metrics", "a metric", "__call__"),
         "executor": RoleInfo("draftverify.executors", "an executor"),
     }
 )

@@ -33,13 +33,16 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 from draftverify.randomness import Draws
-from draftverify.values import Context, Decision, Proposal, Round, Verification
+from draftverify.values import Context, Decision, Outcome, Proposal, Round, Task, Verification
 
 Done: TypeAlias = Callable[[Context, tuple[Any, ...]], int | None]
 """A stopping rule, `done(context, new)`: None to go on, or how many of the `new` values to keep and then stop.
 
 `context` is the state after the round (ballots held, `context.last` set, `context.accepted` ending in `new`), except
 that `context.rounds` ends before it, since its record is not made yet; `new` are the values that the decision added."""
+
+Metric: TypeAlias = Callable[[Task, Outcome], float | bool | None]
+"""A metric, `metric(task, outcome)`: how right the outcome is by `task.truth`, 0 to 1, or None where it has no say."""
 
 
 @runtime_checkable

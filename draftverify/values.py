@@ -42,11 +42,13 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         id: unique within a run; every random draw of the task depends on it.
         input: what the parts read, e.g. {"prompt": "…"}.
         group: the kind of work, for tables ("summarise", "rewrite", …).
+        truth: what metrics compare the outcome with, e.g. {"answer": "42"}; no part and no person is shown it.
     """
 
     id: str
     input: Mapping[str, Any] = EMPTY
     group: str = ""
+    truth: Mapping[str, Any] = EMPTY
 
 
 class Place(msgspec.Struct, frozen=True, eq=False):

@@ -13,13 +13,14 @@ import pytest
 DOCS = Path(__file__).parent.parent / "docs"
 BLOCK = re.compile(r"^```(python|yaml|json|console)\n(.*?)^```$", re.M | re.S)
 FILE = re.compile(r"^# file: (\S+)\n")
-PAGES = ["tutorial.md", "tokens.md", "sampling.md", "../README.md"]
+PAGES = ["tutorial.md", "metrics.md", "tokens.md", "sampling.md", "../README.md"]
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_code_blocks_of_a_page_run(page, tmp_path, monkeypatch):
     """Python blocks share a namespace, blocks that name a file are written, console lines must succeed."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     namespace: dict[str, object] = {"__name__": "docs"}
     for language, text in BLOCK.findall((DOCS / page).read_text()):
         named = FILE.match(text)

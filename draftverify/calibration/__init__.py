@@ -13,7 +13,15 @@ from draftverify.calibration.costs import CostModel, Curve, fit_costs
 from draftverify.calibration.intervals import Estimate, log_interval, log_jackknife
 from draftverify.calibration.monitor import RateMonitor
 from draftverify.calibration.operating_point import OperatingPoint, geometric_progress, operating_point
-from draftverify.calibration.prediction import Prediction, coverage, measured_ratio, predict, seconds_per_item
+from draftverify.calibration.prediction import Prediction, coverage, measured_ratio, predict
+from draftverify.calibration.solved import (
+    Scored,
+    cost_per_solved,
+    precision,
+    predict_solved,
+    solved_rate,
+    solved_ratio,
+)
 
 __all__ = [
     "Artifact",
@@ -25,7 +33,9 @@ __all__ = [
     "OperatingPoint",
     "Prediction",
     "RateMonitor",
+    "Scored",
     "acceptance_rate",
+    "cost_per_solved",
     "coverage",
     "fit_costs",
     "geometric_progress",
@@ -37,8 +47,11 @@ __all__ = [
     "operating_point",
     "pass_at_k",
     "pass_at_k_rate",
+    "precision",
     "predict",
+    "predict_solved",
     "save",
-    "seconds_per_item",
+    "solved_rate",
+    "solved_ratio",
     "tally",
 ]

@@ -1,7 +1,8 @@
 """What drafting will be worth on new tasks, said before they run, and what it was worth, measured after.
 
-Speed is seconds per emitted item of one task; speed-ups are ratios of those, pooled on the log scale with the task
-as the unit. A prediction's interval is for the mean over the new tasks, so that it can be found wrong.
+Speed is seconds per finished task; speed-ups are ratios of those, pooled on the log scale with the task as the unit. A
+prediction's interval is for the mean over the new tasks, so that it can be found wrong. Where a metric says which tasks
+are solved, `solved` has the figures instead.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from draftverify.calibration.intervals import Estimate, log_interval, rate
 from draftverify.errors import ConfigError
 from draftverify.values import TaskRecord
 
-__all__ = ["Prediction", "coverage", "measured_ratio", "predict", "seconds_per_item"]
+__all__ = ["Prediction", "coverage", "measured_ratio", "predict"]
 
 
 class Prediction(msgspec.Struct, frozen=True):
@@ -29,37 +30,28 @@ class Prediction(msgspec.Struct, frozen=True):
     basis: str
 
 
-def seconds_per_item(record: TaskRecord) -> float | None:
-    """A task's latency over the items it emitted (over one answer when nothing joins `accepted`, as in a vote).
-
-    None for a task that failed or waits for a person, or whose time is unknown: it has no speed.
-    """
-    if record.outcome.status in ("failed", "waiting") or record.outcome.seconds <= 0.0:
-        return None
-    return record.outcome.seconds / (sum(len(entry.decision.emitted) for entry in record.rounds) or 1)
-
-
-def _log_speeds(records: Iterable[TaskRecord]) -> dict[str, float]:
-    """Per task the mean log of seconds per item over its records (repeats of one task are one observation)."""
+def _log_seconds(records: Iterable[TaskRecord]) -> dict[str, float]:
+    """Per accepted task the mean log of its seconds over its records (repeats of one task are one observation)."""
     found: dict[str, list[float]] = {}
     for record in records:
-        seconds = seconds_per_item(record)
-        if seconds is not None:
-            found.setdefault(record.task, []).append(math.log(seconds))
+        if (
+            record.outcome.status == "accepted" and record.outcome.seconds > 0.0
+        ):  # one that gave up has no speed
+            found.setdefault(record.task, []).append(math.log(record.outcome.seconds))
     return {task: sum(logs) / len(logs) for task, logs in found.items()}
 
 
 def measured_ratio(
     records_a: Iterable[TaskRecord], records_b: Iterable[TaskRecord], *, group: str | None = None
 ) -> Estimate:
-    """The speed-up of a over the baseline b: seconds per item of b over those of a, paired by task.
+    """The speed-up of a over the baseline b: seconds of b over those of a, paired by task, of tasks that both finished.
 
-    The geometric mean over tasks, with a t interval of the paired log ratios; (0, inf) for a single task.
+    The geometric mean over those tasks, with a t interval of the paired log ratios; (0, inf) for a single task.
 
     Returns:
         `trials` and `clusters` are the number of pairs; NaN without any.
     """
-    a, b = _log_speeds(of_group(records_a, group)), _log_speeds(of_group(records_b, group))
+    a, b = _log_seconds(of_group(records_a, group)), _log_seconds(of_group(records_b, group))
     logs = [b[task] - a[task] for task in a if task in b]
     if not logs:
         return Estimate(math.nan, 0.0, math.inf, 0, 0)
@@ -73,7 +65,7 @@ def predict(
 ) -> dict[str, Prediction]:
     """Predict each group's speed-up over plain decoding on tasks that have not run yet.
 
-    The observations are log ratios of seconds per item, paired by task.
+    The observations are log ratios of the seconds of tasks that both finished, paired by task.
 
     Group g with c tasks predicts the mean of m new ones as mean_g ± t · s · sqrt(1/c + 1/m), s pooled within groups
     with Σ(c − 1) degrees of freedom. When every group has one task, the spread between groups stands in for the
@@ -90,8 +82,8 @@ def predict(
     Raises:
         ConfigError: when no task can be compared with plain decoding.
     """
-    base = _log_speeds(plain)
-    logs = {task: base[task] - own for task, own in _log_speeds(records).items() if task in base}
+    base = _log_seconds(plain)
+    logs = {task: base[task] - own for task, own in _log_seconds(records).items() if task in base}
     if not logs:
         raise ConfigError(
             "no calibration task can be compared with plain decoding: record some with both pipelines"

@@ -26,6 +26,7 @@ from draftverify.engine.state import State, holding, is_open, troubles_of
 from draftverify.errors import DraftVerifyError
 from draftverify.randomness import Draws, stream_key
 from draftverify.values import (
+    EMPTY,
     PASS,
     By,
     Check,
@@ -116,6 +117,8 @@ class Session:
         person: AskPerson | None = None,
         on_event: Listener | None = None,
     ) -> None:
+        if task.truth:
+            task = replace(task, truth=EMPTY)  # which is for metrics alone
         self.pipeline = pipeline
         self.task = task
         self.outcome: Outcome | None = outcome

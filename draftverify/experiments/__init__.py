@@ -1,1 +1,7 @@
-"""Experiments: a YAML file read into specs of plain data, specs built into parts, runs, comparisons and reports."""
+"""Experiments: pipelines run over tasks and compared, from a YAML file with a run directory, or in Python."""
+
+from draftverify.experiments.config import load_experiment
+from draftverify.experiments.evaluate import Evaluation, evaluate
+from draftverify.experiments.run import RunResult, run
+
+__all__ = ["Evaluation", "RunResult", "evaluate", "load_experiment", "run"]

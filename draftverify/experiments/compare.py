@@ -17,8 +17,9 @@ import msgspec
 
 from draftverify import calibration
 from draftverify.calibration import Estimate
+from draftverify.metrics import Score
 from draftverify.records import Prediction
-from draftverify.values import Explanation, Round, Step, Tally, Task, TaskRecord
+from draftverify.values import EMPTY, Explanation, Round, Step, Tally, Task, TaskRecord
 
 __all__ = [
     "Divergence",
@@ -27,8 +28,13 @@ __all__ = [
     "Identity",
     "PipelineSummary",
     "Row",
+    "Scores",
+    "Solved",
     "StepRow",
     "Summary",
+    "Unpaired",
+    "scored",
+    "speedup_kind",
     "summarise",
 ]
 
@@ -37,6 +43,9 @@ ALL = ""
 
 Explain: TypeAlias = "Callable[[str, Task, Any, Any], Explanation | None]"
 """(pipeline, task, expected, got): why two outputs of a task differ; None where nobody is asked."""
+
+Scores: TypeAlias = "Mapping[str, Mapping[tuple[str, str], Score]]"
+"""By metric, what it said of the outcomes, by (pipeline, task)."""
 
 
 class Figure(msgspec.Struct, frozen=True):
@@ -49,6 +58,32 @@ class Figure(msgspec.Struct, frozen=True):
     clusters: int = 0
 
 
+class Solved(msgspec.Struct, frozen=True, kw_only=True):
+    """What a metric says of one pipeline in one group of tasks.
+
+    Args:
+        rate: the share of tasks that are solved, of those of which it has a say.
+        precision: the share of accepted outcomes that are right; the rest are the verifier's false passes.
+        seconds: of all tasks, per solved one.
+        units: the same of cost units; None where none were used.
+        failed: outcomes about which the metric failed; they are in none of the figures.
+    """
+
+    rate: Figure
+    precision: Figure
+    seconds: Figure
+    units: Figure | None = None
+    failed: int = 0
+
+
+class Unpaired(msgspec.Struct, frozen=True):
+    """Tasks that are in no speed-up: not finished by the pipeline, by the baseline, by neither."""
+
+    own: int = 0
+    baseline: int = 0
+    both: int = 0
+
+
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One pipeline in one group of tasks ("" for all).
 
@@ -59,8 +94,12 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         acceptance: accepted / checked items, first tries.
         retries: the same of later tries.
         per_pass: emitted items per verifier pass.
+        solved: what each metric says, by its name.
         predicted: the speed-up that was predicted before the measuring run.
-        speedup: measured, paired by task with the baseline; below 1 is a loss.
+        speedup: measured, paired by task with the baseline; below 1 is a loss. With metrics it is of seconds per solved
+            task, as the first of them says; without, of seconds per task that both finished.
+        unpaired: without metrics, the tasks that are not in it.
+        per_item: seconds per emitted item, of accepted tasks.
         emitted: items that joined the answers.
         passes: verifier passes.
         seconds: summed over tasks.
@@ -75,8 +114,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     acceptance: Figure
     retries: Figure
     per_pass: Figure
+    solved: Mapping[str, Solved]
     predicted: Figure | None
     speedup: Figure | None
+    unpaired: Unpaired | None
+    per_item: float | None
     emitted: int
     passes: int
     seconds: float
@@ -134,6 +176,7 @@ class PipelineSummary(msgspec.Struct, frozen=True, kw_only=True):
         deterministic: whether every round was; what is not may differ from the baseline without being wrong.
         block: the block-size controller's own report.
         failure: the first task that failed, and why.
+        problem: the first outcome about which a metric failed, and why.
     """
 
     name: str
@@ -144,6 +187,7 @@ class PipelineSummary(msgspec.Struct, frozen=True, kw_only=True):
     deterministic: bool = True
     block: Any = None
     failure: str | None = None
+    problem: str | None = None
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,6 +198,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         baseline: the pipeline that the others are compared with.
         groups: in task order; without the one for all.
         tasks: how many were to be measured.
+        metrics: their names; the first says what is solved.
         pipelines: in the config's order.
         coverage: the share of predicted intervals (of single groups) that hold what was measured.
     """
@@ -163,6 +208,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[str, ...]
     tasks: int
     pipelines: tuple[PipelineSummary, ...]
+    metrics: tuple[str, ...] = ()
     coverage: Figure | None = None
 
     def plain(self) -> dict[str, Any]:
@@ -181,6 +227,7 @@ def summarise(
     waiting: Iterable[tuple[str, str]] = (),
     explain: Explain | None = None,
     blocks: Mapping[str, Any] | None = None,
+    scores: Scores = EMPTY,
 ) -> Summary:
     """Compare what was committed.
 
@@ -193,10 +240,12 @@ def summarise(
         waiting: (pipeline, task) of those that wait for a person.
         explain: asked why two values differ.
         blocks: block-size controllers' reports.
+        scores: what the metrics said.
     """
     groups = tuple(dict.fromkeys(task.group for task in tasks))
     shown = (*groups, ALL) if groups != (ALL,) else groups
-    predicted = {(each.pipeline, each.group): each for each in predictions if each.kind == "speedup"}
+    kind = speedup_kind(scores)
+    predicted = {(each.pipeline, each.group): each for each in predictions if each.kind == kind}
     of_task = {task.id: task for task in tasks}
     parked = Counter(
         (pipeline, group)
@@ -212,18 +261,28 @@ def summarise(
         rows = []
         compared = baseline is not None and pipeline != baseline
         for group in shown:
+            mine, theirs = ([r for r in side if group in (ALL, r.group)] for side in (own, base))
             speedup = None
             guess = predicted.get((pipeline, group))
             if compared:
-                ratio = calibration.measured_ratio(own, base, group=group if group != ALL else None)
+                assert baseline is not None
+                if scores:
+                    first = next(iter(scores.values()))
+                    ratio = calibration.solved_ratio(
+                        scored(first, pipeline, mine), scored(first, baseline, theirs)
+                    )
+                else:
+                    ratio = calibration.measured_ratio(mine, theirs)
                 speedup = figure(ratio)
                 if guess and group in groups and guess.value is not None and guess.low is not None:
                     high = math.inf if guess.high is None else guess.high
                     key = f"{pipeline}/{group}"
                     guesses[key] = calibration.Prediction(guess.value, guess.low, high, "")
                     measured[key] = ratio
-            in_group = [record for record in own if group in (ALL, record.group)]
-            rows.append(_row(pipeline, group, in_group, parked[pipeline, group], guess, speedup))
+            unpaired = _unpaired(mine, theirs) if compared and not scores else None
+            rows.append(
+                _row(pipeline, group, mine, parked[pipeline, group], guess, speedup, unpaired, scores)
+            )
         failed = next((record for record in own if record.outcome.status == "failed"), None)
         pipelines.append(
             PipelineSummary(
@@ -235,6 +294,7 @@ def summarise(
                 deterministic=all(round.deterministic for record in own for round in record.rounds),
                 block=(blocks or {}).get(pipeline),
                 failure=None if failed is None else f"task {failed.task}: {failed.outcome.reason}",
+                problem=_problem(pipeline, own, scores),
             )
         )
     return Summary(
@@ -242,9 +302,15 @@ def summarise(
         baseline=baseline,
         groups=groups,
         tasks=len(tasks),
+        metrics=tuple(scores),
         pipelines=tuple(pipelines),
         coverage=figure(calibration.coverage(guesses, measured)) if guesses else None,
     )
+
+
+def speedup_kind(scores: Scores) -> str:
+    """Of a prediction, which speed-up it is of: one by another metric is another figure."""
+    return f"speedup by {next(iter(scores))}"[:64] if scores else "speedup"
 
 
 def figure(estimate: Estimate) -> Figure:
@@ -262,11 +328,15 @@ def _row(
     waiting: int,
     predicted: Prediction | None,
     speedup: Figure | None,
+    unpaired: Unpaired | None,
+    scores: Scores,
 ) -> Row:
     statuses: dict[str, int] = dict(Counter(record.outcome.status for record in records))
     if waiting:
         statuses["waiting"] = waiting
     rounds = [round for record in records for round in record.rounds]
+    accepted = [record for record in records if record.outcome.status == "accepted"]
+    items = sum(len(round.decision.emitted) for record in accepted for round in record.rounds)
     return Row(
         pipeline=pipeline,
         group=group,
@@ -275,13 +345,61 @@ def _row(
         acceptance=figure(calibration.acceptance_rate(records)),
         retries=figure(calibration.acceptance_rate(records, first_tries=False)),
         per_pass=figure(calibration.items_per_pass(records)),
+        solved={name: _solved(said, pipeline, records) for name, said in scores.items()},
         predicted=None if predicted is None else Figure(predicted.value, predicted.low, predicted.high),
         speedup=speedup,
+        unpaired=unpaired,
+        per_item=math.fsum(record.outcome.seconds for record in accepted) / items if items else None,
         emitted=sum(len(round.decision.emitted) for round in rounds),
         passes=sum(round.timing.passes for round in rounds),
         seconds=math.fsum(record.outcome.seconds for record in records),
         units=math.fsum(record.outcome.units for record in records),
         tally=sum((record.outcome.tally for record in records), Tally()),
+    )
+
+
+def scored(
+    said: Mapping[tuple[str, str], Score], pipeline: str, records: Iterable[TaskRecord]
+) -> list[tuple[TaskRecord, float]]:
+    """The records of which a metric has a say, each with it."""
+    found = []
+    for record in records:
+        each = said.get((pipeline, record.task))
+        if each is not None and each.value is not None:
+            found.append((record, each.value))
+    return found
+
+
+def _solved(said: Mapping[tuple[str, str], Score], pipeline: str, records: Sequence[TaskRecord]) -> Solved:
+    pairs = scored(said, pipeline, records)
+    units = any(record.outcome.units for record in records)
+    return Solved(
+        rate=figure(calibration.solved_rate(pairs)),
+        precision=figure(calibration.precision(pairs)),
+        seconds=figure(calibration.cost_per_solved(pairs)),
+        units=figure(calibration.cost_per_solved(pairs, lambda record: record.outcome.units))
+        if units
+        else None,
+        failed=sum(bool(said[pipeline, r.task].problem) for r in records if (pipeline, r.task) in said),
+    )
+
+
+def _problem(pipeline: str, records: Iterable[TaskRecord], scores: Scores) -> str | None:
+    for record in records:
+        for name, said in scores.items():
+            each = said.get((pipeline, record.task))
+            if each is not None and each.problem:
+                return f"{name}, task {record.task}: {each.problem}"
+    return None
+
+
+def _unpaired(own: Iterable[TaskRecord], base: Iterable[TaskRecord]) -> Unpaired:
+    finished = [{r.task for r in side if r.outcome.status == "accepted"} for side in (own, base)]
+    every = {record.task for side in (own, base) for record in side}
+    return Unpaired(
+        own=len(finished[1] - finished[0]),
+        baseline=len(finished[0] - finished[1]),
+        both=len(every - finished[0] - finished[1]),
     )
 
 

@@ -195,6 +195,7 @@ def experiment(
     models: Annotated[Any, Keyed(Model("model"), names=True)] = None,
     settings: Mapping[str, Any] = {},
     baseline: str | None = None,
+    metrics: Annotated[Any, Keyed(Component("metric"), names=True)] = None,
     executor: Annotated[Any, Component("executor")] = None,
     durable: Literal["task", "round"] = "task",
     epoch: Count | None = None,
@@ -211,6 +212,7 @@ def experiment(
         models: models that several parts share, by the name that the parts refer to.
         settings: what all pipelines' parts share (temperature and the like).
         baseline: the pipeline that the others are compared with.
+        metrics: how right an outcome is by the task's truth, by name; the first says what is solved.
         executor: what runs the tasks; {use: serial} when absent.
         durable: what a crash can cost: the unfinished tasks, or the unfinished rounds.
         epoch: after how many tasks the parts that read `context.memory` see what those tasks taught; never when

@@ -1,8 +1,8 @@
 """A run's tables, for the terminal and as one HTML file. Model text is hostile in both: it is cleaned and escaped.
 
-Both show the same: per group and over all, each pipeline's acceptance, items per pass, predicted and
-measured speed-up (losses too), whether its values equal the baseline's and where they part, and what each
-policy step cost and brought.
+Both show the same: per group and over all, how each pipeline's tasks ended and how many are solved, its acceptance and
+precision, items per pass, predicted and measured speed-up (losses too), whether its values equal the baseline's and
+where they part, and what each policy step cost and brought.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from string import Template
-from typing import Any
+from typing import Any, TypeAlias
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from draftverify.experiments.compare import Divergence, Figure, PipelineSummary, Row, Summary
+from draftverify.experiments.compare import Divergence, Figure, PipelineSummary, Row, Solved, Summary
 
 __all__ = ["clean", "report_html", "tables", "words"]
 
@@ -92,14 +92,19 @@ def _cells(summary: Summary) -> tuple[list[str], list[list[str]]]:
     def speedup(row: Row) -> str:
         return "baseline" if row.pipeline == summary.baseline else _figure(row.speedup)
 
-    columns: list[tuple[str, bool, Callable[[Row], str]]] = [
+    columns: list[Column] = [
         ("group", True, lambda row: clean(row.group) or "all"),
         ("pipeline", True, lambda row: row.pipeline),
         ("ended", True, lambda row: _statuses(row.statuses)),
+        *(
+            column
+            for place, name in enumerate(summary.metrics)
+            for column in _metric_columns(name, place == 0, every)
+        ),
         ("acceptance", True, lambda row: _figure(row.acceptance, percent=True)),
         ("later tries", retried, lambda row: _figure(row.retries, percent=True)),
         ("items/pass", True, lambda row: "–" if row.per_pass.value is None else f"{row.per_pass.value:.2f}"),
-        ("s/item", True, lambda row: f"{row.seconds / row.emitted:.3g}" if row.emitted else "–"),
+        ("s/item", True, lambda row: "–" if row.per_item is None else f"{row.per_item:.3g}"),
         ("s/task", True, lambda row: f"{row.seconds / row.tasks:.3g}" if row.tasks else "–"),
         ("predicted ×", predicted, lambda row: _figure(row.predicted)),
         ("measured ×", compared, speedup),
@@ -113,6 +118,30 @@ def _cells(summary: Summary) -> tuple[list[str], list[list[str]]]:
         for pipeline in summary.pipelines
     ]
     return [heading for heading, _ in shown], rows
+
+
+Column: TypeAlias = tuple[str, bool, Callable[[Row], str]]
+"""A heading, whether the column says anything in this run, and a row's cell."""
+
+
+def _metric_columns(name: str, first: bool, rows: Sequence[Row]) -> Iterator[Column]:
+    """The share that a metric calls solved; of the first one its precision and what a solved task costs too."""
+
+    def cell(write: Callable[[Solved], str]) -> Callable[[Row], str]:
+        return lambda row: write(row.solved[name])
+
+    def cost(figure: Figure | None) -> str:
+        return "–" if figure is None or figure.value is None else f"{figure.value:.3g}"
+
+    rate = cell(lambda solved: _figure(solved.rate, percent=True))
+    if not first:
+        yield name, True, rate
+        return
+    units = any(row.solved[name].units is not None for row in rows)
+    yield f"solved ({name})", True, rate
+    yield "precision", True, cell(lambda solved: _figure(solved.precision, percent=True))
+    yield "s/solved", True, cell(lambda solved: cost(solved.seconds))
+    yield "units/solved", units, cell(lambda solved: cost(solved.units))
 
 
 def _statuses(statuses: Any) -> str:
@@ -139,6 +168,10 @@ def _remarks(summary: Summary, limit: int | None) -> Iterator[str]:
     for pipeline in summary.pipelines:
         if pipeline.failure is not None:
             yield f"{pipeline.name}: the first failure: {clean(pipeline.failure)}"
+        if pipeline.problem is not None:
+            failed = sum(solved.failed for solved in pipeline.rows[-1].solved.values())
+            yield f"{pipeline.name}: a metric failed {failed} times, first: {clean(pipeline.problem)}"
+        yield from _left_out(pipeline)
         yield from _identical(pipeline, limit)
     if summary.coverage is not None and summary.coverage.value is not None:
         hits = round(summary.coverage.value * summary.coverage.trials)
@@ -147,6 +180,16 @@ def _remarks(summary: Summary, limit: int | None) -> Iterator[str]:
         if pipeline.block is not None:
             why = pipeline.block.get("why") if isinstance(pipeline.block, dict) else None
             yield f"{pipeline.name}: block size: {words(why if why is not None else pipeline.block)}"
+
+
+def _left_out(pipeline: PipelineSummary) -> Iterator[str]:
+    unpaired = pipeline.rows[-1].unpaired
+    if unpaired is None:
+        return
+    counts = ((unpaired.own, "it"), (unpaired.baseline, "the baseline"), (unpaired.both, "either of them"))
+    told = [f"{count} that {who} did not finish" for count, who in counts if count]
+    if told:
+        yield f"{pipeline.name}: tasks that are in no speed-up: {', '.join(told)}"
 
 
 def _identical(pipeline: PipelineSummary, limit: int | None) -> Iterator[str]:
@@ -201,8 +244,8 @@ tr.all td { font-weight: 600 }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; background: #f6f6f6; padding: .7rem }
 </style>
 <h1>$title</h1>
-<p>$count tasks. Speed-ups are against <b>$baseline</b>, paired by task; below 1 is a loss. Brackets hold 95 % intervals
-with the task as the unit.</p>
+<p>$count tasks. Speed-ups are of seconds per $per, against <b>$baseline</b>, paired by task; below 1 is a loss.
+Brackets hold 95 % intervals with the task as the unit.</p>
 $body
 </html>
 """
@@ -222,6 +265,7 @@ def report_html(summary: Summary) -> str:
     return _PAGE.substitute(
         title=escape(clean(summary.name)),
         count=summary.tasks,
+        per="solved task" if summary.metrics else "task that both finished",
         baseline=escape(summary.baseline or "nothing"),
         body="\n".join(body),
     )

@@ -26,10 +26,11 @@ from draftverify.engine.requests import Answer
 from draftverify.errors import ConfigError, ContractError, StoreError
 from draftverify.experiments.bench import Bench, Done, Unit, failed_unit
 from draftverify.experiments.build import Builder
-from draftverify.experiments.compare import ALL, Explain, Summary, summarise
+from draftverify.experiments.compare import ALL, Explain, Summary, scored, speedup_kind, summarise
 from draftverify.experiments.executors import Batch, Crew, Where
 from draftverify.experiments.memory import Recall, Recollection
 from draftverify.experiments.report import report_html
+from draftverify.experiments.scoring import scores_of
 from draftverify.experiments.specs import Experiment
 from draftverify.records import Prediction, Question, RunDirectory, Store
 from draftverify.values import Explanation, Failure, Round, Task, TaskRecord
@@ -128,9 +129,9 @@ def run(
                 work = _Work(experiment, directory.store, watcher, crew, recollection)
                 if first:
                     work.perform(first, "calibrate")
-                    _predict(experiment, directory.store, first, measured)
+                    _predict(experiment, directory.store, first, measured, builder)
                 work.perform(measured, "measure")
-            summary = _summary(experiment, directory.store, measured, bench)
+            summary = _summary(experiment, directory.store, measured, bench, builder)
             directory.write_summary(summary.plain())
             directory.write_report(report_html(summary))
     finally:
@@ -291,19 +292,28 @@ def _records(store: Store, names: Sequence[str], tasks: Sequence[Task]) -> dict[
     return found
 
 
-def _predict(experiment: Experiment, store: Store, first: Sequence[Task], measured: Sequence[Task]) -> None:
+def _predict(
+    experiment: Experiment, store: Store, first: Sequence[Task], measured: Sequence[Task], builder: Builder
+) -> None:
     """Write down what the measuring run should show, once, before it begins."""
-    if experiment.baseline is None:
+    ids = {task.id for task in measured}
+    if experiment.baseline is None or any(task in ids for _, task, _ in store.committed()):
         return
     records = _records(store, experiment.names, first)
+    scores = scores_of(experiment.metrics, first, records, store, builder)
     plain = records.pop(experiment.baseline)
     counts = Counter(task.group for task in measured)
     predictions = []
     for name, own in records.items():
         try:
-            found = calibration.predict(own, plain, counts)
-            # The same for all tasks together: one group of them.
-            found[ALL] = calibration.predict(_pooled(own), _pooled(plain), {ALL: len(measured)})[ALL]
+            if scores:
+                said = next(iter(scores.values()))
+                sides = scored(said, name, own), scored(said, experiment.baseline, plain)
+                found = calibration.predict_solved(*sides, {**counts, ALL: len(measured)})
+            else:
+                found = calibration.predict(own, plain, counts)
+                # The same for all tasks together: one group of them.
+                found[ALL] = calibration.predict(_pooled(own), _pooled(plain), {ALL: len(measured)})[ALL]
         except ConfigError:
             continue  # no calibration task came to an end with both: there is nothing to say
         for group, each in found.items():
@@ -311,7 +321,7 @@ def _predict(experiment: Experiment, store: Store, first: Sequence[Task], measur
             finite = {end: number if math.isfinite(number) else None for end, number in ends.items()}
             detail = {"basis": each.basis}
             predictions.append(
-                Prediction(pipeline=name, group=group, kind="speedup", detail=detail, **finite)
+                Prediction(pipeline=name, group=group, kind=speedup_kind(scores), detail=detail, **finite)
             )
     store.predict(predictions)
 
@@ -320,22 +330,26 @@ def _pooled(records: Sequence[TaskRecord]) -> list[TaskRecord]:
     return [replace(record, group=ALL) for record in records]
 
 
-def _summary(experiment: Experiment, store: Store, measured: Sequence[Task], bench: Bench) -> Summary:
+def _summary(
+    experiment: Experiment, store: Store, measured: Sequence[Task], bench: Bench, builder: Builder
+) -> Summary:
     waiting = [(each.pipeline, each.task) for each in store.questions() if each.state != "used"]
     blocks = {}
     for name in experiment.names:
         report = getattr(bench.pipelines[name].block, "report", None)
         if callable(report):
             blocks[name] = msgspec.to_builtins(report())
+    records = _records(store, experiment.names, measured)
     return summarise(
         name=experiment.name,
         tasks=measured,
-        records=_records(store, experiment.names, measured),
+        records=records,
         baseline=experiment.baseline,
         predictions=store.predictions(),
         waiting=waiting,
         explain=_explainer(bench),
         blocks=blocks,
+        scores=scores_of(experiment.metrics, measured, records, store, builder),
     )
 
 

@@ -90,6 +90,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         tasks: where the tasks come from.
         pipelines: in the order of the file.
         baseline: the name of the pipeline to compare with, or None.
+        metrics: by name; the first says what is solved.
         executor: what runs the tasks.
         durable: "task" or "round".
         epoch: how many tasks between two snapshots of `context.memory`, or None.
@@ -104,6 +105,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     seed: int = 0
     baseline: str | None = None
+    metrics: Mapping[str, ComponentSpec] = {}
     executor: ComponentSpec = ComponentSpec("executor", "serial")
     durable: Literal["task", "round"] = "task"
     epoch: int | None = None
@@ -127,6 +129,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of all that can change a result: the resolved config without its executor and durability."""
-        kept = {key: value for key, value in self.config.items() if key not in ("executor", "durable")}
+        """SHA-256 of all that can change a record: the resolved config without executor, durability and metrics."""
+        without = ("executor", "durable", "metrics")
+        kept = {key: value for key, value in self.config.items() if key not in without}
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()

@@ -22,16 +22,30 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from draftverify.errors import StoreError
+from draftverify.metrics import Score
 from draftverify.records.encoding import check, decode, encode
 from draftverify.values import Candidate, Failure, Outcome, Round, Task, TaskRecord, Trouble
 
-__all__ = ["SCHEMA_VERSION", "Entry", "Key", "Prediction", "Question", "Store", "Texts", "sqlite_url"]
+__all__ = [
+    "SCHEMA_VERSION",
+    "Entry",
+    "Key",
+    "Prediction",
+    "Question",
+    "ScoreKey",
+    "Store",
+    "Texts",
+    "sqlite_url",
+]
 
 SCHEMA_VERSION = 1
 """Raised when a stored table changes its columns or its meaning; a store of a newer version is refused."""
 
 Key: TypeAlias = "tuple[str, str, int]"
 """(pipeline, task, attempt)."""
+
+ScoreKey: TypeAlias = "tuple[str, str, str]"
+"""(pipeline, task, metric): the last tells a metric, its settings and the task's truth from others."""
 
 
 class Texts(msgspec.Struct, frozen=True):
@@ -169,6 +183,15 @@ _predictions = sa.Table(
     sa.Column("kind", sa.String(64), primary_key=True),
     sa.Column("data", sa.Text, nullable=False),
     sa.Column("made", sa.String(40), nullable=False),
+)
+_scores = sa.Table(
+    "draftverify_scores",
+    _meta,
+    sa.Column("run", sa.String(64), primary_key=True),
+    sa.Column("pipeline", sa.String(256), primary_key=True),
+    sa.Column("task", sa.String(512), primary_key=True),
+    sa.Column("metric", sa.String(64), primary_key=True),
+    sa.Column("data", sa.Text, nullable=False),
 )
 
 
@@ -398,7 +421,25 @@ class Store:
                 }
                 self._insert_new(connection, _predictions, row)
 
+    def add_scores(self, scores: Mapping[ScoreKey, Score]) -> None:
+        """Write down what metrics said of committed outcomes."""
+        with self._transaction() as connection:
+            for (pipeline, task, metric), score in scores.items():
+                row = {"run": self._run, "pipeline": pipeline, "task": task, "metric": metric}
+                data = encode(score, f"task {task!r}, score")
+                self._insert_new(connection, _scores, {**row, "data": data})
+
     # Reading
+
+    def scores(self) -> dict[ScoreKey, Score]:
+        """What metrics said."""
+        query = sa.select(_scores).where(_scores.c.run == self._run)
+        return {
+            (row.pipeline, row.task, row.metric): decode(
+                row.data, Score, f"{self._place}, score of {row.task!r}"
+            )
+            for row in self._read(query)
+        }
 
     def tasks(self, phase: str | None = None) -> tuple[Task, ...]:
         """The run's tasks in their order."""

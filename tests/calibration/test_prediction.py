@@ -13,7 +13,6 @@ from draftverify.calibration import (
     coverage,
     measured_ratio,
     predict,
-    seconds_per_item,
 )
 from draftverify.errors import ConfigError
 from draftverify.values import Decision, Outcome, Round, TaskRecord, Timing
@@ -27,15 +26,6 @@ def took(task: str, seconds: float, items: int = 10, group: str = "", status: st
     return TaskRecord(task=task, outcome=outcome, rounds=rounds, group=group)
 
 
-def test_speed_is_per_emitted_item() -> None:
-    """Seconds per item; one answer where nothing is emitted; no speed for a task that failed or waits."""
-    assert seconds_per_item(took("a", 5.0, items=10)) == 0.5
-    assert seconds_per_item(took("a", 5.0, items=0)) == 5.0
-    assert seconds_per_item(took("a", 5.0, status="failed")) is None
-    assert seconds_per_item(took("a", 5.0, status="waiting")) is None
-    assert seconds_per_item(took("a", 0.0)) is None
-
-
 def test_the_measured_ratio_is_paired() -> None:
     """Tasks whose lengths differ tenfold but whose ratio is the same give that ratio with no width."""
     fast = [took(str(i), 1.0 * 2**i) for i in range(5)]
@@ -45,10 +35,12 @@ def test_the_measured_ratio_is_paired() -> None:
     assert found.clusters == 5
 
 
-def test_outputs_of_equal_length_compare_by_seconds() -> None:
-    """Where both emit the same items the ratio is that of the seconds; where not, per item."""
-    assert measured_ratio([took("a", 2.0, 7)], [took("a", 3.0, 7)]).value == pytest.approx(1.5)
-    assert measured_ratio([took("a", 2.0, 10)], [took("a", 3.0, 5)]).value == pytest.approx(3.0)
+@pytest.mark.parametrize("status", ["exhausted", "abstained", "failed", "waiting"])
+def test_giving_up_is_not_fast(status: str) -> None:
+    """A task that one side did not finish is in no speed-up, however quickly it ended and whatever it emitted."""
+    quick = [took("a", 0.1, items=10, status=status), took("b", 1.0)]
+    assert measured_ratio(quick, [took("a", 10.0, items=1), took("b", 1.5)]).value == pytest.approx(1.5)
+    assert math.isnan(measured_ratio(quick[:1], [took("a", 10.0)]).value)
 
 
 def test_unpaired_tasks_and_repeats() -> None:

@@ -1,0 +1,99 @@
+"""Pipelines run over tasks and compared, in Python: the tables of an experiment without a config or a run directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+from rich.console import Console
+
+from draftverify.engine.pipeline import Pipeline
+from draftverify.errors import ConfigError
+from draftverify.experiments.bench import Bench, Unit
+from draftverify.experiments.compare import Summary, summarise
+from draftverify.experiments.report import report_html, tables
+from draftverify.metrics import score
+from draftverify.plugins import did_you_mean
+from draftverify.protocols import Metric
+from draftverify.values import EMPTY, Task, TaskRecord
+
+__all__ = ["Evaluation", "evaluate"]
+
+
+class Evaluation(msgspec.Struct, frozen=True):
+    """What came of an evaluation; printed, or shown in a notebook, it is the tables.
+
+    Args:
+        summary: every figure.
+        records: each pipeline's, in the order of the tasks.
+    """
+
+    summary: Summary
+    records: Mapping[str, tuple[TaskRecord, ...]]
+
+    def __str__(self) -> str:
+        console = Console(width=200, no_color=True, highlight=False)
+        with console.capture() as capture:
+            console.print(tables(self.summary))
+        return capture.get()
+
+    def _repr_html_(self) -> str:
+        return report_html(self.summary)
+
+
+def evaluate(
+    pipelines: Mapping[str, Pipeline],
+    tasks: Iterable[Task],
+    *,
+    metrics: Mapping[str, Metric] = EMPTY,
+    baseline: str | None = None,
+    size: int = 1,
+    name: str = "evaluation",
+) -> Evaluation:
+    """Run pipelines over tasks and compare them.
+
+    A task's pipelines run one after the other, in turning order (AB, BA, …), so that a machine that slows down slows
+    them alike. Parts are opened once, and closed at the end.
+
+    Args:
+        pipelines: by name.
+        tasks: the work; ids are unique. Their `truth` is shown to metrics alone.
+        metrics: functions of (task, outcome) that say how right the outcome is, 0 to 1; the first says what is solved.
+        baseline: the pipeline that the others are compared with.
+        size: how many are under way at once: those that wait for the same part share its passes.
+        name: of the tables.
+
+    Raises:
+        ConfigError: the baseline is none of the pipelines, or two tasks have one id.
+        DraftVerifyError: a part cannot be opened. Tasks that fail do not raise: the tables say so.
+    """
+    if baseline is not None and baseline not in pipelines:
+        near = did_you_mean(baseline, pipelines)
+        raise ConfigError(f"there is no pipeline {baseline!r}{near}", path="baseline")
+    work, names = list(tasks), list(pipelines)
+    of_task = {task.id: task for task in work}
+    if len(of_task) < len(work):
+        raise ConfigError("two tasks have the same id; ids are unique", path="tasks")
+    units = (
+        Unit(pipeline=each, task=task)
+        for place, task in enumerate(work)
+        for each in (names if place % 2 == 0 else reversed(names))
+    )
+    bench = Bench(pipelines)
+    try:
+        found = {
+            (done.pipeline, done.record.task): done.record for done in bench.perform_all(units, size=size)
+        }
+    finally:
+        bench.close()
+    records = {each: tuple(found[each, task.id] for task in work) for each in names}
+    scores = {
+        said: {
+            (each, record.task): score(metric, of_task[record.task], record.outcome)
+            for each, own in records.items()
+            for record in own
+        }
+        for said, metric in metrics.items()
+    }
+    summary = summarise(name=name, tasks=work, records=records, baseline=baseline, scores=scores)
+    return Evaluation(summary, records)

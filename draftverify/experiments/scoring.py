@@ -1,0 +1,83 @@
+"""What a run's metrics say of its outcomes: asked once, after the tasks, here and in no worker, and written down.
+
+What was written down is used again while the metric, its settings and the task's truth are the same; a metric that is
+added to a finished run, or a truth that is mended, is asked anew, and no task runs again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from draftverify.experiments.build import Builder
+from draftverify.experiments.compare import Scores
+from draftverify.experiments.specs import ComponentSpec
+from draftverify.metrics import Score, score
+from draftverify.plugins import find
+from draftverify.records import Store
+from draftverify.values import Task, TaskRecord
+
+__all__ = ["metric_key", "scores_of"]
+
+AT_ONCE = 16
+"""Scores that are written down together; a run that is killed asks for at most so many again."""
+
+
+def scores_of(
+    metrics: Mapping[str, ComponentSpec],
+    tasks: Sequence[Task],
+    records: Mapping[str, Sequence[TaskRecord]],
+    store: Store,
+    builder: Builder,
+) -> Scores:
+    """What each metric says of each committed outcome.
+
+    Args:
+        metrics: by name.
+        tasks: with their truth.
+        records: by pipeline; of these tasks.
+        store: where scores are kept.
+        builder: makes the metrics.
+    """
+    if not metrics:
+        return {}
+    known = store.scores()
+    of_task = {task.id: task for task in tasks}
+    found: dict[str, dict[tuple[str, str], Score]] = {}
+    for name, spec in metrics.items():
+        said = found[name] = {}
+        keys = {task.id: metric_key(spec, task) for task in tasks}
+        with ExitStack() as stack:
+            metric: Any = None
+            missing = []
+            for pipeline, own in records.items():
+                for record in own:
+                    key = (pipeline, record.task, keys[record.task])
+                    if key in known:
+                        said[pipeline, record.task] = known[key]
+                    else:
+                        missing.append((key, record))
+            if missing:
+                metric = builder.part(spec)
+                if hasattr(metric, "open"):
+                    metric.open()
+                if hasattr(metric, "close"):
+                    stack.callback(metric.close)
+            rest = iter(missing)
+            while some := list(islice(rest, AT_ONCE)):
+                new = {key: score(metric, of_task[key[1]], record.outcome) for key, record in some}
+                store.add_scores(new)
+                said.update({key[:2]: each for key, each in new.items()})
+    return found
+
+
+def metric_key(spec: ComponentSpec, task: Task) -> str:
+    """The same while the metric, its settings, its version and the task's truth are."""
+    version = "" if spec.file else find("metric", spec.use).version
+    told = msgspec.json.encode([spec, version, dict(task.truth)], order="deterministic", enc_hook=repr)
+    return hashlib.sha256(told).hexdigest()

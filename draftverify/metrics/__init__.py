@@ -1,0 +1,10 @@
+"""What the user wants to know, apart from what the verifier believes: how right an outcome is, by the task's truth.
+
+A metric is any function of (task, outcome). It says how right the outcome is, from 0 (or False) to 1 (or True), or None
+where it has no say, as for a task without truth. Accepted is the verifier's word; solved is the metric's.
+"""
+
+from draftverify.metrics.score import Score, score
+from draftverify.metrics.text import Contains, Exact, Numeric, Regex
+
+__all__ = ["Contains", "Exact", "Numeric", "Regex", "Score", "score"]

@@ -1,0 +1,47 @@
+"""One metric asked about one outcome; what it says is read before anybody counts with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from draftverify.protocols import Metric
+from draftverify.values import Failure, Outcome, Task
+
+__all__ = ["Score", "score"]
+
+
+class Score(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a metric said of one outcome.
+
+    Args:
+        value: 0 (wrong) to 1 (right); None where it has no say, or failed.
+        problem: why it failed. A metric that fails has not said that the outcome is wrong.
+    """
+
+    value: float | None
+    problem: str = ""
+
+
+def score(metric: Metric, task: Task, outcome: Outcome) -> Score:
+    """Ask a metric.
+
+    Args:
+        metric: the function.
+        task: with its truth.
+        outcome: how it ended, whatever the status.
+    """
+    try:
+        return _read(metric(task, outcome))
+    except Exception as error:
+        return Score(None, str(Failure.of(error)))
+
+
+def _read(said: Any) -> Score:
+    if said is None:
+        return Score(None)
+    if not isinstance(said, (bool, int, float, np.bool_, np.integer, np.floating)) or not 0 <= said <= 1:
+        return Score(None, f"a metric says True, False, 0 to 1, or None; this came: {said!r}"[:200])
+    return Score(float(said))

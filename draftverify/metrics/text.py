@@ -1,0 +1,156 @@
+"""Metrics that ship: an answer compared with a field of the task's truth.
+
+Where the truth is null the task has no answer: then the outcome that abstained is right, and every other is wrong.
+Where it is not, only an accepted outcome can be right: what a task was left with when it gave up is nobody's answer.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+from draftverify.errors import ConfigError
+from draftverify.values import Outcome, Task
+
+__all__ = ["Contains", "Exact", "Numeric", "Regex"]
+
+
+class Exact:
+    """Whether the answer is the truth.
+
+    White space around texts does not count. Where the truth is no text, an answer that is one is read as JSON.
+
+    Args:
+        truth: the field of the task's truth.
+
+    Examples:
+        >>> exact = Exact("answer")
+        >>> exact(Task(id="1", truth={"answer": {"age": 7}}), Outcome(status="accepted", value='{"age": 7}'))
+        True
+    """
+
+    def __init__(self, truth: str = "answer") -> None:
+        self.truth = truth
+
+    def __call__(self, task: Task, outcome: Outcome) -> bool | None:
+        """Raises: ConfigError: the task's truth has no such field."""
+        return _judged(self.truth, task, outcome, _equal)
+
+
+class Contains:
+    """Whether the truth stands in the answer, or one of them where it is a list. Upper and lower case are one.
+
+    Args:
+        truth: the field of the task's truth: a text or several.
+    """
+
+    def __init__(self, truth: str = "answer") -> None:
+        self.truth = truth
+
+    def __call__(self, task: Task, outcome: Outcome) -> bool | None:
+        """Raises: ConfigError: the task's truth has no such field."""
+
+        def holds(truth: Any, value: Any) -> bool:
+            text = as_text(value).casefold()
+            return any(
+                as_text(each).casefold() in text for each in (truth if isinstance(truth, list) else [truth])
+            )
+
+        return _judged(self.truth, task, outcome, holds)
+
+
+NUMBER = re.compile(r"[-+]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?")
+
+
+class Numeric:
+    """Whether the last number in the answer is the truth. Commas between digits are left out: 1,234.5 is 1234.5.
+
+    Args:
+        truth: the field of the task's truth: a number, or a text whose last number it is.
+        tolerance: how far the answer may be from it.
+
+    Examples:
+        >>> task = Task(id="1", truth={"answer": "#### 1,200"})
+        >>> Numeric("answer")(task, Outcome(status="accepted", value="So she pays 1200 dollars."))
+        True
+    """
+
+    def __init__(self, truth: str = "answer", tolerance: float = 0.0) -> None:
+        self.truth = truth
+        self.tolerance = tolerance
+
+    def __call__(self, task: Task, outcome: Outcome) -> bool | None:
+        """Raises: ConfigError: the task's truth has no such field, or no number in it."""
+
+        def near(truth: Any, value: Any) -> bool:
+            want, got = last_number(truth), last_number(value)
+            if want is None:
+                raise ConfigError(f"the truth {truth!r} of task {task.id!r} holds no number", path=self.truth)
+            return got is not None and math.isclose(got, want, rel_tol=1e-9, abs_tol=self.tolerance)
+
+        return _judged(self.truth, task, outcome, near)
+
+
+class Regex:
+    """Whether the truth, a regular expression, is found in the answer.
+
+    Args:
+        truth: the field of the task's truth.
+    """
+
+    def __init__(self, truth: str = "pattern") -> None:
+        self.truth = truth
+
+    def __call__(self, task: Task, outcome: Outcome) -> bool | None:
+        """Raises: ConfigError: the task's truth has no such field. re.error: it is no regular expression."""
+        return _judged(
+            self.truth, task, outcome, lambda truth, value: re.search(truth, as_text(value)) is not None
+        )
+
+
+def last_number(value: Any) -> float | None:
+    """The last number in a text; a number as it is; None without any."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    found = NUMBER.findall(as_text(value))
+    return float(found[-1].replace(",", "")) if found else None
+
+
+def as_text(value: Any) -> str:
+    """An answer as text: of a chain of texts their concatenation, of what is no text its JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (list, tuple)) and value and all(isinstance(each, str) for each in value):
+        return "".join(value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _judged(field: str, task: Task, outcome: Outcome, right: Callable[[Any, Any], bool]) -> bool | None:
+    if not task.truth:
+        return None
+    if field not in task.truth:
+        raise ConfigError(f"the truth of task {task.id!r} has {', '.join(task.truth)}, and no {field!r}")
+    truth = task.truth[field]
+    if truth is None:
+        return outcome.status == "abstained"
+    return outcome.status == "accepted" and right(truth, outcome.value)
+
+
+def _equal(truth: Any, value: Any) -> bool:
+    if isinstance(truth, str):
+        return as_text(value).strip() == truth.strip()
+    values = [value]
+    if isinstance(value, (list, tuple)):
+        values = [list(value), *value] if len(value) == 1 else [list(value)]  # a chain of one is its item
+    for each in values:
+        if isinstance(each, str):
+            try:
+                each = json.loads(each)
+            except ValueError:
+                continue
+        if each == truth and isinstance(each, bool) == isinstance(truth, bool):
+            return True
+    return False

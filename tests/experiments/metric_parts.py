@@ -1,0 +1,55 @@
+"""Parts that answer with a number, right or not, and metrics that are counted or broken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from draftverify import Check, Context, Cost, Outcome, Proposal, Task, Verification
+
+
+class Answers:
+    """Proposes the answer that the input says.
+
+    Args:
+        field: of the input.
+        seconds: that it says it took.
+    """
+
+    def __init__(self, field: str, seconds: float = 1.0) -> None:
+        self.field = field
+        self.seconds = seconds
+
+    def propose(self, context: Context, n: int) -> Proposal:
+        assert not context.task.truth
+        answer = str(context.task.input[self.field])
+        return Proposal.alternatives([answer], cost=Cost(seconds=self.seconds, units=1.0))
+
+
+class Believes:
+    """Passes all that does not begin with "?"."""
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        assert not context.task.truth
+        checks = tuple(Check("reject" if item.startswith("?") else "pass") for item in proposal.items)
+        return Verification(checks=checks, cost=Cost(seconds=0.0))
+
+
+class Counted:
+    """Whether the answer is right; writes down that it was asked."""
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+
+    def __call__(self, task: Task, outcome: Outcome) -> bool:
+        with self.log.open("a") as file:
+            file.write(f"{task.id}\n")
+        return outcome.status == "accepted" and outcome.value == task.truth["answer"]
+
+
+class Broken:
+    """Fails at odd tasks, and has no say at task 0."""
+
+    def __call__(self, task: Task, outcome: Outcome) -> bool | None:
+        if int(task.id) % 2:
+            raise ValueError("odd\x1b[31m")
+        return None if task.id == "0" else True

@@ -1,0 +1,210 @@
+"""Metrics of a run: solved beside accepted, false passes shown, and no speed-up for giving up."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draftverify import ConfigError, Outcome, Pipeline, Task
+from draftverify.experiments import RunResult, evaluate, load_experiment, run
+from draftverify.experiments.compare import Row
+from draftverify.metrics import Exact
+from draftverify.rules import First
+from tests.experiments.metric_parts import Answers, Believes
+
+PARTS = Path(__file__).with_name("metric_parts.py")
+
+YAML = """
+name: metrics
+parts: [{parts}]
+tasks: {{use: jsonl, path: tasks.jsonl, truth: {{answer: answer}}}}
+{metrics}
+pipelines:
+  slow:
+    generator: {{use: metric_parts.Answers, field: slow, seconds: 1000}}
+    verifier: {{use: metric_parts.Believes}}
+    rule: {{use: first}}
+  quick:
+    generator: {{use: metric_parts.Answers, field: quick, seconds: 100}}
+    verifier: {{use: metric_parts.Believes}}
+    rule: {{use: first}}
+baseline: slow
+{more}
+"""
+EXACT = "metrics: {exact: {use: exact}}"
+
+
+def write(path: Path, quick: str, *, metrics: str = EXACT, more: str = "", answer: str = "yes") -> Path:
+    """Twelve tasks that `slow` answers rightly; `quick` with one word for each task, of which `+` is the right one."""
+    words = {"+": "yes", "-": "no", "?": "?"}
+    lines = [{"slow": "yes", "quick": words[each], "answer": answer} for each in quick]
+    (path / "tasks.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    file = path / "metrics.yaml"
+    file.write_text(YAML.format(parts=PARTS, metrics=metrics, more=more))
+    return file
+
+
+def ran(file: Path, **how: Any) -> RunResult:
+    return run(load_experiment(file), out=file.parent / "run", **how)
+
+
+def quick_row(result: RunResult) -> Row:
+    [quick] = [each for each in result.summary.pipelines if each.name == "quick"]
+    return quick.rows[-1]
+
+
+def test_solved_is_another_figure_than_accepted(tmp_path: Path) -> None:
+    """Eight right, two false passes, two given up: solved 8 of 12, precision 8 of 10, 1,200 s for 8 solved tasks."""
+    row = quick_row(ran(write(tmp_path, "++++++++--??")))
+    solved = row.solved["exact"]
+    assert dict(row.statuses) == {"accepted": 10, "exhausted": 2}
+    assert solved.rate.value == pytest.approx(8 / 12)
+    assert solved.precision.value == pytest.approx(8 / 10)
+    assert solved.seconds.value == pytest.approx(1200 / 8)
+    assert solved.units is not None
+    assert solved.units.value == pytest.approx(12 / 8)
+    assert row.speedup is not None
+    assert row.speedup.value == pytest.approx(10 / (12 / 8))
+    report = (tmp_path / "run" / "report.html").read_text()
+    for words in ("solved (exact)", "precision", "s/solved", "67% [", "80% [", "seconds per solved task"):
+        assert words in report
+
+
+@pytest.mark.parametrize("metrics", [EXACT, ""])
+def test_giving_up_on_every_task_is_no_speed_up(tmp_path: Path, metrics: str) -> None:
+    """Ten times as fast to nothing: no figure is claimed, with a metric and without, and the tasks are shown."""
+    result = ran(write(tmp_path, "????????????", metrics=metrics))
+    row = quick_row(result)
+    assert row.speedup is not None
+    assert row.speedup.value is None
+    assert row.per_item is None
+    assert dict(row.statuses) == {"exhausted": 12}
+    report = (tmp_path / "run" / "report.html").read_text()
+    assert "12 exhausted" in report
+    if not metrics:
+        assert row.unpaired is not None
+        assert (row.unpaired.own, row.unpaired.baseline, row.unpaired.both) == (12, 0, 0)
+        assert "12 that it did not finish" in report
+
+
+def test_without_a_metric_only_tasks_that_both_finished_are_compared(tmp_path: Path) -> None:
+    """A thousand seconds against a hundred on the nine common tasks; the three others are shown and not averaged in."""
+    row = quick_row(ran(write(tmp_path, "+++++++++???", metrics="")))
+    assert row.speedup is not None
+    assert (row.speedup.value, row.speedup.clusters) == (pytest.approx(10), 9)
+    assert row.unpaired is not None
+    assert row.unpaired.own == 3
+
+
+def test_a_verifier_that_passes_wrong_answers_is_seen(tmp_path: Path) -> None:
+    """All is accepted and half of it is wrong: the table says so, and the speed-up is half as large."""
+    row = quick_row(ran(write(tmp_path, "++++++------")))
+    assert dict(row.statuses) == {"accepted": 12}
+    assert row.solved["exact"].precision.value == pytest.approx(0.5)
+    assert row.speedup is not None
+    assert row.speedup.value == pytest.approx(5.0)
+
+
+def test_a_metric_joins_a_finished_run_and_no_task_runs_again(tmp_path: Path) -> None:
+    """Added later it is asked once a record; the same again is not asked; a mended truth is asked anew."""
+    log = tmp_path / "log"
+    counted = f"metrics: {{right: {{use: metric_parts.Counted, log: {log}}}}}"
+    assert ran(write(tmp_path, "++++++++--??", metrics="")).ran == 24
+    result = ran(write(tmp_path, "++++++++--??", metrics=counted))
+    assert result.ran == 0
+    assert quick_row(result).solved["right"].rate.value == pytest.approx(8 / 12)
+    assert len(log.read_text().splitlines()) == 24
+    ran(write(tmp_path, "++++++++--??", metrics=counted))
+    assert len(log.read_text().splitlines()) == 24
+    result = ran(write(tmp_path, "++++++++--??", metrics=counted, answer="no"))
+    assert result.ran == 0
+    assert quick_row(result).solved["right"].rate.value == pytest.approx(2 / 12)
+    assert len(log.read_text().splitlines()) == 48
+
+
+def test_a_metric_that_fails_has_not_said_wrong(tmp_path: Path) -> None:
+    """Its failures are counted and told, harmlessly, and are in no share; no say is no failure."""
+    result = ran(write(tmp_path, "++++++++++++", metrics="metrics: {broken: {use: metric_parts.Broken}}"))
+    solved = quick_row(result).solved["broken"]
+    assert (solved.failed, solved.rate.value, solved.rate.clusters) == (6, 1.0, 6)
+    report = (tmp_path / "run" / "report.html").read_text()
+    assert "a metric failed 6 times" in report
+    assert "\x1b" not in report
+
+
+def test_the_speed_up_is_predicted_as_it_is_measured(tmp_path: Path) -> None:
+    """With a metric both are of seconds per solved task; one that was added later was not predicted."""
+    result = ran(write(tmp_path, "++-+++-+++-+++-+", more="calibrate: {limit: 8}"))
+    row = quick_row(result)
+    assert row.predicted is not None
+    assert row.predicted.value == pytest.approx(10 * 6 / 8)
+    late = f"metrics: {{late: {{use: metric_parts.Counted, log: {tmp_path / 'log'}}}, exact: {{use: exact}}}}"
+    row = quick_row(ran(write(tmp_path, "++-+++-+++-+++-+", more="calibrate: {limit: 8}", metrics=late)))
+    assert row.predicted is None
+    assert set(row.solved) == {"late", "exact"}
+
+
+@pytest.mark.parametrize(
+    ("metrics", "message"),
+    [
+        ("metrics: {exact: {use: exakt}}", "exact"),
+        ("metrics: {exact: exact}", "a part is written"),
+        ("metrics: {exact: {use: limit, items: 3}}", "is a stopping rule, not a metric"),
+        ("metrics: {exact: {use: exact, thruth: a}}", "did you mean truth"),
+    ],
+)
+def test_a_wrong_metric_is_refused_with_its_place(tmp_path: Path, metrics: str, message: str) -> None:
+    """The line of the config, before anything runs."""
+    with pytest.raises(Exception, match=message) as caught:
+        load_experiment(write(tmp_path, "+", metrics=metrics))
+    assert "metrics.yaml:5" in str(caught.value)
+
+
+def pipelines() -> dict[str, Pipeline]:
+    return {
+        "slow": Pipeline(Answers("slow", 1000), Believes(), First(), name="slow"),
+        "quick": Pipeline(Answers("quick", 100), Believes(), First(), name="quick"),
+    }
+
+
+def test_the_same_in_python(tmp_path: Path) -> None:
+    """`evaluate` gives the figures of the run, one task at a time and all at once, and prints its tables."""
+    row = quick_row(ran(write(tmp_path, "++++++++--??")))
+    words = ["yes"] * 8 + ["no"] * 2 + ["?"] * 2
+    tasks = [
+        Task(id=str(place), input={"slow": "yes", "quick": word}, truth={"answer": "yes"})
+        for place, word in enumerate(words)
+    ]
+    for size in (1, 5):
+        found = evaluate(pipelines(), tasks, metrics={"exact": Exact()}, baseline="slow", size=size)
+        again = found.summary.pipelines[1].rows[-1]
+        assert again.solved["exact"].rate == row.solved["exact"].rate
+        assert again.solved["exact"].precision == row.solved["exact"].precision
+        assert again.speedup is not None
+        assert again.speedup.value == pytest.approx(10 / (12 / 8))
+        assert [record.task for record in found.records["quick"]] == [task.id for task in tasks]
+        assert "solved (exact)" in str(found)
+        assert "solved (exact)" in found._repr_html_()
+
+
+def test_a_function_is_a_metric() -> None:
+    """Any function of (task, outcome)."""
+
+    def short(task: Task, outcome: Outcome) -> float:
+        return 0.5 if outcome.value == "yes" else 0.0
+
+    tasks = [Task(id=str(i), input={"slow": "yes", "quick": "no"}) for i in range(4)]
+    found = evaluate(pipelines(), tasks, metrics={"short": short})
+    slow, quick = (each.rows[-1].solved["short"].rate.value for each in found.summary.pipelines)
+    assert (slow, quick) == (0.5, 0.0)
+
+
+def test_what_cannot_be_evaluated_is_refused() -> None:
+    """A baseline that is no pipeline, and two tasks of one id."""
+    with pytest.raises(ConfigError, match="did you mean slow"):
+        evaluate(pipelines(), [], baseline="slwo")
+    with pytest.raises(ConfigError, match="the same id"):
+        evaluate(pipelines(), [Task(id="1"), Task(id="1")])

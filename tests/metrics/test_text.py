@@ -1,0 +1,111 @@
+"""The metrics that ship: an answer against the task's truth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from draftverify import ConfigError, Outcome, Task
+from draftverify.metrics import Contains, Exact, Numeric, Regex
+
+
+def said(metric: Any, truth: Any, value: Any, status: Any = "accepted") -> bool | None:
+    found: bool | None = metric(
+        Task(id="1", truth={metric.truth: truth}), Outcome(status=status, value=value)
+    )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("truth", "value", "right"),
+    [
+        ("Paris", "Paris", True),
+        ("Paris", " Paris\n", True),
+        ("Paris", "paris", False),
+        ("Paris", ("Pa", "ris"), True),  # a chain of texts is one text
+        (42, "42", True),
+        (42, 42, True),
+        (42, (42,), True),  # a chain of one is its item
+        (1, True, False),
+        (True, "true", True),
+        ({"age": 7}, '{"age": 7}', True),
+        ({"age": 7}, '{"age": 8}', False),
+        ({"age": 7}, "no JSON", False),
+        ([1, 2], (1, 2), True),
+        (["a"], ["a"], True),
+        (["a"], ('["a"]',), True),
+    ],
+)
+def test_exact(truth: Any, value: Any, right: bool) -> None:
+    """Equal, but for white space around texts and JSON written as text."""
+    assert said(Exact(), truth, value) is right
+
+
+@pytest.mark.parametrize(
+    ("truth", "value", "right"),
+    [
+        ("paris", "It is Paris.", True),
+        (["Lyon", "Paris"], "It is Paris.", True),
+        (["Lyon"], "It is Paris.", False),
+        (7, "room 7", True),
+        ("é", ("caf", "é"), True),
+    ],
+)
+def test_contains(truth: Any, value: Any, right: bool) -> None:
+    """The truth, or one of several, stands in the answer; case does not count."""
+    assert said(Contains(), truth, value) is right
+
+
+@pytest.mark.parametrize(
+    ("truth", "value", "tolerance", "right"),
+    [
+        (18, "She makes 9 * 2 = $18 a day.", 0, True),
+        (18, "18 eggs, so 16 are left", 0, False),
+        ("#### 1,234.5", "about 1234.50", 0, True),
+        (-3, "x = -3", 0, True),
+        (0.5, ".5", 0, True),
+        (1e-7, "1e-7", 0, True),
+        (3.14159, "3.14", 0.01, True),
+        (3.14159, "3.14", 0, False),
+        (18, "eighteen", 0, False),
+        (18, 18, 0, True),
+        (18, None, 0, False),
+    ],
+)
+def test_numeric(truth: Any, value: Any, tolerance: float, right: bool) -> None:
+    """The last number of the answer, with commas left out, within the tolerance."""
+    assert said(Numeric(tolerance=tolerance), truth, value) is right
+
+
+def test_regex() -> None:
+    """The truth is the pattern."""
+    assert said(Regex(), r"^\d{4}-\d\d$", "2026-11") is True
+    assert said(Regex(), r"^\d{4}-\d\d$", "Nov 2026") is False
+
+
+@pytest.mark.parametrize("metric", [Exact(), Contains(), Numeric(), Regex()])
+def test_giving_up_is_never_right_and_abstaining_only_without_an_answer(metric: Any) -> None:
+    """An outcome that was not accepted is wrong, whatever it was left with; null says that there is no answer."""
+    truth = "1"
+    assert said(metric, truth, "1") is True
+    assert said(metric, truth, "1", "exhausted") is False
+    assert said(metric, truth, "1", "failed") is False
+    assert said(metric, truth, None, "abstained") is False
+    assert said(metric, None, None, "abstained") is True
+    assert said(metric, None, "1") is False
+    assert said(metric, None, "1", "exhausted") is False
+
+
+@pytest.mark.parametrize("metric", [Exact(), Contains(), Numeric(), Regex()])
+def test_a_task_without_truth_has_no_score_and_one_without_the_field_is_an_error(metric: Any) -> None:
+    """No truth at all: nothing to say. Another field: the message names what there is."""
+    assert metric(Task(id="1"), Outcome(status="accepted", value="1")) is None
+    with pytest.raises(ConfigError, match="other"):
+        metric(Task(id="1", truth={"other": 1}), Outcome(status="accepted", value="1"))
+
+
+def test_a_truth_without_a_number_is_an_error() -> None:
+    """It is the task that is wrong, not the answer."""
+    with pytest.raises(ConfigError, match="holds no number"):
+        said(Numeric(), "none", "1")
