@@ -13,7 +13,10 @@ Optional, found by name:
 - `prepare(task) -> Task`, of a verifier: what the trusted part makes of the input, once per task, before the
   first draft: token ids of a prompt, a parsed problem. Generators read it, so they need not share a model.
 - `done(context, new)`, of a verifier or a rule: the stopping rule (`Done`) of a pipeline that is given none.
-- `check_settings(settings)`: refuses, with a ConfigError, settings that the part cannot read; called at build.
+- `reads`: the names of the settings that the part reads from `context.settings`. A setting that no part of a pipeline
+  reads is an error at build; a generator or verifier that does not say may read any.
+- `check_settings(settings)`: refuses, with a ConfigError, values of settings that the part cannot read; called at
+  build with all of the pipeline's, of which it looks at its own.
 - `check_verifier(verifier)`, of a generator: refuses, with a ConfigError, a verifier that it cannot draft for; called
   when both have been opened.
 - `describe(values) -> list[str]`, of a verifier: values as text, for people and records.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -31,14 +31,22 @@ class HardDraft(DraftFrom):
         shape: "chain", "alternatives" or "tree".
         parents: the parent of each item of a whole block, as many as are asked for at most.
         manner: how the items are found.
+        reads: the settings of the pipeline that is audited, of which its own drafter may read any.
     """
 
     def __init__(
-        self, tables: TablePair, law: LawKind, shape: Shape, parents: Parents, manner: Manner = "full"
+        self,
+        tables: TablePair,
+        law: LawKind,
+        shape: Shape,
+        parents: Parents,
+        manner: Manner = "full",
+        reads: Collection[str] = (),
     ) -> None:
         super().__init__(tables.q, shape=shape, law=_DRAWN.get(manner, law), parents=parents)
         self.tables = tables
         self.manner = manner
+        self.reads = reads
         self.declared = law
 
     @property

@@ -53,7 +53,7 @@ class Case(NamedTuple):
     def pipeline(self, rule: AcceptanceRule, done: Done | None, settings: Mapping[str, Any]) -> Pipeline:
         """The case with a rule and a stopping rule."""
         return Pipeline(
-            HardDraft(self.tables, self.law, self.shape, self.parents, self.manner),
+            HardDraft(self.tables, self.law, self.shape, self.parents, self.manner, reads=settings.keys()),
             TargetFrom(self.tables.p),
             rule,
             block=self.block,

@@ -26,7 +26,7 @@ from draftverify.engine.session import Session
 from draftverify.errors import DraftVerifyError
 from draftverify.values import Failure
 
-__all__ = ["adrive", "drive", "turn"]
+__all__ = ["adrive", "drive", "in_thread", "turn"]
 
 _log = logging.getLogger(__name__)
 
@@ -123,7 +123,7 @@ async def _acalled(
         if request.in_place or inspect.iscoroutinefunction(method):
             value = method(*arguments)
         else:
-            value = await _in_thread(method, arguments)
+            value = await in_thread(method, arguments)
         if inspect.isawaitable(value):
             value = await value
     except asyncio.CancelledError as error:
@@ -140,8 +140,9 @@ async def _acalled(
     return value, perf_counter() - start
 
 
-async def _in_thread(method: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """Call in a thread and wait for its end, when cancelled too: until then it uses the turn and the task's scratch."""
+async def in_thread(method: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """What a call in a thread gives, or its Failure; its end is waited for when cancelled too, since until then it uses
+    the turn and the task's scratch."""
 
     def call() -> Any:
         try:

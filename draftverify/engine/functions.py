@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from inspect import isawaitable, iscoroutinefunction
 from itertools import islice
 from types import CoroutineType
@@ -13,9 +13,9 @@ import numpy as np
 
 from draftverify.engine.boundary import shown
 from draftverify.errors import ContractError
-from draftverify.values import PASS, REJECT, UNCHECKED, Check, Context, Proposal, Shape, Verification
+from draftverify.values import PASS, REJECT, UNCHECKED, Check, Context, Failure, Proposal, Shape, Verification
 
-__all__ = ["generator", "verifier"]
+__all__ = ["each_item", "failed", "generator", "verifier"]
 
 
 class generator:  # noqa: N801 - reads as a function, and so do its users' programs
@@ -25,11 +25,19 @@ class generator:  # noqa: N801 - reads as a function, and so do its users' progr
         fn: `fn(context, n)` returns a Proposal, or an iterable of items (no text) of which the first n are taken. It
             may be a coroutine function, for `arun`.
         shape: how an iterable's items stand to each other: "alternatives" or "chain".
+        reads: the settings that the function reads; None: it may read any.
     """
 
-    def __init__(self, fn: Callable[[Context, int], Any], *, shape: Shape = "alternatives") -> None:
+    def __init__(
+        self,
+        fn: Callable[[Context, int], Any],
+        *,
+        shape: Shape = "alternatives",
+        reads: Collection[str] | None = None,
+    ) -> None:
         self.fn = fn
         self.shape = shape
+        self.reads = reads
 
     def propose(self, context: Context, n: int) -> Any:
         """What the function proposes."""
@@ -47,6 +55,26 @@ class generator:  # noqa: N801 - reads as a function, and so do its users' progr
         return Proposal.chain(items) if self.shape == "chain" else Proposal.alternatives(items)
 
 
+def each_item(context: Context, proposal: Proposal, judge: Callable[[Any], Check]) -> Verification:
+    """A block's verification by a judge of single items; once `context.enough` passed, the others are unchecked."""
+    checks: list[Check] = []
+    passed = 0
+    for item in proposal.items:
+        if context.enough is not None and passed >= context.enough:
+            checks.append(UNCHECKED)
+        else:
+            checks.append(judge(item))
+            passed += checks[-1].verdict == "pass"
+    return Verification(checks=tuple(checks))
+
+
+def failed(failure: Failure) -> Check:
+    """The check of an item whose checking failed: an error, or a timeout, and never a rejection."""
+    if failure.kind == "timeout":
+        return Check("timeout", reason="timeout", feedback=failure.message)
+    return Check("error", reason=failure.error, feedback=failure.message)
+
+
 class verifier:  # noqa: N801
     """A Verifier from a function that judges one item.
 
@@ -55,14 +83,18 @@ class verifier:  # noqa: N801
             verdict, and the call fails. What it raises is that item's error, or its timeout for a TimeoutError. It may
             be a coroutine function, for `arun`.
         scores: whether the function returns Checks that carry a score, for rules that need one.
+        reads: the settings that the function reads; None: it may read any.
 
     The function sees one item at a time, so it suits alternatives; for a chain, whose items stand on each other,
     write a class with `verify(context, proposal)`.
     """
 
-    def __init__(self, fn: Callable[[Context, Any], Any], *, scores: bool = False) -> None:
+    def __init__(
+        self, fn: Callable[[Context, Any], Any], *, scores: bool = False, reads: Collection[str] | None = None
+    ) -> None:
         self.fn = fn
         self.scores = scores
+        self.reads = reads
 
     @property
     def provides(self) -> frozenset[str]:
@@ -73,27 +105,21 @@ class verifier:  # noqa: N801
         """One check per item; stops once `context.enough` passed."""
         if _is_async(self.fn):
             return self._later(context, proposal)
-        checks: list[Check] = []
-        passed = 0
-        for item in proposal.items:
-            if context.enough is not None and passed >= context.enough:
-                checks.append(UNCHECKED)
-                continue
-            try:
-                found = self.fn(context, item)
-            except Exception as error:
-                checks.append(_failed(error))
-                continue
-            checks.append(self._read(found))
-            passed += checks[-1].verdict == "pass"
-        return Verification(checks=tuple(checks))
+        return each_item(context, proposal, lambda item: self._check(context, item))
+
+    def _check(self, context: Context, item: Any) -> Check:
+        try:
+            found = self.fn(context, item)
+        except Exception as error:
+            return failed(Failure.of(error))
+        return self._read(found)
 
     async def _later(self, context: Context, proposal: Proposal) -> Verification:
         async def judge(item: Any) -> Check:
             try:
                 found = await self.fn(context, item)
             except Exception as error:
-                return _failed(error)
+                return failed(Failure.of(error))
             return self._read(found)
 
         return Verification(checks=tuple(await asyncio.gather(*map(judge, proposal.items))))
@@ -110,12 +136,6 @@ class verifier:  # noqa: N801
 
 def _is_async(fn: Any) -> bool:
     return iscoroutinefunction(fn) or iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004
-
-
-def _failed(error: Exception) -> Check:
-    if isinstance(error, TimeoutError):
-        return Check("timeout", reason="timeout", feedback=str(error))
-    return Check("error", reason=type(error).__name__, feedback=str(error))
 
 
 def _wrong(fn: Any, found: Any, wanted: str) -> str:

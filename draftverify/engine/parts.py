@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping
 from inspect import iscoroutinefunction
 from typing import Any, get_args
@@ -9,12 +10,12 @@ from typing import Any, get_args
 from draftverify.calibration.controller import Fixed
 from draftverify.engine.budget import Budget
 from draftverify.engine.requests import Decide, Draft, Finish, Prepare, Verify
-from draftverify.errors import PipelineError
+from draftverify.errors import ConfigError, PipelineError
 from draftverify.protocols import AcceptanceRule, BlockSize, Done, Generator, Verifier
 from draftverify.rejection import Policy
 from draftverify.values import EMPTY, Context, LawKind, Shape
 
-__all__ = ["Parts", "name_of"]
+__all__ = ["Parts", "is_asynchronous", "name_of"]
 
 VERDICTS = frozenset({"verdicts"})
 GIVEN = frozenset({"given"})
@@ -76,7 +77,7 @@ class Parts:
         self.deterministic = self.budget.seconds is None and all(
             getattr(part, "deterministic", True) for part in parts
         )
-        self.asynchronous = any(map(_is_asynchronous, parts))
+        self.asynchronous = any(map(is_asynchronous, parts))
         self.nests = any(isinstance(each, Parts) for each in self.generators)
         self.declared = {
             id(each): (getattr(each, "shape", None), frozenset(getattr(each, "laws", GIVEN)))
@@ -120,10 +121,26 @@ class Parts:
                 )
             if not callable(getattr(part, method, None)):
                 raise PipelineError(f"the {role} is a {type(part).__name__}, which has no method {method}()")
+        self._check_readers()
         self.check_settings(EMPTY)
         self._check_evidence()
         for generator in self.generators:
             self._check_generator(generator)
+
+    def _check_readers(self) -> None:
+        """Refuse settings that nobody reads."""
+        reads = self.reads
+        if reads is None:
+            return
+        for name in self.settings:
+            if name not in reads:
+                near = difflib.get_close_matches(str(name), reads, n=1)
+                known = f"; there are {', '.join(sorted(reads))}" if reads else "; none reads any"
+                raise ConfigError(
+                    f"no part of this pipeline reads the setting {name!r}"
+                    + (f"; did you mean {near[0]}?" if near else known),
+                    path=f"settings.{name}",
+                )
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
         """Refuse settings, outer ones (those of a pipeline that this one drafts for) too, that a part cannot read.
@@ -199,6 +216,14 @@ class Parts:
             ("rule", self.rule),
         ]
 
+    @property
+    def reads(self) -> frozenset[str] | None:
+        """The names of the settings that some part reads, inner pipelines' too; None where a generator or the verifier
+        does not say, and may read any."""
+        said = [getattr(part, "reads", None) for part in (*self.generators, self.verifier)]
+        others = [getattr(part, "reads", ()) for part in (self.rule, self.block, self.done)]
+        return None if None in said else frozenset(name for names in said + others for name in names)
+
     def parts(self) -> list[Any]:
         """Every component."""
         return [part for _, part in self.roles()]
@@ -221,7 +246,7 @@ def _either(*parts: object) -> Done | None:
     return done
 
 
-def _is_asynchronous(part: object) -> bool:
+def is_asynchronous(part: object) -> bool:
     """Whether a part has coroutine methods, or is a pipeline of such parts."""
     called = {name for kind in (Prepare, Draft, Verify, Decide, Finish) for name in (kind.method, kind.many)}
     methods = (getattr(part, name, None) for name in called | {"fn"} if name)

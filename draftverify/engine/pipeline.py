@@ -47,7 +47,7 @@ class Pipeline(Parts):
         block: how many items to ask for, or a BlockSize that chooses.
         done: the stopping rule; None: those that the verifier and the rule bring, where they do.
         budget: the most that one task may use.
-        settings: read by components from `context.settings` (temperature and the like).
+        settings: read by components from `context.settings` (temperature and the like); each by one of them at least.
         seed: of every random draw.
         name: in records and tables.
 
@@ -55,7 +55,7 @@ class Pipeline(Parts):
         PipelineError: an argument of a wrong type, or parts that do not fit: missing evidence, a law or shape that
             the rule does not take, different families, a part without its method, a policy step that the rule has no
             use for.
-        ConfigError: when a part refuses the settings.
+        ConfigError: a setting that no part reads, or that one refuses.
 
     Examples:
         >>> from draftverify import Pipeline, generator, verifier

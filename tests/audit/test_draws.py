@@ -212,6 +212,7 @@ def test_a_lossy_rule_is_reported_with_its_drift_and_passes():
 def test_greedy_match_claims_to_be_exact_at_temperature_0():
     """And is audited there."""
     target = TargetFrom(TARGET, temperature=0)
+    target.reads = {"temperature"}
     found = lossless(
         pipeline(GreedyMatch(), target=target, settings={"temperature": 0}), TASKS, prefixes=4, copies=512
     )

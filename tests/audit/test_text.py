@@ -139,6 +139,8 @@ def test_a_difference_that_nobody_explains_fails():
     """A verifier without explain() leaves it open, and an exact claim needs more."""
 
     class Flips(TargetFrom):
+        reads = frozenset({"temperature"})
+
         def verify(self, context, proposal):
             made = super().verify(context, proposal)
             if len(proposal):

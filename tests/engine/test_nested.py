@@ -32,6 +32,7 @@ class Letters:
     """Drafts the next letters of a word, some of them wrong; says what it was shown."""
 
     shape = "chain"
+    reads = frozenset({"temperature", "top_k"})
 
     def __init__(self) -> None:
         self.calls: list[int] = []
@@ -137,6 +138,8 @@ def test_settings_that_an_inner_part_cannot_read_are_refused_when_built():
     """The check goes down to the innermost parts."""
 
     class Picky(Letters):
+        reads = frozenset({"warmth"})
+
         def check_settings(self, settings):
             if "warmth" in settings:
                 raise ConfigError("there is no such setting", path="settings.warmth")
@@ -144,6 +147,15 @@ def test_settings_that_an_inner_part_cannot_read_are_refused_when_built():
     inner = Pipeline(Picky(), Alphabet(), LongestPrefix())
     with pytest.raises(ConfigError, match="warmth"):
         best_of(inner, settings={"warmth": 1})
+
+
+def test_an_inner_part_that_reads_a_setting_of_the_outer_pipeline_is_enough():
+    """Settings are inherited, so one of the outer pipeline may be for inner parts alone; one for nobody is refused."""
+    best_of(speculative(), settings={"top_k": 3})
+    with pytest.raises(ConfigError, match=r"settings\.topk: no part .* did you mean top_k\?"):
+        best_of(speculative(), settings={"topk": 3})
+    with pytest.raises(ConfigError, match="no part"):
+        speculative(settings={"n": 1})
 
 
 def asking(policy=None) -> Pipeline:

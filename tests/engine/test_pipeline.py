@@ -61,7 +61,7 @@ def test_a_verifier_explains_differences_under_the_settings():
             return Explanation("rounding", f"{task.id}: {expected} or {got}, {settings}")
 
     made = [
-        Pipeline(generator(lambda c, n: range(n)), each, TakeFirst(), settings={"warm": 1})
+        Pipeline(generator(lambda c, n: range(n), reads=["warm"]), each, TakeFirst(), settings={"warm": 1})
         for each in (Judge(bool), Explaining(bool))
     ]
     said = [each.explain(Task(id="a"), [1], [2]) for each in made]
@@ -168,13 +168,38 @@ def test_settings_that_a_part_cannot_read_are_refused_when_built():
     """The part's own error comes before any task."""
 
     class Picky(Judge):
+        reads = frozenset({"temperature"})
+
         def check_settings(self, settings):
-            if set(settings) - {"temperature"}:
-                raise ConfigError("there is no such setting", path="settings.warmth")
+            if settings["temperature"] < 0:
+                raise ConfigError("it is below 0", path="settings.temperature")
 
     Pipeline(Blocks(), Picky(None), TakeFirst(), settings={"temperature": 0})
-    with pytest.raises(ConfigError, match="warmth"):
-        Pipeline(Blocks(), Picky(None), TakeFirst(), settings={"warmth": 1})
+    with pytest.raises(ConfigError, match="temperature: it is below 0"):
+        Pipeline(Blocks(), Picky(None), TakeFirst(), settings={"temperature": -1})
+
+
+def test_a_setting_that_nobody_reads_is_refused_when_built():
+    """Any part may be the one that reads it, functions too; the message has the nearest name that is read."""
+
+    class Stops:
+        reads = frozenset({"length"})
+
+        def __call__(self, context, new):
+            return None
+
+    settings = {"spread": 4, "least": 2, "length": 3}
+    draft = generator(lambda c, n: range(c.settings["spread"]), reads=["spread"])
+    judge = verifier(lambda c, item: item >= c.settings["least"], reads=["least"])
+    built = Pipeline(draft, judge, TakeFirst(), done=Stops(), block=9, settings=settings)
+    assert built.reads == {"spread", "least", "length"}
+    assert built.run("x").value == 2
+    with pytest.raises(ConfigError, match=r"settings\.sprad: no part .*'sprad'; did you mean spread\?"):
+        Pipeline(draft, judge, TakeFirst(), settings={"sprad": 4})
+    with pytest.raises(ConfigError, match="'warmth'; there are least, spread"):
+        Pipeline(draft, judge, TakeFirst(), settings={"warmth": 4})
+    with pytest.raises(ConfigError, match="none reads any"):
+        Pipeline(Blocks(), Judge(None), TakeFirst(), settings={"warmth": 1})
 
 
 def test_a_pipeline_is_a_generator_and_its_records_nest():

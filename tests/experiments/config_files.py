@@ -61,6 +61,8 @@ class Guess:
         file: read by nobody.
     """
 
+    reads = frozenset({"temperature", "top_k"})
+
     def __init__(
         self,
         model: Speaks | None = None,

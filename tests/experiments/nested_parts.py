@@ -29,6 +29,8 @@ class Shared:
 class Sampler(Shared):
     """Draws whole numbers below the setting `spread`."""
 
+    reads = frozenset({"spread"})
+
     def propose(self, context: Context, n: int) -> Proposal:
         """Alternatives."""
         spread = context.settings["spread"]

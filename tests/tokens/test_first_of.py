@@ -156,6 +156,7 @@ def test_drafters_of_different_families_are_refused():
 def test_opening_closing_and_settings_reach_every_drafter():
     """Those that have the method."""
     parts = [Part(), Part()]
+    parts[0].reads = {"a"}
     model = TableModel(4)
     with Pipeline(FirstOf([*parts, PromptLookup()]), TargetFrom(model), Speculative(), settings={"a": 1}):
         pass

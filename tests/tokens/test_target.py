@@ -146,8 +146,8 @@ def test_a_block_that_cannot_be_read_is_refused(proposal, message):
 
 def test_settings_can_be_checked_before_any_task():
     """The same error as in the middle of a run, early."""
-    with pytest.raises(ConfigError, match="did you mean temperature"):
-        Target(MODEL).check_settings({"temperatur": 0})
+    with pytest.raises(ConfigError, match="temperature must be a number >= 0"):
+        Target(MODEL).check_settings({"temperature": -1})
 
 
 def test_an_unprepared_task_is_an_error_that_says_so():

@@ -22,7 +22,7 @@ from draftverify import Check, ConfigError, Context, Pipeline, Proposal, Task, V
 from draftverify.rules import Speculative
 from draftverify_tokens.models import TokenModel
 from draftverify_tokens.no_draft import NoDraft
-from draftverify_tokens.sampling import read_settings
+from draftverify_tokens.sampling import SETTINGS, own_settings, read_settings
 from draftverify_tokens.stopping import Stop
 from draftverify_tokens.target import Target
 
@@ -39,6 +39,7 @@ class WholeAnswer:
 
     laws = frozenset({"given"})
     shape = "alternatives"
+    reads = SETTINGS
     concurrent = False  # as the target
 
     def __init__(self, model: TokenModel, stop: Stop) -> None:
@@ -65,7 +66,7 @@ class WholeAnswer:
     def propose(self, context: Context, n: int) -> Proposal:
         """`n` answers, each a tuple of token ids, decoded as a batch; their records nest in the proposal."""
         plain = Pipeline(
-            NoDraft(), self._target, Speculative(), block=0, done=self.stop, settings=context.settings,
+            NoDraft(), self._target, Speculative(), block=0, done=self.stop, settings=own_settings(context.settings),
             seed=context.draws.seed(), name="answer",
         )  # fmt: skip
         return plain.propose(context, n)
@@ -83,6 +84,7 @@ class Confidence:
     """
 
     provides = frozenset({"verdicts", "scores"})
+    reads = SETTINGS
     concurrent = False  # as the target
 
     def __init__(self, model: TokenModel, threshold: float) -> None:
@@ -111,7 +113,7 @@ class Confidence:
         self._target.close()
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
-        """Refuse settings that decoding does not know.
+        """Refuse settings that decoding cannot follow.
 
         Raises:
             ConfigError: naming the setting.

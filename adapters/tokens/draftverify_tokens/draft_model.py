@@ -17,6 +17,7 @@ from draftverify_tokens.guest import Guest
 from draftverify_tokens.history import upload
 from draftverify_tokens.models import TokenModel, prompt_of, room
 from draftverify_tokens.reader import Reader, distributions, history_of
+from draftverify_tokens.sampling import SETTINGS
 from draftverify_tokens.target import Target
 
 __all__ = ["DraftModel", "Lookup"]
@@ -57,6 +58,7 @@ class DraftModel:
 
     laws = frozenset({"iid"})
     shape = "chain"
+    reads = SETTINGS
     concurrent = False  # as the target
 
     def __init__(

@@ -25,7 +25,7 @@ from draftverify import GIVEN, ConfigError, Context, Generator, Law, Proposal, i
 from draftverify.errors import below
 from draftverify_tokens.history import upload
 from draftverify_tokens.models import room
-from draftverify_tokens.sampling import read_settings
+from draftverify_tokens.sampling import SETTINGS, read_settings
 
 __all__ = ["DraftTree", "Scored"]
 
@@ -113,6 +113,11 @@ class DraftTree:
     def deterministic(self) -> bool:
         """The drafter's."""
         return getattr(self.drafter, "deterministic", True)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Those of decoding, and the drafter's."""
+        return SETTINGS | frozenset(getattr(self.drafter, "reads", ()))
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
         """Refuse settings that cannot be read, here or by the drafter.

@@ -63,6 +63,11 @@ class FirstOf:
         """Whether all answer the same call alike."""
         return all(getattr(drafter, "deterministic", True) for drafter in self.drafters)
 
+    @property
+    def reads(self) -> frozenset[str]:
+        """The settings that one of them reads."""
+        return frozenset(name for drafter in self.drafters for name in getattr(drafter, "reads", ()))
+
     def check_settings(self, settings: Mapping[str, Any]) -> None:
         """Let each drafter that reads settings check them.
 

@@ -56,6 +56,7 @@ class OtherTokenizer:
     """
 
     shape = "chain"
+    reads = frozenset(KEPT)
     concurrent = False  # as the target
 
     def __init__(self, model: TokenModel, target: TokenModel, compiled: bool | None = None) -> None:

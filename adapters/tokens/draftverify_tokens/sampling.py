@@ -8,7 +8,6 @@ path, so a row in a block is what plain decoding makes of the same place. The fi
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +22,7 @@ from draftverify_tokens.history import History, upload
 from draftverify_tokens.models import TokenModel
 from draftverify_tokens.penalties import penalise
 
-__all__ = ["Sampling", "check_settings", "probabilities", "read_settings"]
+__all__ = ["SETTINGS", "Sampling", "check_settings", "own_settings", "probabilities", "read_settings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,8 @@ class Sampling:
 
 
 CONSTRAINTS = ("json_schema", "regex", "grammar")
-_KNOWN = tuple(field.name for field in fields(Sampling))
+SETTINGS = frozenset(field.name for field in fields(Sampling))
+"""The names of the settings that decoding reads: `reads` of the parts here."""
 _OFF: dict[str, Any] = {field.name: field.default for field in fields(Sampling)}
 _PATH_DEPENDENT = (
     "repetition_penalty",
@@ -100,15 +100,13 @@ FEW = 512
 def read_settings(settings: Mapping[str, Any]) -> Sampling:
     """Sampling settings from a pipeline's settings; what is not given is off, and temperature is 1.
 
+    Settings of other names are other parts' business: a pipeline refuses those that nobody reads.
+
     Raises:
-        ConfigError: a setting is unknown here, of the wrong type or out of its range. Whether a schema, a regular
-            expression or a grammar is one is `check_settings`'s business.
+        ConfigError: a setting is of the wrong type or out of its range. Whether a schema, a regular expression or a
+            grammar is one is `check_settings`'s business.
     """
-    for name in settings:
-        if name not in _OFF:
-            near = difflib.get_close_matches(str(name), _KNOWN, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_KNOWN)}"
-            raise ConfigError(f"there is no sampling setting {name!r}; {hint}", path=f"settings.{name}")
+    settings = own_settings(settings)
     sampling = Sampling(**settings)
     for name, (allowed, words) in _CHECKS.items():
         if name in settings and not allowed(settings[name]):
@@ -125,6 +123,11 @@ def read_settings(settings: Mapping[str, Any]) -> Sampling:
     return sampling
 
 
+def own_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a pipeline's settings that decoding reads."""
+    return {name: value for name, value in settings.items() if name in SETTINGS}
+
+
 def check_settings(settings: Mapping[str, Any], model: TokenModel | None = None) -> None:
     """Refuse settings that cannot be read, and what they ask for that this model cannot do.
 
@@ -133,7 +136,7 @@ def check_settings(settings: Mapping[str, Any], model: TokenModel | None = None)
         model: the target's; without it only what needs no tokenizer is checked, and nothing is loaded.
 
     Raises:
-        ConfigError: a setting is unknown, of the wrong type or out of range; a schema, regular expression or grammar
+        ConfigError: a setting is of the wrong type or out of range; a schema, regular expression or grammar
             is none; `logit_bias` names a token that the model does not have; the model's tokenizer or its end tokens
             do not do for a grammar.
         ResourceError: a grammar is asked for and llguidance is not installed.
@@ -227,7 +230,7 @@ def probabilities(
         from which nothing can be drawn sums to nan: a rule that comes to it refuses it.
 
     Raises:
-        ConfigError: a setting is unknown or out of range.
+        ConfigError: a setting is out of range.
         ContractError: histories or model are missing, or are not of these logits; a processor returned something
             else; an accepted token breaks the grammar; on a CPU also: the logits are not finite, or the settings
             leave no token to a history's first row.

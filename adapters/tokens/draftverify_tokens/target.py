@@ -22,7 +22,7 @@ from draftverify import (
 from draftverify_tokens.divergence import explain
 from draftverify_tokens.models import TokenModel, prompt_of
 from draftverify_tokens.reader import Reader, distributions, history_of
-from draftverify_tokens.sampling import check_settings
+from draftverify_tokens.sampling import SETTINGS, check_settings
 from draftverify_tokens.stopping import Stop
 from draftverify_tokens.text import pieces
 
@@ -59,6 +59,7 @@ class Target:
         compiled: compile the steps; by default where the model is on a GPU.
     """
 
+    reads = SETTINGS
     concurrent = (
         False  # one pass keeps all cores, or the device, busy; some models change their buffers in it
     )
@@ -100,10 +101,10 @@ class Target:
         return str(self._reader.dtype) in ("torch.float32", "torch.float64")
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
-        """Refuse settings that this verifier does not know.
+        """Refuse settings that this verifier cannot follow.
 
         Raises:
-            ConfigError: naming the setting: unknown, out of range, or something that the model's tokenizer cannot do.
+            ConfigError: naming the setting: out of range, or something that the model's tokenizer cannot do.
         """
         check_settings(settings, self.model)
 
