@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from draftverify.engine.parts import is_asynchronous
 from draftverify.testing.assertions import ensure
 from draftverify.testing.calls import LAWS, SHAPES
 from draftverify.testing.contexts import difference, snapshot
@@ -130,10 +131,14 @@ def answers_the_same_from_four_threads(subject: Subject) -> None:
     method = getattr(subject.component, METHODS[subject.role])
     calls, expected = subject.calls * 2, subject.answers * 2
 
-    async def together() -> list[Any]:
-        return await asyncio.gather(*(method(*bare(call)) for call in calls))
+    async def one(call: tuple[Any, ...]) -> Any:
+        value = method(*bare(call))
+        return await value if inspect.isawaitable(value) else value
 
-    if inspect.iscoroutinefunction(method):
+    async def together() -> list[Any]:
+        return await asyncio.gather(*map(one, calls))
+
+    if is_asynchronous(subject.component):
         found = subject.wait(together())
     else:
         with ThreadPoolExecutor(4) as pool:

@@ -34,7 +34,8 @@ from draftverify.testing import (
     make_context,
     parametrize_with_checks,
 )
-from draftverify_code.stages.staged import Stages, names_of
+from draftverify.verifiers import names_of
+from draftverify_code.stages.staged import Stages
 
 TASK = make_context("a task")
 

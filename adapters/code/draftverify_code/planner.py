@@ -20,9 +20,10 @@ import numpy as np
 
 from draftverify import ConfigError, Context, Proposal, Task, Verification, Verifier
 from draftverify.calibration import Estimate, RateMonitor
+from draftverify.verifiers import StagePass, Way, names_of, stage_pass, walk
 from draftverify_code.stage_costs import cost_per_accepted, fit_pass_cost
 from draftverify_code.stage_plan import MOST_FILTERS, StagePlan, StageTable, plan_stages
-from draftverify_code.stages.staged import StagePass, Stages, Walk, check_stages, names_of, stage_pass, walk
+from draftverify_code.stages.staged import Stages, StagesWay, check_stages
 
 __all__ = ["Planned", "Spending", "arranged", "measure", "spent"]
 
@@ -211,7 +212,8 @@ class Planned:
         else:
             order = active.plan.order
             by_name = dict(zip(names, self.stages, strict=True))
-            way = walk(order, [by_name[name] for name in order], self.trusted, context, proposal)
+            way = StagesWay(proposal, context.enough, order[-self.trusted :])
+            walk(order, [by_name[name] for name in order], [way], [context])
             if not context.round:
                 self._watch(active, way)
             found = way.verification(
@@ -248,7 +250,7 @@ class Planned:
             self._active = _Active(plan, self.plans, monitors)
             _log.info("plan %d of the stages:\n%s", self.plans, plan)
 
-    def _watch(self, active: _Active, way: Walk) -> None:
+    def _watch(self, active: _Active, way: Way) -> None:
         with self._lock:
             if self._active is not active:
                 return
@@ -273,6 +275,11 @@ class Planned:
     def describe(self, values: Sequence[Any]) -> list[str]:
         """As `Stages`."""
         return self._whole.describe(values)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """As `Stages`."""
+        return self._whole.reads
 
     def check_settings(self, settings: Any) -> None:
         """Every stage looks at the settings."""
@@ -312,7 +319,7 @@ class _Block(msgspec.Struct, frozen=True, eq=False):
     task: str
     first: bool
     enough: int | None
-    way: Walk
+    way: Way
     goes_on: Any
     known: Any
     timed: list[list[tuple[tuple[int, ...], float]]]
@@ -346,7 +353,7 @@ def _probe(
     names, n = names_of(stages), len(proposal)
     everyone = tuple(range(n))
     first_trusted = len(stages) - trusted
-    way = Walk(n)
+    way = StagesWay(proposal, None, names[first_trusted:])
     timed: list[list[tuple[tuple[int, ...], float]]] = []
     surplus: list[list[float]] = []
     goes_on = np.zeros((n, len(stages)), dtype=bool)
@@ -372,7 +379,7 @@ def _probe(
         timed.append([(found.indices, found.seconds) for found in passes])
         surplus.append(extra)
         for found in passes:
-            way.take(found, trusted=k >= first_trusted)
+            way.take(found)
             for index, check in zip(found.indices, found.checks, strict=True):
                 goes_on[index, k] = _goes_on(check.verdict, last=False)
                 known[index] &= check.verdict != "error"

@@ -1,0 +1,349 @@
+"""Verifiers made of verifiers: `all_of` and `any_of`, cheap ones first, so that a dear one sees only what is left.
+
+They nest, and keep what their members can do: coroutine methods, one call for many sessions, resources, settings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Mapping, Sequence
+from inspect import isawaitable, iscoroutinefunction
+from time import perf_counter
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from draftverify.engine.drivers import in_thread
+from draftverify.engine.parts import is_asynchronous
+from draftverify.errors import ConfigError, below
+from draftverify.protocols import Verifier
+from draftverify.values import Context, Failure, Proposal, Task, Verification
+from draftverify.verifiers.stages import AllWay, AnyWay, StagePass, Way, heard, names_of, part_of
+
+__all__ = ["AllOf", "AnyOf", "Combined", "stage_pass", "walk"]
+
+Answer: TypeAlias = "tuple[Any, float]"
+"""What a call gave, or its Failure, and its seconds."""
+
+
+class _Asked(NamedTuple):
+    """A stage, and for each block that comes to it the arguments of `verify`."""
+
+    stage: Verifier
+    contexts: list[Context]
+    proposals: list[Proposal]
+
+
+_Steps: TypeAlias = "Generator[_Asked, list[Answer], None]"
+
+
+class Combined(ABC):
+    """What verifiers in stages have in common; a subclass says whose word stands, in its `way`.
+
+    The verification's `notes`: "order", the stages' names; "skipped", those that abstained on all they were given;
+    under "stages" what each noted itself; "seconds" by stage. Costs are the stages' together.
+
+    Args:
+        stages: from cheap to dear.
+
+    Raises:
+        ConfigError: there is none.
+    """
+
+    def __init__(self, stages: Sequence[Verifier]) -> None:
+        if not stages:
+            raise ConfigError("there are no stages; one verifier is needed at least", path="stages")
+        self.stages = stages
+
+    @abstractmethod
+    def way(self, context: Context, proposal: Proposal) -> Way:
+        """A block at the beginning of its way."""
+
+    @property
+    @abstractmethod
+    def provides(self) -> frozenset[str]:
+        """Verdicts, and what else the stages whose word stands give."""
+
+    def verify(self, context: Context, proposal: Proposal) -> Any:
+        """One pass of each stage over what is left for it; awaitable where a stage is asynchronous."""
+        ways = [self.way(context, proposal)]
+        return self._walked(ways, [context], lambda: self._verification(ways[0]))
+
+    @property
+    def verify_many(self) -> Callable[[Sequence[Context], Sequence[Proposal]], Any]:
+        """One pass of each stage over what is left of many sessions' blocks.
+
+        Raises:
+            AttributeError: no stage has it, so sessions are better asked about one by one.
+        """
+        if not any(hasattr(stage, "verify_many") for stage in self.stages):
+            raise AttributeError("verify_many")
+        return self._verify_many
+
+    def _verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> Any:
+        ways = [self.way(*call) for call in zip(contexts, proposals, strict=True)]
+        return self._walked(ways, contexts, lambda: [self._verification(way) for way in ways])
+
+    def _walked(self, ways: Sequence[Way], contexts: Sequence[Context], found: Callable[[], Any]) -> Any:
+        names = names_of(self.stages)
+        if self.asynchronous:
+            return _later(_steps(names, self.stages, ways, contexts), found)
+        walk(names, self.stages, ways, contexts)
+        return found()
+
+    def _verification(self, way: Way) -> Verification:
+        return way.verification(names_of(self.stages), self.provides)
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether a stage has coroutine methods."""
+        return any(is_asynchronous(stage) for stage in self.stages)
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether every stage is."""
+        return all(getattr(stage, "deterministic", True) for stage in self.stages)
+
+    @property
+    def concurrent(self) -> bool:
+        """Whether every stage is."""
+        return all(getattr(stage, "concurrent", True) for stage in self.stages)
+
+    @property
+    def family(self) -> str | None:
+        """The one that the stages share which have one.
+
+        Raises:
+            ConfigError: two have different ones.
+        """
+        named = {getattr(stage, "family", None) for stage in self.stages} - {None}
+        if len(named) > 1:
+            raise ConfigError(
+                f"the verifiers are of different families, {' and '.join(sorted(map(str, named)))}; no item means the "
+                "same to all of them"
+            )
+        return next(iter(named), None)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The settings that a stage reads."""
+        return frozenset(name for stage in self.stages for name in getattr(stage, "reads", ()))
+
+    def check_settings(self, settings: Mapping[str, Any]) -> None:
+        """Every stage looks at the settings.
+
+        Raises:
+            ConfigError: a stage cannot read them.
+        """
+        for stage in self.stages:
+            if hasattr(stage, "check_settings"):
+                stage.check_settings(settings)
+
+    def prepare(self, task: Task) -> Any:
+        """The task as each stage in turn prepares it; awaitable where one prepares in a coroutine."""
+        prepares = [stage.prepare for stage in self.stages if hasattr(stage, "prepare")]
+        if any(map(iscoroutinefunction, prepares)) or self.asynchronous:
+            return _prepared(task, prepares)
+        for prepare in prepares:
+            task = prepare(task)
+        return task
+
+    @property
+    def describe(self) -> Callable[[Sequence[Any]], list[str]]:
+        """Values as text, as the last stage that describes them does it.
+
+        Raises:
+            AttributeError: none does.
+        """
+        for stage in reversed(self.stages):
+            if hasattr(stage, "describe"):
+                return stage.describe  # type: ignore[no-any-return]
+        raise AttributeError("describe")
+
+    def open(self) -> None:
+        """Open every stage; if one cannot be, none stays open.
+
+        Raises:
+            ConfigError: a stage cannot be opened as it is configured; the path says which.
+        """
+        for place, stage in enumerate(self.stages):
+            if hasattr(stage, "open"):
+                try:
+                    with below(f"stages.{place}"):
+                        stage.open()
+                except BaseException:
+                    self.close()
+                    raise
+
+    def close(self) -> None:
+        """Close every stage, whatever befalls the others."""
+        failed: Exception | None = None
+        for stage in reversed(self.stages):
+            if hasattr(stage, "close"):
+                try:
+                    stage.close()
+                except Exception as error:
+                    failed = error
+        if failed is not None:
+            raise failed
+
+
+class AllOf(Combined):
+    """Passes an item that every verifier passes; a later one is asked only about what the earlier ones passed.
+
+    The first word that is not a pass is the item's check, an abstention too. The last verifier alone stops early, at
+    `context.enough`. Scores are the last one's.
+
+    Args:
+        stages: verifiers, from cheap to dear.
+
+    Raises:
+        ConfigError: there is none.
+
+    Examples:
+        >>> from draftverify import Pipeline, generator
+        >>> from draftverify.rules import First
+        >>> from draftverify.verifiers import AllOf, Regex
+        >>> short_date = AllOf([Regex(r"\\d+-\\d+-\\d+"), Regex(r".{10}")])
+        >>> guesses = generator(lambda context, n: ["tomorrow", "24-5-1", "2024-05-01"])
+        >>> Pipeline(guesses, short_date, First(), block=3).run("when?").value
+        '2024-05-01'
+    """
+
+    def way(self, context: Context, proposal: Proposal) -> Way:
+        """Every stage must pass an item."""
+        return AllWay(proposal, context.enough)
+
+    @property
+    def provides(self) -> frozenset[str]:
+        """Verdicts; scores and cross evidence where the last one gives them."""
+        last = frozenset(getattr(self.stages[-1], "provides", ()))
+        return frozenset({"verdicts"}) | (last & {"scores", "cross"})
+
+
+class AnyOf(Combined):
+    """Passes an item that one of the verifiers passes; a later one is asked only about what no earlier one passed.
+
+    An item that none passed is an error (a timeout, an abstention) where one of them said so, since that one might have
+    passed it; else it is rejected, with what each had against it. Every verifier stops early, at `context.enough`.
+
+    Args:
+        stages: verifiers, from cheap to dear.
+
+    Raises:
+        ConfigError: there is none.
+    """
+
+    def way(self, context: Context, proposal: Proposal) -> Way:
+        """One stage must pass an item."""
+        return AnyWay(proposal, context.enough)
+
+    @property
+    def provides(self) -> frozenset[str]:
+        """Verdicts; scores where every one gives them, which should then be of one unit."""
+        scored = all("scores" in getattr(stage, "provides", ()) for stage in self.stages)
+        return frozenset({"verdicts", "scores"} if scored else {"verdicts"})
+
+
+def stage_pass(
+    stage: Verifier, name: str, context: Context, proposal: Proposal, indices: Sequence[int]
+) -> StagePass:
+    """Give a stage some of a block's items in one call; none of them is left unchecked for the sake of others."""
+    asked = _Asked(stage, [msgspec.structs.replace(context, enough=None)], [part_of(proposal, indices)])
+    ((answer, seconds),) = _called(asked)
+    return heard(name, indices, answer, seconds)
+
+
+def walk(
+    names: Sequence[str], stages: Sequence[Verifier], ways: Sequence[Way], contexts: Sequence[Context]
+) -> None:
+    """Take blocks through stages, each of which is given what is still open, in one call where it can."""
+    steps = _steps(names, stages, ways, contexts)
+    answers: Any = None
+    try:
+        while True:
+            answers = _called(steps.send(answers))
+    except StopIteration:
+        return
+
+
+async def _later(steps: _Steps, found: Callable[[], Any]) -> Any:
+    """As `walk`, awaited; then what was found."""
+    answers: Any = None
+    try:
+        while True:
+            answers = await _acalled(steps.send(answers))
+    except StopIteration:
+        return found()
+
+
+def _steps(
+    names: Sequence[str], stages: Sequence[Verifier], ways: Sequence[Way], contexts: Sequence[Context]
+) -> _Steps:
+    """What the stages are to be asked, one after the other; takes their answers."""
+    for place, (name, stage) in enumerate(zip(names, stages, strict=True)):
+        last = place == len(stages) - 1
+        asked = _Asked(stage, [], [])
+        coming = [(way, way.open, context) for way, context in zip(ways, contexts, strict=True)]
+        coming = [(way, indices, context) for way, indices, context in coming if indices]
+        for way, indices, context in coming:
+            asked.contexts.append(msgspec.structs.replace(context, enough=way.enough_at(last)))
+            asked.proposals.append(part_of(way.proposal, indices))
+        if not coming:
+            continue
+        answers = yield asked
+        for (way, indices, _), (answer, seconds) in zip(coming, answers, strict=True):
+            way.take(heard(name, indices, answer, seconds))
+
+
+def _called(asked: _Asked) -> list[Answer]:
+    """One call for all blocks where the stage can, else one each; so too where that one fails."""
+    stage, count = asked.stage, len(asked.contexts)
+    if count > 1 and hasattr(stage, "verify_many"):
+        values, seconds = _timed(stage.verify_many, asked.contexts, asked.proposals)
+        if _fits(values, count):
+            return [(value, seconds) for value in values]
+    return [_timed(stage.verify, *call) for call in zip(asked.contexts, asked.proposals, strict=True)]
+
+
+def _timed(method: Callable[..., Any], *arguments: Any) -> Answer:
+    start = perf_counter()
+    try:
+        value = method(*arguments)
+    except Exception as error:
+        value = Failure.of(error)
+    return value, perf_counter() - start
+
+
+async def _acalled(asked: _Asked) -> list[Answer]:
+    """As `_called`, awaited: coroutine methods side by side, others in threads."""
+    stage, count = asked.stage, len(asked.contexts)
+    if count > 1 and hasattr(stage, "verify_many"):
+        values, seconds = await _atimed(stage.verify_many, asked.contexts, asked.proposals)
+        if _fits(values, count):
+            return [(value, seconds) for value in values]
+    calls = zip(asked.contexts, asked.proposals, strict=True)
+    return list(await asyncio.gather(*(_atimed(stage.verify, *call) for call in calls)))
+
+
+async def _atimed(method: Callable[..., Any], *arguments: Any) -> Answer:
+    start = perf_counter()
+    try:
+        value = method(*arguments) if iscoroutinefunction(method) else await in_thread(method, arguments)
+        if isawaitable(value):
+            value = await value
+    except Exception as error:
+        value = Failure.of(error)
+    return value, perf_counter() - start
+
+
+def _fits(values: Any, count: int) -> bool:
+    return isinstance(values, list) and len(values) == count
+
+
+async def _prepared(task: Task, prepares: Sequence[Callable[[Task], Any]]) -> Task:
+    for prepare in prepares:
+        made = prepare(task)
+        task = await made if isawaitable(made) else made
+    return task

@@ -1,0 +1,137 @@
+"""Anything with an exit status as a verifier: `command`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+from typing import IO, Any
+
+from draftverify.engine.functions import each_item, failed
+from draftverify.errors import ConfigError, ContractError
+from draftverify.values import PASS, Check, Context, Failure, Proposal, Verification, utf8
+
+__all__ = ["Command"]
+
+FEEDBACK = 2000
+"""Characters of the command's output that feedback holds at most: its last ones."""
+KEPT = 64 << 10
+"""Bytes of output that are kept, whatever is written."""
+
+
+class Command:
+    """Runs a command on each item: status 0 passes it, another rejects it, and what was written is the feedback.
+
+    An item that is text is given as it stands, another as JSON: on standard input, or in a file whose path is put in
+    the place of `{file}`. No shell is between. The command runs with this process's own rights, in its directory and
+    environment; the item is data to it. Where items are programs to be run, the code adapter's verifiers run them in
+    a sandbox.
+
+    A command that does not end in time is a timeout; one that a signal ended, or that cannot be started, an error. When
+    it has ended, so has all that it started (its process group).
+
+    Args:
+        command: the program and its arguments; what begins with ./, ../, / or ~ is a path.
+        timeout: seconds for one item.
+        rejects: the statuses that reject; any other but 0 is then an error, as of a checker that failed itself. All
+            but 0 reject when absent.
+        suffix: of the file.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[Path | str],
+        timeout: float = 10.0,
+        rejects: Sequence[int] | None = None,
+        suffix: str = ".txt",
+    ) -> None:
+        self.command = command
+        self.timeout = timeout
+        self.rejects = rejects
+        self.suffix = suffix
+
+    def open(self) -> None:
+        """Check the arguments.
+
+        Raises:
+            ConfigError: there is no command, or no such program; `timeout` is no time.
+        """
+        if not self.command or isinstance(self.command, str):
+            raise ConfigError("a list of words is needed, the program first", path="command")
+        if shutil.which(self.command[0]) is None:
+            raise ConfigError(f"there is no program {str(self.command[0])!r} that can be run", path="command")
+        if not self.timeout > 0:
+            raise ConfigError(f"timeout is {self.timeout}; seconds above 0 are needed", path="timeout")
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """One run per item, one after the other."""
+        return each_item(context, proposal, self._check)
+
+    def _check(self, item: Any) -> Check:
+        try:
+            return self._run(_bytes(item))
+        except Exception as error:
+            return failed(Failure.of(error))
+
+    def _run(self, data: bytes) -> Check:
+        words = list(map(str, self.command))
+        if not any("{file}" in word for word in words):
+            return self._ended(words, data)
+        with tempfile.TemporaryDirectory(prefix="draftverify-") as folder:
+            file = Path(folder, f"item{self.suffix}")
+            file.write_bytes(data)
+            return self._ended([word.replace("{file}", str(file)) for word in words], b"")
+
+    def _ended(self, words: Sequence[str], stdin: bytes) -> Check:
+        with tempfile.TemporaryFile() as given:  # a pipe would block where nobody reads it
+            given.write(stdin)
+            given.seek(0)
+            process = subprocess.Popen(
+                words, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        output = bytearray()
+        assert process.stdout is not None
+        reader = Thread(target=_keep, args=(process.stdout, output), daemon=True)
+        reader.start()
+        try:
+            status = process.wait(self.timeout)
+        except subprocess.TimeoutExpired:
+            said = f"{words[0]} did not end within {self.timeout:g} s"
+            return Check("timeout", reason="timeout", feedback=utf8(said))
+        finally:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            reader.join(1.0)  # what left the group may hold the pipe open; nobody waits for it
+        return self._judged(words[0], status, bytes(output).decode(errors="replace").strip()[-FEEDBACK:])
+
+    def _judged(self, program: str, status: int, said: str) -> Check:
+        if status == 0:
+            return PASS
+        ended = f"it was ended by signal {-status}" if status < 0 else f"it ended with status {status}"
+        if status > 0 and (self.rejects is None or status in self.rejects):
+            return Check("reject", reason="status", feedback=said or utf8(f"{program} refused it: {ended}"))
+        return Check("error", reason="status", feedback=utf8(f"{program} failed: {ended}\n{said}".strip()))
+
+
+def _bytes(item: Any) -> bytes:
+    try:
+        text = item if type(item) is str else json.dumps(item, ensure_ascii=False, allow_nan=False)
+        return text.encode()
+    except (TypeError, ValueError) as error:
+        raise ContractError(f"the item cannot be written down: {error}") from error
+
+
+def _keep(pipe: IO[bytes], output: bytearray) -> None:
+    """Read to the end, so that the writer never waits, and keep the last of it."""
+    with pipe:
+        while chunk := os.read(pipe.fileno(), KEPT):
+            output += chunk
+            del output[:-KEPT]

@@ -1,0 +1,69 @@
+"""Texts of a given form: `regex`."""
+
+from __future__ import annotations
+
+import re
+
+from draftverify.engine.functions import each_item, failed
+from draftverify.errors import ConfigError, ContractError
+from draftverify.values import PASS, Check, Context, Failure, Proposal, Verification
+from draftverify.verifiers.text import shown, text_of
+
+__all__ = ["Regex"]
+
+
+class Regex:
+    """Passes texts that a regular expression matches; of the others it tells what does match, and what is too much.
+
+    An item that is no text is an error. The expression is the config's own, and nothing bounds its time: one that
+    backtracks without end, such as `(a+)+b`, hangs on a text that a model can write.
+
+    Args:
+        pattern: Python's syntax; `(?i)` at its beginning for either case, `(?s)` for a dot that takes line breaks.
+        whole: whether the whole text must match; else a part of it.
+    """
+
+    def __init__(self, pattern: str, whole: bool = True) -> None:
+        self.pattern = pattern
+        self.whole = whole
+
+    def open(self) -> None:
+        """Check the pattern.
+
+        Raises:
+            ConfigError: it is no regular expression.
+        """
+        try:
+            re.compile(self.pattern)
+        except re.error as error:
+            raise ConfigError(
+                f"{self.pattern!r} is no regular expression: {error}", path="pattern"
+            ) from error
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """One check per item."""
+        return each_item(context, proposal, self._check)
+
+    def _check(self, item: object) -> Check:
+        try:
+            text = text_of(item, "regex")
+        except ContractError as error:
+            return failed(Failure.of(error))
+        pattern = re.compile(self.pattern)
+        if (pattern.fullmatch if self.whole else pattern.search)(text):
+            return PASS
+        return Check("reject", reason="no match", feedback=self._why(pattern, text))
+
+    def _why(self, pattern: re.Pattern[str], text: str) -> str:
+        needed = (
+            f"the {'whole text' if self.whole else 'text'} must match the regular expression {self.pattern}"
+        )
+        found = (pattern.match(text) or pattern.search(text)) if self.whole else None
+        if found is None or not found[0]:
+            return f"{needed}; nothing in {shown(text)} does"
+        around = [
+            f"{shown(part)} {where} it"
+            for part, where in ((text[: found.start()], "before"), (text[found.end() :], "after"))
+            if part
+        ]
+        return f"{needed}; {shown(found[0])} does, but there is {' and '.join(around)}"

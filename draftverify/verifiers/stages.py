@@ -1,0 +1,304 @@
+"""A block's way through several verifiers, from cheap to dear: who is asked about which items, and whose word stands.
+
+Nothing here calls a verifier; `combined` does. A *stage* is a Verifier like any other. What it raised is a word too:
+its items are errors or timeouts, and never rejections.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from draftverify.engine.functions import failed
+from draftverify.errors import ContractError
+from draftverify.protocols import Verifier
+from draftverify.values import (
+    EMPTY,
+    GIVEN,
+    UNCHECKED,
+    Check,
+    Cost,
+    Evidence,
+    Failure,
+    Proposal,
+    Verification,
+)
+
+__all__ = ["AllWay", "AnyWay", "StagePass", "Way", "heard", "names_of", "part_of"]
+
+
+class StagePass(msgspec.Struct, frozen=True, eq=False):
+    """What one stage said in one pass.
+
+    Args:
+        stage: its name.
+        indices: of the block's items that it was given.
+        checks: one for each of these, the stage named.
+        seconds: what it says that it took, or what the clock says.
+        verification: all that it returned; None when it failed.
+    """
+
+    stage: str
+    indices: tuple[int, ...]
+    checks: tuple[Check, ...]
+    seconds: float
+    verification: Verification | None
+
+
+def heard(stage: str, indices: Sequence[int], answer: Any, seconds: float) -> StagePass:
+    """What a stage said of these items of a block.
+
+    Args:
+        stage: its name.
+        indices: of the items.
+        answer: the Verification, or a Failure of the call.
+        seconds: what the clock says.
+    """
+    if isinstance(answer, Verification) and len(answer.checks) != len(indices):
+        said = f"{len(answer.checks)} checks came for {len(indices)} items; a stage gives one for each"
+        answer = Failure.of(ContractError(said))
+    elif not isinstance(answer, (Verification, Failure)):
+        answer = Failure.of(ContractError(f"a {type(answer).__name__} came; a Verification is needed"))
+    if isinstance(answer, Failure):
+        return StagePass(
+            stage, tuple(indices), (_named(failed(answer), stage),) * len(indices), seconds, None
+        )
+    if answer.cost is not None and answer.cost.seconds is not None:
+        seconds = answer.cost.seconds
+    checks = tuple(_named(check, stage) for check in answer.checks)
+    return StagePass(stage, tuple(indices), checks, seconds, answer)
+
+
+def _named(check: Check, stage: str) -> Check:
+    return check if check.stage else msgspec.structs.replace(check, stage=stage)
+
+
+def names_of(stages: Sequence[Verifier]) -> tuple[str, ...]:
+    """A name for each stage: its own, its function's, or its class's in lower case; numbered where two share one."""
+    found: list[str] = []
+    for stage in stages:
+        function = getattr(getattr(stage, "fn", None), "__name__", "")
+        name = own = str(getattr(stage, "name", "") or function or type(stage).__name__.lower())
+        number = 1
+        while name in found:
+            number += 1
+            name = f"{own} {number}"
+        found.append(name)
+    return tuple(found)
+
+
+def part_of(proposal: Proposal, indices: Sequence[int]) -> Proposal:
+    """These items of a block, in their order, each with all that it stands on (law "given")."""
+    if len(indices) == len(proposal):
+        return proposal
+    if all(parent == -1 for parent in proposal.parents):
+        return proposal.subset(indices)
+    places = {index: place for place, index in enumerate(indices)}
+    return msgspec.structs.replace(
+        proposal,
+        items=tuple(proposal.items[index] for index in indices),
+        parents=tuple(places.get(proposal.parents[index], -1) for index in indices),
+        law=GIVEN,
+        extends=tuple(proposal.extends[index] for index in indices) if proposal.extends else (),
+        evidence=EMPTY,
+    )
+
+
+class Way(ABC):
+    """What is known of a block's items on their way through the stages.
+
+    Args:
+        proposal: the block.
+        enough: how many passed items suffice, lowest index first; None for all.
+    """
+
+    def __init__(self, proposal: Proposal, enough: int | None = None) -> None:
+        self.proposal = proposal
+        self.enough = enough
+        self.passes: list[StagePass] = []
+
+    @property
+    @abstractmethod
+    def open(self) -> list[int]:
+        """The items that the next stage is asked about, each with all that it stands on."""
+
+    def enough_at(self, last: bool) -> int | None:
+        """Whether the next stage may stop early, and when: what an earlier one left would be missing at the last."""
+        return self.enough if last else None
+
+    @abstractmethod
+    def take(self, found: StagePass) -> None:
+        """What the next stage said."""
+
+    @property
+    @abstractmethod
+    def checks(self) -> tuple[Check, ...]:
+        """Each item's check, by all that was heard."""
+
+    def verification(self, order: Sequence[str], provides: Collection[str], **more: Any) -> Verification:
+        """The block's verification; `order` are the names of the stages, `more` goes into the notes."""
+        told = [found.verification for found in self.passes if found.verification is not None]
+        costs = [one.cost for one in told]
+        cost = None
+        if any(costs):
+            all_told = len(costs) == len(self.passes) and all(
+                one and one.seconds is not None for one in costs
+            )
+            seconds = sum(found.seconds for found in self.passes) if all_told else None
+            cost = Cost(seconds, sum(one.units for one in costs if one))
+        return Verification(
+            checks=self.checks,
+            evidence=Evidence(cross=self._cross(order[-1])) if "cross" in provides else None,
+            cost=cost,
+            deterministic=all(one.deterministic for one in told),
+            notes={"order": list(order), **more, **self.notes()},
+        )
+
+    def _cross(self, stage: str) -> Any:
+        """[n, m], what a stage found of its items on each check; NaN for those that never came to it."""
+        n = len(self.proposal)
+        cross = np.full((n, 0), np.nan)
+        for found in self.passes:
+            evidence = None if found.verification is None else found.verification.evidence
+            if found.stage == stage and evidence is not None and evidence.cross is not None:
+                own = np.asarray(evidence.cross, dtype=float)
+                if cross.shape[1] != own.shape[1]:
+                    cross = np.full((n, own.shape[1]), np.nan)
+                cross[list(found.indices)] = own
+        return cross
+
+    def notes(self) -> dict[str, Any]:
+        """What the stages noted, and the seconds of each; times stand under that key alone."""
+        notes: dict[str, Any] = {}
+        skipped = [
+            found.stage for found in self.passes if all(check.verdict == "abstain" for check in found.checks)
+        ]
+        if skipped:
+            notes["skipped"] = list(dict.fromkeys(skipped))
+        own: dict[str, Any] = {}
+        seconds: dict[str, float] = {}
+        for found in self.passes:
+            seconds[found.stage] = seconds.get(found.stage, 0.0) + found.seconds
+            noted = found.verification.notes if found.verification is not None else EMPTY
+            if rest := {key: value for key, value in noted.items() if key != "seconds"}:
+                own[found.stage] = rest
+        if own:
+            notes["stages"] = own
+        notes["seconds"] = seconds
+        return notes
+
+
+class AllWay(Way):
+    """The first word that is not a pass is an item's check; it passes when every stage passed it."""
+
+    def __init__(self, proposal: Proposal, enough: int | None = None) -> None:
+        super().__init__(proposal, enough)
+        self._words: list[Check | None] = [None] * len(proposal)
+
+    @property
+    def open(self) -> list[int]:
+        """Those that every stage passed so far, they and all that they stand on."""
+        found: list[int] = []
+        alive = {-1}
+        for index, parent in enumerate(self.proposal.parents):
+            word = self._words[index]
+            if parent in alive and (word is None or word.verdict == "pass"):
+                alive.add(index)
+                found.append(index)
+        return found
+
+    def take(self, found: StagePass) -> None:
+        """The last word is the one that counts: no stage is asked about what another did not pass."""
+        self.passes.append(found)
+        for index, check in zip(found.indices, found.checks, strict=True):
+            self._words[index] = check
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """What stands on an item that did not pass, and was passed itself so far, is unchecked."""
+        going = set(self.open)
+        return tuple(
+            UNCHECKED if word is None or (word.verdict == "pass" and index not in going) else word
+            for index, word in enumerate(self._words)
+        )
+
+
+class AnyWay(Way):
+    """An item passes when one stage passed it; else its check is the one that leaves most open.
+
+    A failed check might have been a pass, and so might an abstention: an item is rejected only where every stage that
+    said something rejected it.
+    """
+
+    def __init__(self, proposal: Proposal, enough: int | None = None) -> None:
+        super().__init__(proposal, enough)
+        self._words: list[list[Check]] = [[] for _ in proposal.items]
+        self._asked = 0
+
+    def enough_at(self, last: bool) -> int | None:
+        """A pass of any stage is final, so every stage may stop early."""
+        return self.enough
+
+    @property
+    def open(self) -> list[int]:
+        """Those that none passed yet, before enough had passed, and all that they stand on."""
+        wanted: set[int] = set()
+        for index, passed in enumerate(self._passed()[: self._cut()]):
+            if not passed:
+                wanted.update(self.proposal.path(index))
+        return sorted(wanted)
+
+    def take(self, found: StagePass) -> None:
+        """Of an item that passed already nothing more is heard."""
+        self.passes.append(found)
+        self._asked += 1
+        passed = self._passed()
+        for index, check in zip(found.indices, found.checks, strict=True):
+            if not passed[index]:
+                self._words[index].append(check)
+
+    def _passed(self) -> list[bool]:
+        return [bool(words) and words[-1].verdict == "pass" for words in self._words]
+
+    def _cut(self) -> int:
+        """How many items, from the first on, hold as many passed ones as are enough; all when fewer passed."""
+        passed = [index for index, own in enumerate(self._passed()) if own]
+        enough = len(passed) + 1 if self.enough is None else self.enough
+        return len(self._words) if len(passed) < enough else passed[enough - 1] + 1 if enough else 0
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """What lies behind enough passed items, and was not put before every stage, is unchecked."""
+        cut = self._cut()
+        return tuple(
+            UNCHECKED if index >= cut and not self._settled(words) else _most_open(words)
+            for index, words in enumerate(self._words)
+        )
+
+    def _settled(self, words: Sequence[Check]) -> bool:
+        """Whether an item passed, or every stage looked at it."""
+        looked = [check.verdict for check in words if check.verdict != "unchecked"]
+        return "pass" in looked or len(looked) == self._asked
+
+
+def _most_open(words: Sequence[Check]) -> Check:
+    for verdict in ("pass", "error", "timeout", "abstain"):
+        for check in words:
+            if check.verdict == verdict:
+                return check
+    rejects = [check for check in words if check.verdict == "reject"]
+    if len(rejects) < 2:
+        return rejects[0] if rejects else UNCHECKED
+    scores = [check.score for check in rejects if check.score is not None]
+    said = [f"{check.stage}: {check.feedback or check.reason or 'refused'}" for check in rejects]
+    return Check(
+        "reject",
+        score=max(scores, default=None),
+        reason=rejects[-1].reason,
+        feedback="one of these is needed\n" + "\n".join(said),
+        stage=rejects[-1].stage,
+    )
