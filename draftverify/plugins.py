@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 Role: TypeAlias = Literal[
-    "generator", "verifier", "rule", "model", "tasks", "stopping", "block", "metric", "executor"
+    "generator", "verifier", "rule", "model", "tasks", "stopping", "block", "metric", "executor", "function"
 ]
 Factory: TypeAlias = Callable[..., Any]
 
@@ -54,7 +54,8 @@ class RoleInfo(NamedTuple):
     Args:
         group: of entry points.
         noun: for messages.
-        method: that makes a class fit for it; "" for a model, which is whatever its users ask of it, and an executor.
+        method: that makes a class fit for it; "" for a model, which is whatever its users ask of it, an executor, and a
+            function, which builds no part and is given to one as it is.
     """
 
     group: str
@@ -73,6 +74,7 @@ ROLES: Mapping[Role, RoleInfo] = MappingProxyType(
         "block": RoleInfo("draftverify.blocks", "a block size", "size"),
         "metric": RoleInfo("draftverify.metrics", "a metric", "__call__"),
         "executor": RoleInfo("draftverify.executors", "an executor"),
+        "function": RoleInfo("draftverify.functions", "a function"),
     }
 )
 

@@ -1,13 +1,13 @@
-"""Plain functions as components: `generator(fn)` and `verifier(fn)`."""
+"""Plain functions as components: `generator(function)` and `verifier(function)`; in a config `{use: python, …}`."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import isawaitable, iscoroutinefunction
 from itertools import islice
 from types import CoroutineType
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -19,38 +19,40 @@ __all__ = ["each_item", "failed", "generator", "verifier"]
 
 
 class generator:  # noqa: N801 - reads as a function, and so do its users' programs
-    """A Generator from a function.
+    """A generator made of a function.
 
     Args:
-        fn: `fn(context, n)` returns a Proposal, or an iterable of items (no text) of which the first n are taken. It
-            may be a coroutine function, for `arun`.
+        function: `function(context, n)` returns a Proposal, or an iterable of items (no text) of which the first n are
+            taken. It may be a coroutine function, for `arun`.
         shape: how an iterable's items stand to each other: "alternatives" or "chain".
         reads: the settings that the function reads; None: it may read any.
     """
 
     def __init__(
         self,
-        fn: Callable[[Context, int], Any],
+        function: Annotated[Callable[[Context, int], Any], "function"],
         *,
         shape: Shape = "alternatives",
-        reads: Collection[str] | None = None,
+        reads: Sequence[str] | None = None,
     ) -> None:
-        self.fn = fn
+        self.function = function
         self.shape = shape
         self.reads = reads
 
     def propose(self, context: Context, n: int) -> Any:
         """What the function proposes."""
-        return self._later(context, n) if _is_async(self.fn) else self._read(self.fn(context, n), n)
+        return (
+            self._later(context, n) if _is_async(self.function) else self._read(self.function(context, n), n)
+        )
 
     async def _later(self, context: Context, n: int) -> Proposal:
-        return self._read(await self.fn(context, n), n)
+        return self._read(await self.function(context, n), n)
 
     def _read(self, made: Any, n: int) -> Proposal:
         if isinstance(made, Proposal):
             return made
         if isinstance(made, (str, bytes, Mapping)) or not isinstance(made, Iterable):
-            raise ContractError(_wrong(self.fn, made, "a Proposal or an iterable of items"))
+            raise ContractError(_wrong(self.function, made, "a Proposal or an iterable of items"))
         items = tuple(islice(made, n))
         return Proposal.chain(items) if self.shape == "chain" else Proposal.alternatives(items)
 
@@ -76,12 +78,12 @@ def failed(failure: Failure) -> Check:
 
 
 class verifier:  # noqa: N801
-    """A Verifier from a function that judges one item.
+    """A verifier made of a function that judges one item.
 
     Args:
-        fn: `fn(context, item)` returns a Check, True or False, or None when it cannot tell; anything else is no
-            verdict, and the call fails. What it raises is that item's error, or its timeout for a TimeoutError. It may
-            be a coroutine function, for `arun`.
+        function: `function(context, item)` returns a Check, True or False, or None when it cannot tell; anything else
+            is no verdict, and the call fails. What it raises is that item's error, or its timeout for a TimeoutError.
+            It may be a coroutine function, for `arun`.
         scores: whether the function returns Checks that carry a score, for rules that need one.
         reads: the settings that the function reads; None: it may read any.
 
@@ -90,9 +92,13 @@ class verifier:  # noqa: N801
     """
 
     def __init__(
-        self, fn: Callable[[Context, Any], Any], *, scores: bool = False, reads: Collection[str] | None = None
+        self,
+        function: Annotated[Callable[[Context, Any], Any], "function"],
+        *,
+        scores: bool = False,
+        reads: Sequence[str] | None = None,
     ) -> None:
-        self.fn = fn
+        self.function = function
         self.scores = scores
         self.reads = reads
 
@@ -103,13 +109,13 @@ class verifier:  # noqa: N801
 
     def verify(self, context: Context, proposal: Proposal) -> Any:
         """One check per item; stops once `context.enough` passed."""
-        if _is_async(self.fn):
+        if _is_async(self.function):
             return self._later(context, proposal)
         return each_item(context, proposal, lambda item: self._check(context, item))
 
     def _check(self, context: Context, item: Any) -> Check:
         try:
-            found = self.fn(context, item)
+            found = self.function(context, item)
         except Exception as error:
             return failed(Failure.of(error))
         return self._read(found)
@@ -117,7 +123,7 @@ class verifier:  # noqa: N801
     async def _later(self, context: Context, proposal: Proposal) -> Verification:
         async def judge(item: Any) -> Check:
             try:
-                found = await self.fn(context, item)
+                found = await self.function(context, item)
             except Exception as error:
                 return failed(Failure.of(error))
             return self._read(found)
@@ -131,7 +137,7 @@ class verifier:  # noqa: N801
             return Check("abstain")
         if isinstance(found, (bool, np.bool_)):
             return PASS if found else REJECT
-        raise ContractError(_wrong(self.fn, found, "a Check, True, False or None"))
+        raise ContractError(_wrong(self.function, found, "a Check, True, False or None"))
 
 
 def _is_async(fn: Any) -> bool:

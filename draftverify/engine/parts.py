@@ -231,7 +231,7 @@ class Parts:
 
 def name_of(part: object) -> str:
     """What messages call a part: its class, or the function that it was made of."""
-    return getattr(getattr(part, "fn", None), "__name__", None) or type(part).__name__
+    return getattr(getattr(part, "function", None), "__name__", None) or type(part).__name__
 
 
 def _either(*parts: object) -> Done | None:
@@ -249,7 +249,7 @@ def _either(*parts: object) -> Done | None:
 def is_asynchronous(part: object) -> bool:
     """Whether a part has coroutine methods, or is a pipeline of such parts."""
     called = {name for kind in (Prepare, Draft, Verify, Decide, Finish) for name in (kind.method, kind.many)}
-    methods = (getattr(part, name, None) for name in called | {"fn"} if name)
+    methods = (getattr(part, name, None) for name in called | {"function"} if name)
     return getattr(part, "asynchronous", False) or any(map(iscoroutinefunction, methods))
 
 

@@ -47,6 +47,8 @@ class Builder:
         if key in self._made:
             return self._made[key]
         target = spec.target
+        if spec.role == "function":
+            return target
         takes = parameters(target)
         arguments = {name: takes[name].form.build(value, self.part) for name, value in spec.arguments.items()}
         try:

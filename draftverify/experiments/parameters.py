@@ -46,6 +46,7 @@ from draftverify.secret import Secret
 
 __all__ = [
     "Component",
+    "Function",
     "Model",
     "Parameter",
     "Part",
@@ -220,6 +221,24 @@ class Part(Component):
         return super().means(node, reading) or (isinstance(node.value, str) and node.value in reading.models)
 
 
+class Function(Component):
+    """A function, written by its name: of a parts file, or of an installed package. It is handed on as it is."""
+
+    def __init__(self) -> None:
+        super().__init__("function")
+
+    def check(self, node: Located, reading: Reading) -> ComponentSpec:
+        if not isinstance(node.value, str):
+            raise reading.wrong(node, f"a function is written by its name, my_parts.judge, not {shown(node)}")
+        role, file, target = self._find(node, reading)
+        if inspect.isclass(target):
+            raise reading.wrong(node, f"{node.value} is a class; a function is needed here")
+        return ComponentSpec(role, node.value, file=file)
+
+    def schema(self, definitions: dict[str, Schema], name: str) -> Schema:
+        return {"type": "string", "description": "a function: of a parts file, or of an installed package"}
+
+
 _PROTOCOL_OWN = frozenset({"__init__", "__subclasshook__"})
 
 
@@ -371,7 +390,7 @@ def form_of(annotation: Any) -> Form:
         return Plain(annotation)
     if origin is typing.Annotated:
         given = next((note for note in arguments[1:] if isinstance(note, Form)), None)
-        form = given or form_of(arguments[0])
+        form = given or (Function() if "function" in arguments[1:] else form_of(arguments[0]))
         return Plain(annotation) if isinstance(form, Plain) else form
     forms = [form_of(each) for each in arguments if each is not Ellipsis]
     # Plain alternatives are checked together, so that pydantic says once what all of them expect.

@@ -21,10 +21,10 @@ def schema() -> dict[str, Any]:
     definitions: dict[str, Schema] = {}
     whole = FILE.schema(definitions, "")
     definitions["pipeline"] = INNER.schema(definitions, "")
-    names: dict[str, list[tuple[str, str]]] = {role: [] for role in ROLES}
+    names: dict[str, list[tuple[str, str]]] = {role: [] for role in ROLES if role != "function"}
     for examined in examine():
         plugin = examined.plugin
-        if examined.status != "ok" or not plugin.role:
+        if examined.status != "ok" or plugin.role not in names:
             continue
         name = f"{plugin.role}.{plugin.name}"
         try:

@@ -237,7 +237,7 @@ class AnyOf(Combined):
 
     def way(self, context: Context, proposal: Proposal) -> Way:
         """One stage must pass an item."""
-        return AnyWay(proposal, context.enough)
+        return AnyWay(proposal, context.enough, len(self.stages))
 
     @property
     def provides(self) -> frozenset[str]:

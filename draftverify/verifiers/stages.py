@@ -81,7 +81,7 @@ def names_of(stages: Sequence[Verifier]) -> tuple[str, ...]:
     """A name for each stage: its own, its function's, or its class's in lower case; numbered where two share one."""
     found: list[str] = []
     for stage in stages:
-        function = getattr(getattr(stage, "fn", None), "__name__", "")
+        function = getattr(getattr(stage, "function", None), "__name__", "")
         name = own = str(getattr(stage, "name", "") or function or type(stage).__name__.lower())
         number = 1
         while name in found:
@@ -232,12 +232,17 @@ class AnyWay(Way):
 
     A failed check might have been a pass, and so might an abstention: an item is rejected only where every stage that
     said something rejected it.
+
+    Args:
+        proposal: the block.
+        enough: how many passed items suffice.
+        stages: how many there are.
     """
 
-    def __init__(self, proposal: Proposal, enough: int | None = None) -> None:
+    def __init__(self, proposal: Proposal, enough: int | None, stages: int) -> None:
         super().__init__(proposal, enough)
+        self.stages = stages
         self._words: list[list[Check]] = [[] for _ in proposal.items]
-        self._asked = 0
 
     def enough_at(self, last: bool) -> int | None:
         """A pass of any stage is final, so every stage may stop early."""
@@ -255,7 +260,6 @@ class AnyWay(Way):
     def take(self, found: StagePass) -> None:
         """Of an item that passed already nothing more is heard."""
         self.passes.append(found)
-        self._asked += 1
         passed = self._passed()
         for index, check in zip(found.indices, found.checks, strict=True):
             if not passed[index]:
@@ -282,7 +286,7 @@ class AnyWay(Way):
     def _settled(self, words: Sequence[Check]) -> bool:
         """Whether an item passed, or every stage looked at it."""
         looked = [check.verdict for check in words if check.verdict != "unchecked"]
-        return "pass" in looked or len(looked) == self._asked
+        return "pass" in looked or len(looked) == self.stages
 
 
 def _most_open(words: Sequence[Check]) -> Check:
