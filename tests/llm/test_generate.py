@@ -68,11 +68,9 @@ class Refuse:
         return Decision(refused=tuple(Refusal(i, "wrong") for i in range(len(proposal.items))))
 
 
-def run(
-    sample: Sample, input: dict[str, Any], *, refusals: int = 0, policy: Any = None, seed: int = 0
-) -> Any:
+def run(sample: Sample, input: dict[str, Any], *, refusals: int = 0, **how: Any) -> Any:
     judge = Refuse(refusals)
-    return Pipeline(sample, judge, judge, policy=policy, block=2, seed=seed).record(Task(id="t", input=input))
+    return Pipeline(sample, judge, judge, block=2, **how).record(Task(id="t", input=input))
 
 
 def test_answers_are_alternatives_with_evidence_and_price() -> None:
@@ -138,10 +136,92 @@ def test_it_says_whether_it_can_be_repeated() -> None:
     assert Sample(echo).deterministic is False
 
 
-def test_wrong_settings_are_found_at_open() -> None:
-    """Before any task runs."""
-    with pytest.raises(ConfigError):
-        Sample(Echo(), temperature=-1.0).open()
+def test_a_template_takes_the_tasks_fields() -> None:
+    """A system prompt stands as it is, braces of its own too; what is no text is put in as JSON."""
+    echo = Echo()
+    sample = Sample(echo, system='Answer as {"total": 1}.', template="{{as JSON}} {text}\nLines: {lines}")
+    run(sample, {"text": "a {bill}", "lines": ["ä", 2], "answer": "unseen"}, refusals=1, policy=feedback(1))
+    first, second = (prompt for prompt, _ in echo.asked)
+    assert first == [
+        {"role": "system", "content": 'Answer as {"total": 1}.'},
+        {"role": "user", "content": '{as JSON} a {bill}\nLines: ["ä", 2]'},
+    ]
+    assert second[:2] == first
+    assert [turn["role"] for turn in second[2:]] == ["assistant", "user"]
+    run(Sample(echo, template="Say {word}"), {"word": "hi"})
+    assert echo.asked[-1][0] == "Say hi"
+
+
+def test_a_system_prompt_stands_before_a_tasks_own_turns() -> None:
+    """A model without turns cannot be given one, and that is said."""
+    echo = Echo()
+    turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    run(Sample(echo, system="Be brief."), {"messages": turns})
+    assert echo.asked[0][0] == [{"role": "system", "content": "Be brief."}, *turns]
+    record = run(Sample(echo, system="Be brief."), {"prompt": "def f", "chat": False})
+    assert "task t says `chat: false`, so a system prompt cannot be a turn" in record.outcome.reason
+
+
+def test_a_field_that_a_task_lacks_is_named() -> None:
+    """With the task; no other task fails for it."""
+    judge = Refuse(0)
+    pipeline = Pipeline(Sample(Echo(), template="{text} {lines}"), judge, judge)
+    tasks = [
+        Task(id="whole", input={"text": "a", "lines": 3}),
+        Task(id="half", input={"text": "a", "chat": True}),
+    ]
+    whole, half = pipeline.run_batch(tasks)
+    assert whole.status == "accepted"
+    assert half.status == "failed"
+    assert "task half has no field 'lines', which the template names; there are text, chat" in half.reason
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("Extract the total.", "it names no field of the task"),
+        ("{text", "expected '}' before end of string; a brace of its own is doubled"),
+        ("{text.__class__}", "{text.__class__} is no field's name"),
+        ("{text!r}", "is no field's name"),
+        ("{0}", "is no field's name"),
+        ('{"total": 1} {text}', "is no field's name; a brace of its own is doubled: {{ and }}"),
+    ],
+)
+def test_a_template_that_cannot_be_filled_is_refused_when_opened(template: str, message: str) -> None:
+    """Before the first task, with the argument's name."""
+    with pytest.raises(ConfigError) as caught:
+        Sample(Echo(), template=template).open()
+    assert caught.value.path == "template"
+    assert message in caught.value.message
+
+
+def test_temperature_and_top_p_are_the_pipelines_settings() -> None:
+    """Unless the part has its own, which is then what counts."""
+
+    def asked(sample: Sample, **how: Any) -> tuple[float, float]:
+        run(sample, {"prompt": "hi"}, **how)
+        settings = sample.model.asked[-1][1]
+        return settings["temperature"], settings["top_p"]
+
+    assert asked(Sample(Echo())) == (0.8, 1.0)
+    assert asked(Sample(Echo()), settings={"temperature": 0, "top_p": 0.5}) == (0.0, 0.5)
+    assert asked(Sample(Echo(), temperature=1.5), settings={"top_p": 0.5}) == (1.5, 0.5)
+    with pytest.raises(ConfigError, match=r"settings\.temperature: no part of this pipeline reads"):
+        asked(Sample(Echo(), temperature=1.5), settings={"temperature": 0.2})
+    with pytest.raises(ConfigError, match=r"settings\.seed: no part"):
+        asked(Sample(Echo()), settings={"seed": 3})
+
+
+@pytest.mark.parametrize("value", [-0.1, "1", True, None, float("nan"), float("inf")])
+def test_a_setting_out_of_its_range_is_refused_when_built(value: Any) -> None:
+    """With its name, whether it is the pipeline's or the part's own."""
+    with pytest.raises(ConfigError, match=r"settings\.temperature: temperature must be a number >= 0"):
+        run(Sample(Echo()), {"prompt": "hi"}, settings={"temperature": value})
+    with pytest.raises(ConfigError, match=r"settings\.top_p: top_p must be a number in \(0, 1\]"):
+        run(Sample(Echo()), {"prompt": "hi"}, settings={"top_p": value})
+    if value is not None:
+        with pytest.raises(ConfigError, match="temperature must be"):
+            Sample(Echo(), temperature=value).open()
 
 
 def test_it_samples_from_a_torch_model(tiny: LocalModel) -> None:

@@ -5,7 +5,7 @@ from draftverify_llm.endpoint import Endpoint
 from draftverify_llm.generate import Sample
 from draftverify_llm.llama_cpp import LlamaCpp
 from draftverify_llm.local import LocalModel
-from draftverify_llm.text import Completion, Message, TextModel
+from draftverify_llm.text import Completion, Message, TextModel, read_sampling, reads_sampling
 from draftverify_llm.weights import gguf_file, resolve, torch_directory
 
 __all__ = [
@@ -19,6 +19,8 @@ __all__ = [
     "Sample",
     "TextModel",
     "gguf_file",
+    "read_sampling",
+    "reads_sampling",
     "resolve",
     "torch_directory",
 ]

@@ -2,28 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from string import Formatter
+from typing import Any
 
-from draftverify import ConfigError, Context, Cost, Proposal
-from draftverify_llm.text import Completion, Prompt, TextModel, as_messages, check_sampling, read_prompt
+from draftverify import ConfigError, Context, Cost, Proposal, Task
+from draftverify_llm.text import (
+    Completion,
+    Prompt,
+    TextModel,
+    as_messages,
+    check_sampling,
+    read_prompt,
+    read_sampling,
+    reads_sampling,
+)
 
-__all__ = ["Sample"]
+__all__ = ["Sample", "fields_of", "filled"]
 
 
 class Sample:
     """Proposes `n` sampled answers to the task's prompt as alternatives.
 
-    The prompt is the task's `messages` or `prompt`; `chat: false` in the task gives the text to the model as it stands.
-    When the policy hands back a refusal, the refused answer and what was said of it follow as two more turns.
+    The prompt is the `template`, filled from the task's fields; without one the task's `messages` or `prompt`. `chat:
+    false` in the task gives the text to the model as it stands. When the policy hands back a refusal, the refused
+    answer and what was said of it follow as two more turns.
+
+    Of the pipeline's settings it reads `temperature` and `top_p`, unless it is given its own. The seed of each round
+    comes from the pipeline's.
 
     The proposal's evidence has one entry per item under "logprob", "tokens_out" and "finish_reason", and the
     prompt tokens read under "tokens_in". Its cost is the model's price; time is the driver's to take.
 
     Args:
         model: any text model.
+        system: a system prompt, as it stands; none when absent.
+        template: the user's turn, with a task's field wherever its name stands in braces: "Summarise: {text}". A field
+            that is no text is put in as JSON; a brace of its own is doubled.
         max_tokens: the most tokens in one answer.
-        temperature: 0 takes the likeliest token each time, so that all answers are the same.
-        top_p: sample among the likeliest tokens that hold this probability together.
+        temperature: 0 takes the likeliest token each time, so that all answers are the same. When absent the pipeline's
+            setting, without one 0.8.
+        top_p: sample among the likeliest tokens that hold this probability together. When absent the pipeline's
+            setting, without one 1.
         stop: strings that end an answer; they are not part of it.
     """
 
@@ -32,16 +53,33 @@ class Sample:
     def __init__(
         self,
         model: TextModel,
+        system: str | None = None,
+        template: str | None = None,
         max_tokens: int = 512,
-        temperature: float = 0.8,
-        top_p: float = 1.0,
+        temperature: float | None = None,
+        top_p: float | None = None,
         stop: Sequence[str] = (),
     ) -> None:
         self.model = model
+        self.system = system
+        self.template = template
         self.max_tokens = max_tokens
         self.temperature = temperature
         self.top_p = top_p
         self.stop = stop
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The settings that it was not given itself."""
+        return reads_sampling(self.temperature, self.top_p)
+
+    def check_settings(self, settings: Mapping[str, Any]) -> None:
+        """Refuse a temperature or top_p that no model can follow.
+
+        Raises:
+            ConfigError: naming the setting.
+        """
+        read_sampling(settings, self.temperature, self.top_p)
 
     @property
     def deterministic(self) -> bool:
@@ -49,29 +87,33 @@ class Sample:
         return getattr(self.model, "deterministic", False)
 
     def open(self) -> None:
-        """Check the settings.
+        """Check the arguments.
 
         Raises:
-            ConfigError: a setting is out of its range.
+            ConfigError: one is out of its range, or the template cannot be filled.
         """
-        check_sampling(1, self.max_tokens, self.temperature, self.top_p)
+        check_sampling(1, self.max_tokens, *read_sampling({}, self.temperature, self.top_p))
+        if self.template is not None:
+            fields_of(self.template)
 
     def propose(self, context: Context, n: int) -> Proposal:
         """Sample `n` answers, seeded by this round's draws.
 
         Raises:
-            ConfigError: the task has no prompt, or has feedback and says `chat: false`, where no turn can follow.
+            ConfigError: the task has no prompt, or lacks a field of the template; or it says `chat: false`, and there
+                is a system prompt or feedback, which must be turns.
             EndpointError: the model is remote and did not answer.
         """
         if n == 0:
             return Proposal.alternatives(())
+        temperature, top_p = read_sampling(context.settings, self.temperature, self.top_p)
         chat = context.task.input.get("chat", True) is not False
         made = self.model.complete(
-            _with_feedback(read_prompt(context.task.input), context, chat),
+            self._prompt(context, chat),
             n=n,
             max_tokens=self.max_tokens,
-            temperature=self.temperature,
-            top_p=self.top_p,
+            temperature=temperature,
+            top_p=top_p,
             stop=self.stop,
             seed=context.draws.seed(),
             chat=chat,
@@ -82,22 +124,71 @@ class Sample:
             cost=Cost(units=self.model.price(made)),
         )
 
+    def _prompt(self, context: Context, chat: bool) -> Prompt:
+        """What the model is asked: the task, within a system prompt and what was said of a refused answer."""
+        task = context.task
+        prompt = read_prompt(task.input) if self.template is None else filled(self.template, task)
+        if self.system is None and not context.feedback:
+            return prompt
+        if not chat:
+            wanted = "a system prompt" if self.system is not None else "feedback"
+            raise ConfigError(
+                f"task {task.id} says `chat: false`, so {wanted} cannot be a turn; leave it out"
+                + (", or use regenerate in place of feedback" if context.feedback else "")
+            )
+        turns = as_messages(prompt)
+        if self.system is not None:
+            turns.insert(0, {"role": "system", "content": self.system})
+        if context.feedback:
+            last = context.feedback[-1]
+            said = last.feedback or last.reason or "This answer was refused."
+            turns += [{"role": "assistant", "content": str(last.item)}, {"role": "user", "content": said}]
+        return turns
 
-def _with_feedback(prompt: Prompt, context: Context, chat: bool) -> Prompt:
-    if not context.feedback:
-        return prompt
-    if not chat:
+
+def fields_of(template: str) -> list[str]:
+    """The names of the fields that a template puts in.
+
+    Raises:
+        ConfigError: it has none, or one that is no plain name.
+    """
+    try:
+        parsed = list(Formatter().parse(template))
+    except ValueError as error:
+        raise ConfigError(f"{error}; a brace of its own is doubled", path="template") from error
+    names = []
+    for _, name, form, conversion in parsed:
+        if name is None:
+            continue
+        if form or conversion or not name.isidentifier():
+            raise ConfigError(
+                f"{{{name}}} is no field's name; a brace of its own is doubled: {{{{ and }}}}",
+                path="template",
+            )
+        names.append(name)
+    if not names:
         raise ConfigError(
-            f"task {context.task.id} says `chat: false`, so feedback cannot follow as a turn; "
-            "leave it out, or use regenerate in place of feedback"
+            "it names no field of the task, such as {text}: every task would be alike", path="template"
         )
-    last = context.feedback[-1]
-    said = last.feedback or last.reason or "This answer was refused."
-    return [
-        *as_messages(prompt),
-        {"role": "assistant", "content": str(last.item)},
-        {"role": "user", "content": said},
-    ]
+    return names
+
+
+def filled(template: str, task: Task) -> str:
+    """The template with the task's fields.
+
+    Raises:
+        ConfigError: the task has no such field.
+    """
+    words = {}
+    for name in fields_of(template):
+        if name not in task.input:
+            fields = ", ".join(map(str, task.input)) or "none"
+            raise ConfigError(
+                f"task {task.id} has no field {name!r}, which the template names; there are {fields}"
+            )
+        value = task.input[name]
+        words[name] = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return template.format(**words)
 
 
 def _evidence(made: Sequence[Completion]) -> dict[str, object]:

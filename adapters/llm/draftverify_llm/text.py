@@ -19,6 +19,8 @@ __all__ = [
     "only_text",
     "read_finish",
     "read_prompt",
+    "read_sampling",
+    "reads_sampling",
 ]
 
 FinishReason: TypeAlias = Literal["stop", "length", "other"]
@@ -181,3 +183,35 @@ def check_sampling(n: int, max_tokens: int, temperature: float, top_p: float) ->
         raise ConfigError(f"n and max_tokens must be at least 1, not {n} and {max_tokens}")
     if not temperature >= 0 or not 0 < top_p <= 1:
         raise ConfigError(f"temperature must be >= 0 and top_p in (0, 1], not {temperature} and {top_p}")
+
+
+def reads_sampling(temperature: float | None, top_p: float | None) -> frozenset[str]:
+    """The settings that a part reads which samples from a text model: those that it was not given itself."""
+    own = {"temperature": temperature, "top_p": top_p}
+    return frozenset(name for name, given in own.items() if given is None)
+
+
+def read_sampling(
+    settings: Mapping[str, Any],
+    temperature: float | None,
+    top_p: float | None,
+    *,
+    default: tuple[float, float] = (0.8, 1.0),
+) -> tuple[float, float]:
+    """Temperature and top_p: a part's own, else the pipeline's setting, else the default.
+
+    Raises:
+        ConfigError: a setting that is read is no number, or out of its range.
+    """
+    found = []
+    for name, own, otherwise, allowed in (
+        ("temperature", temperature, default[0], "a number >= 0"),
+        ("top_p", top_p, default[1], "a number in (0, 1]"),
+    ):
+        value = settings.get(name, otherwise) if own is None else own
+        fits = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf")
+        if not fits or (name == "top_p" and not 0 < value <= 1):
+            place = f"settings.{name}" if own is None else name
+            raise ConfigError(f"{name} must be {allowed}, not {value!r}", path=place)
+        found.append(float(value))
+    return found[0], found[1]

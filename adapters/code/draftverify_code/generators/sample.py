@@ -11,7 +11,7 @@ from draftverify import ConfigError, Context, Feedback, Proposal, Task
 from draftverify_code.generators.extract import extract, truncate
 from draftverify_code.generators.templates import Templates, check_templates, commented, filled
 from draftverify_code.program import program_of
-from draftverify_llm import Message, TextModel
+from draftverify_llm import Message, TextModel, read_sampling, reads_sampling
 from draftverify_llm import Sample as SampleText
 
 __all__ = ["COMPLETION_STOP", "WRITING_STOP", "Sample"]
@@ -42,8 +42,10 @@ class Sample:
         model: any text model.
         chat: whether the model is asked in turns; False for one that only continues text.
         max_tokens: the most tokens in one answer.
-        temperature: 0 takes the likeliest token each time, so that all programs are the same.
-        top_p: sample among the likeliest tokens that hold this probability together.
+        temperature: 0 takes the likeliest token each time, so that all programs are the same. When absent the
+            pipeline's setting, without one 0.8.
+        top_p: sample among the likeliest tokens that hold this probability together. When absent the pipeline's
+            setting, without one 0.95.
         stop: strings that end an answer. When absent: none for chat, those that end a function for Python without chat.
         attempts: how many refused programs are shown at most.
         at_most: the most programs in a block; as many as asked for when absent. A dear model that steps in for a cheap
@@ -58,8 +60,8 @@ class Sample:
         model: TextModel,
         chat: bool = True,
         max_tokens: int = 512,
-        temperature: float = 0.8,
-        top_p: float = 0.95,
+        temperature: float | None = None,
+        top_p: float | None = None,
         stop: Sequence[str] | None = None,
         attempts: int = 1,
         at_most: int | None = None,
@@ -80,6 +82,19 @@ class Sample:
         """Whether the same draws give the same programs, which is the model's to say."""
         return getattr(self.model, "deterministic", False)
 
+    @property
+    def reads(self) -> frozenset[str]:
+        """The settings that it was not given itself."""
+        return reads_sampling(self.temperature, self.top_p)
+
+    def check_settings(self, settings: Mapping[str, Any]) -> None:
+        """Refuse a temperature or top_p that no model can follow.
+
+        Raises:
+            ConfigError: naming the setting.
+        """
+        self._sampling(settings)
+
     def open(self) -> None:
         """Check the settings and the templates.
 
@@ -91,7 +106,7 @@ class Sample:
         if self.at_most is not None and self.at_most < 1:
             raise ConfigError(f"at_most is {self.at_most}; at least 1 is needed", path="at_most")
         check_templates(self.templates)
-        self._sampler(()).open()
+        self._sampler((), {}).open()
 
     def propose(self, context: Context, n: int) -> Proposal:
         """Sample at most `n` programs, seeded by this round's draws.
@@ -106,13 +121,21 @@ class Sample:
         asked = self._turns(task, shown) if self.chat else self._text(task, shown)
         # What the model is asked is a task of its own; the draws, and so the seed, stay this round's.
         inner = msgspec.structs.replace(context, task=Task(id=context.task.id, input=asked), feedback=())
-        made = self._sampler(stop).propose(inner, n if self.at_most is None else min(n, self.at_most))
+        made = self._sampler(stop, context.settings).propose(
+            inner, n if self.at_most is None else min(n, self.at_most)
+        )
         return msgspec.structs.replace(
             made, items=tuple(self._program(task, text, stop) for text in made.items)
         )
 
-    def _sampler(self, stop: Sequence[str]) -> SampleText:
-        return SampleText(self.model, self.max_tokens, self.temperature, self.top_p, stop)
+    def _sampling(self, settings: Mapping[str, Any]) -> tuple[float, float]:
+        return read_sampling(settings, self.temperature, self.top_p, default=(0.8, 0.95))
+
+    def _sampler(self, stop: Sequence[str], settings: Mapping[str, Any]) -> SampleText:
+        temperature, top_p = self._sampling(settings)
+        return SampleText(
+            self.model, max_tokens=self.max_tokens, temperature=temperature, top_p=top_p, stop=stop
+        )
 
     def _turns(self, task: _Asked, shown: Sequence[_Refused]) -> dict[str, Any]:
         template = self.templates.complete if task.continues else self.templates.write
