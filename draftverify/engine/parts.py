@@ -15,7 +15,7 @@ from draftverify.protocols import AcceptanceRule, BlockSize, Done, Generator, Ve
 from draftverify.rejection import Policy
 from draftverify.values import EMPTY, Context, LawKind, Shape
 
-__all__ = ["Parts", "is_asynchronous", "name_of"]
+__all__ = ["Parts", "is_asynchronous", "name_of", "read_by"]
 
 VERDICTS = frozenset({"verdicts"})
 GIVEN = frozenset({"given"})
@@ -220,9 +220,9 @@ class Parts:
     def reads(self) -> frozenset[str] | None:
         """The names of the settings that some part reads, inner pipelines' too; None where a generator or the verifier
         does not say, and may read any."""
-        said = [getattr(part, "reads", None) for part in (*self.generators, self.verifier)]
-        others = [getattr(part, "reads", ()) for part in (self.rule, self.block, self.done)]
-        return None if None in said else frozenset(name for names in said + others for name in names)
+        others = {name for part in (self.rule, self.block, self.done) for name in getattr(part, "reads", ())}
+        found = read_by([*self.generators, self.verifier])
+        return None if found is None else found | others
 
     def parts(self) -> list[Any]:
         """Every component."""
@@ -244,6 +244,12 @@ def _either(*parts: object) -> Done | None:
         return min((cut for each in brought if (cut := each(context, new)) is not None), default=None)
 
     return done
+
+
+def read_by(parts: Iterable[object]) -> frozenset[str] | None:
+    """The names of the settings that these parts read; None where one does not say, and may read any."""
+    said = [getattr(part, "reads", None) for part in parts]
+    return None if None in said else frozenset(name for names in said for name in names or ())
 
 
 def is_asynchronous(part: object) -> bool:

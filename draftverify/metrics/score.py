@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from draftverify.protocols import Metric
 from draftverify.values import Failure, Outcome, Task
 
-__all__ = ["Score", "score"]
+__all__ = ["Score", "function", "score"]
 
 
 class Score(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -23,6 +23,15 @@ class Score(msgspec.Struct, frozen=True, omit_defaults=True):
 
     value: float | None
     problem: str = ""
+
+
+def function(function: Annotated[Metric, "function"]) -> Metric:
+    """A function of (task, outcome) as a metric.
+
+    Args:
+        function: how right the outcome is: True, False, 0 to 1, or None where it has no say.
+    """
+    return function
 
 
 def score(metric: Metric, task: Task, outcome: Outcome) -> Score:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from draftverify.engine.drivers import in_thread
-from draftverify.engine.parts import is_asynchronous
+from draftverify.engine.parts import is_asynchronous, read_by
 from draftverify.errors import ConfigError, below
 from draftverify.protocols import Verifier
 from draftverify.values import Context, Failure, Proposal, Task, Verification
@@ -126,9 +126,9 @@ class Combined(ABC):
         return next(iter(named), None)
 
     @property
-    def reads(self) -> frozenset[str]:
-        """The settings that a stage reads."""
-        return frozenset(name for stage in self.stages for name in getattr(stage, "reads", ()))
+    def reads(self) -> frozenset[str] | None:
+        """The settings that a stage reads; None where one does not say, and may read any."""
+        return read_by(self.stages)
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
         """Every stage looks at the settings.

@@ -45,6 +45,8 @@ class Command:
         suffix: of the file.
     """
 
+    reads: frozenset[str] = frozenset()
+
     def __init__(
         self,
         command: Sequence[Path | str],

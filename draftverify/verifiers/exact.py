@@ -25,6 +25,8 @@ class Exact:
         field: of the task's input.
     """
 
+    reads: frozenset[str] = frozenset()
+
     def __init__(self, field: str) -> None:
         self.field = field
 

@@ -38,6 +38,7 @@ class JsonSchema:
         json-schema.org; the package jsonschema, which does the checking.
     """
 
+    reads: frozenset[str] = frozenset()
     provides = frozenset({"verdicts", "scores"})
 
     def __init__(self, schema: Mapping[str, Any] | Path) -> None:

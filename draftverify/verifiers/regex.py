@@ -23,6 +23,8 @@ class Regex:
         whole: whether the whole text must match; else a part of it.
     """
 
+    reads: frozenset[str] = frozenset()
+
     def __init__(self, pattern: str, whole: bool = True) -> None:
         self.pattern = pattern
         self.whole = whole

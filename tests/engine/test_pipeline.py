@@ -199,7 +199,8 @@ def test_a_setting_that_nobody_reads_is_refused_when_built():
     with pytest.raises(ConfigError, match="'warmth'; there are least, spread"):
         Pipeline(draft, judge, TakeFirst(), settings={"warmth": 4})
     with pytest.raises(ConfigError, match="none reads any"):
-        Pipeline(Blocks(), Judge(None), TakeFirst(), settings={"warmth": 1})
+        Pipeline(generator(range, reads=()), verifier(bool, reads=()), TakeFirst(), settings={"warmth": 1})
+    Pipeline(Blocks(), judge, TakeFirst(), settings={"warmth": 1})  # Blocks does not say what it reads
 
 
 def test_a_pipeline_is_a_generator_and_its_records_nest():

@@ -53,3 +53,8 @@ class Broken:
         if int(task.id) % 2:
             raise ValueError("odd\x1b[31m")
         return None if task.id == "0" else True
+
+
+def agrees(task: Task, outcome: Outcome) -> bool:
+    """Whether the answer is the truth."""
+    return bool(outcome.value == task.truth["answer"])

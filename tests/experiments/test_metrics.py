@@ -135,6 +135,13 @@ def test_a_metric_that_fails_has_not_said_wrong(tmp_path: Path) -> None:
     assert "\x1b" not in report
 
 
+def test_a_function_of_a_parts_file_is_a_metric(tmp_path: Path) -> None:
+    """By its name, as a function of (task, outcome)."""
+    metrics = "metrics: {agrees: {use: python, function: metric_parts.agrees}}"
+    row = quick_row(ran(write(tmp_path, "+++++++++---", metrics=metrics)))
+    assert row.solved["agrees"].rate.value == pytest.approx(9 / 12)
+
+
 def test_the_speed_up_is_predicted_as_it_is_measured(tmp_path: Path) -> None:
     """With a metric both are of seconds per solved task; one that was added later was not predicted."""
     result = ran(write(tmp_path, "++-+++-+++-+++-+", more="calibrate: {limit: 8}"))

@@ -35,6 +35,8 @@ WORDS = ["pass", "reject", "abstain", "error", "timeout"]
 class Says:
     """Says of each item what a table has, and stops early; remembers what it was asked."""
 
+    reads: frozenset[str] = frozenset()
+
     def __init__(self, table: dict[str, str | Check], name: str = "says", cost: Cost | None = None) -> None:
         self.table = table
         self.name = name

@@ -73,6 +73,7 @@ class GeneratedTests:
         Chen et al., CodeT: Code Generation with Generated Tests, 2207.10397.
     """
 
+    reads: frozenset[str] = frozenset()
     provides = frozenset({"verdicts", "scores", "cross"})
     name = "generated_tests"
 

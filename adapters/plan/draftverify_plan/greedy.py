@@ -24,6 +24,7 @@ class Greedy:
     Source: relaxed plans are those of FF (Hoffmann and Nebel, 2001); see `relaxation`.
     """
 
+    reads: frozenset[str] = frozenset()
     shape: ClassVar[str] = "chain"
 
     def __init__(self, circles: int = 8) -> None:

@@ -36,6 +36,7 @@ class Planner:
         timeout: seconds for one plan.
     """
 
+    reads: frozenset[str] = frozenset()
     shape: ClassVar[str] = "chain"
 
     def __init__(self, engine: str = "pyperplan", timeout: float = 60.0) -> None:

@@ -25,6 +25,8 @@ class Validator:
         steps: how many of its steps to offer.
     """
 
+    reads: frozenset[str] = frozenset()
+
     def __init__(self, correction: Planner | None = None, steps: int = 1) -> None:
         self.correction = correction
         self.steps = steps

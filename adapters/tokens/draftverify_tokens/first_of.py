@@ -64,9 +64,10 @@ class FirstOf:
         return all(getattr(drafter, "deterministic", True) for drafter in self.drafters)
 
     @property
-    def reads(self) -> frozenset[str]:
+    def reads(self) -> frozenset[str] | None:
         """The settings that one of them reads."""
-        return frozenset(name for drafter in self.drafters for name in getattr(drafter, "reads", ()))
+        said = [getattr(drafter, "reads", None) for drafter in self.drafters]
+        return None if None in said else frozenset(name for names in said for name in names or ())
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
         """Let each drafter that reads settings check them.

@@ -10,6 +10,7 @@ __all__ = ["NoDraft"]
 class NoDraft:
     """Proposes the empty chain: plain decoding, the baseline of every comparison."""
 
+    reads: frozenset[str] = frozenset()
     laws = frozenset({"given"})
     shape = "chain"
 

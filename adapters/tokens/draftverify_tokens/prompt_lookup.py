@@ -30,6 +30,7 @@ class PromptLookup:
         A. Saxena, "Prompt Lookup Decoding" (2023).
     """
 
+    reads: frozenset[str] = frozenset()
     laws = frozenset({"given"})
     shape = "chain"
 

@@ -46,6 +46,7 @@ class Suffix:
         drafts that grow with the match. There the length is at most α · L; here the belief in the match bounds it.
     """
 
+    reads: frozenset[str] = frozenset()
     laws = frozenset({"given"})
 
     def __init__(self, threshold: Annotated[float, Field(ge=0, lt=1)] = 0.05, tree: bool = False) -> None:

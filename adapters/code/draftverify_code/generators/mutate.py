@@ -54,6 +54,7 @@ class Mutate:
     Source: the order is spectrum-based fault localisation's, the climb GenProg's (Le Goues and others, 2012).
     """
 
+    reads: frozenset[str] = frozenset()
     shape: ClassVar[str] = "alternatives"
 
     def __init__(self, tests: Tests | None = None, sandbox: Sandbox | None = None, pairs: int = 1000) -> None:

@@ -84,6 +84,7 @@ class Recorded:
             own up to white space, or else the one most alike among those that define the task's entry point last.
     """
 
+    reads: frozenset[str] = frozenset()
     shape = "alternatives"
 
     def __init__(

@@ -55,6 +55,7 @@ class Cases(Sandboxed):
         >>> in_c = Cases(command=["./main"], build=["cc", "-O1", "-o", "main", "{file}"], suffix=".c")
     """
 
+    reads: frozenset[str] = frozenset()
     name = "cases"
     provides = frozenset({"verdicts", "scores"})
     packages: tuple[str, ...] = ()

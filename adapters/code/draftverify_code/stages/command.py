@@ -29,6 +29,7 @@ class ExitStatus(Sandboxed):
         name: of the stage, in checks and tables.
     """
 
+    reads: frozenset[str] = frozenset()
     provides = frozenset({"verdicts"})
     packages: tuple[str, ...] = ()
     readable: tuple[str, ...] = ()

@@ -74,6 +74,7 @@ class Compile:
             compiler that is not among the system's programs needs its own files shown: `readable` of the sandbox.
     """
 
+    reads: frozenset[str] = frozenset()
     name = "compile"
     packages: tuple[str, ...] = ()
 

@@ -37,6 +37,7 @@ class Ir:
         sandbox: where LLVM runs; a shared one with the strongest isolation of this machine when None.
     """
 
+    reads: frozenset[str] = frozenset()
     name = "ir"
     packages: tuple[str, ...] = ("llvmlite",)
     readable: tuple[Path, ...] = ()

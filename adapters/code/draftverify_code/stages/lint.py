@@ -49,6 +49,7 @@ class Lint:
         sandbox: where ruff runs; a shared one with the strongest isolation of this machine when None.
     """
 
+    reads: frozenset[str] = frozenset()
     name = "lint"
 
     def __init__(

@@ -60,6 +60,7 @@ class Suites(Sandboxed):
         memory: MiB of one program.
     """
 
+    reads: frozenset[str] = frozenset()
     name = "suites"
     provides = frozenset({"verdicts", "scores"})
     readable: tuple[str, ...] = ()

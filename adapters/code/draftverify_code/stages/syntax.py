@@ -48,6 +48,7 @@ class Syntax:
             is opened when the first of them comes.
     """
 
+    reads: frozenset[str] = frozenset()
     name = "syntax"
     packages: tuple[str, ...] = ()
     readable: tuple[Path, ...] = ()

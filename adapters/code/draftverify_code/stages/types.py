@@ -54,6 +54,7 @@ class Types:
         sandbox: where it runs; a shared one with the strongest isolation of this machine when None.
     """
 
+    reads: frozenset[str] = frozenset()
     name = "types"
 
     def __init__(self, checker: Checker = "mypy", sandbox: Sandbox | None = None) -> None:
