@@ -1,6 +1,8 @@
 """`python -m draftverify` is the command line."""
 
+import sys
+
 from draftverify.cli.main import main
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

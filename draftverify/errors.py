@@ -14,17 +14,19 @@ DraftVerifyError                  the root: catch this to catch all of them
 │   └── EndpointTimeout           (also a TimeoutError) it did not answer in time
 └── StoreError                    a run directory or its database cannot be used as asked
 
-What a component raises while it works (any `Exception`, a ContractError too) does not end a run: the
-driver turns it into a `Failure` value, and the rejection policy decides what follows.
+What a component raises while it works (anything at all, a ContractError or a SystemExit too) does not end a run:
+the driver turns it into a `Failure` value, and the rejection policy decides what follows. Only Ctrl-C goes on.
 `TimeoutError` becomes a failure of kind "timeout", anything else one of kind "error". ConfigError and
 PipelineError belong before the first task and end the run there; one that a component raises while it works
-is a failure like any other. KeyboardInterrupt and SystemExit are never captured.
+is a failure like any other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from draftverify.secret import redact
 
 __all__ = [
     "ConfigError",
@@ -43,7 +45,10 @@ __all__ = [
 
 
 class DraftVerifyError(Exception):
-    """The root of the tree."""
+    """The root of the tree. No message shows a secret."""
+
+    def __str__(self) -> str:
+        return redact(super().__str__())
 
 
 class ConfigError(DraftVerifyError):

@@ -22,6 +22,7 @@ import msgspec
 from draftverify.errors import OutcomeError
 from draftverify.randomness import Array as Array
 from draftverify.randomness import Draws
+from draftverify.secret import redact
 
 Shape: TypeAlias = Literal["chain", "alternatives", "tree"]
 LawKind: TypeAlias = Literal["given", "iid", "without_replacement"]
@@ -347,7 +348,7 @@ def utf8(text: str) -> str:
 def _said(error: BaseException) -> str:
     """An exception's message; some cannot make theirs."""
     try:
-        return utf8(str(error))
+        return redact(utf8(str(error)))
     except Exception:
         return "(its message cannot be made)"
 
@@ -367,7 +368,7 @@ class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             "timeout" if isinstance(error, TimeoutError) else "error",
             type(error).__name__,
             _said(error),
-            utf8("".join(format_exception(type(error), error, error.__traceback__, limit=-8))),
+            redact(utf8("".join(format_exception(type(error), error, error.__traceback__, limit=-8)))),
         )
 
     def __str__(self) -> str:

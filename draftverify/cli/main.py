@@ -16,6 +16,7 @@ import click
 
 from draftverify.cli.exits import MEANINGS, Exit, exit_for
 from draftverify.errors import DraftVerifyError
+from draftverify.secret import redact
 
 __all__ = ["draftverify", "main"]
 
@@ -108,14 +109,14 @@ def main(args: Sequence[str] | None = None) -> int:
         # The reader (head, less) went away. Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a part that exits as it is opened says nothing of the command
         if show_traceback:
-            click.echo("".join(traceback.format_exception(error)), err=True)
+            click.echo(redact("".join(traceback.format_exception(error))), err=True)
         tell(error)
         return exit_for(error)
 
 
-def tell(error: Exception) -> None:
+def tell(error: BaseException) -> None:
     """Write an error to stderr, on one screen and without a traceback."""
     from rich.console import Console
     from rich.text import Text
@@ -143,6 +144,7 @@ def tell(error: Exception) -> None:
 
 
 def _printable(text: str) -> str:
-    """What a hostile file made us say, without its control characters and no longer than a screen."""
+    """What a hostile file made us say, without secrets and control characters, and no longer than a screen."""
+    text = redact(text)
     text = text if len(text) <= CHARACTERS_SHOWN else text[:CHARACTERS_SHOWN] + "…"
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)

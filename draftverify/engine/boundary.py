@@ -6,6 +6,8 @@ JSON says them. What does not is a Failure of that task alone, which names the p
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from math import isfinite
 from typing import Any, get_args
@@ -27,6 +29,7 @@ from draftverify.engine.requests import (
     Verify,
 )
 from draftverify.errors import ContractError
+from draftverify.secret import redact
 from draftverify.values import (
     CAUSES,
     PASS,
@@ -52,7 +55,16 @@ from draftverify.values import (
     utf8,
 )
 
-__all__ = ["canonical", "plain_problem", "read", "read_cut", "read_explanation", "read_size", "shown"]
+__all__ = [
+    "canonical",
+    "plain_problem",
+    "raised",
+    "read",
+    "read_cut",
+    "read_explanation",
+    "read_size",
+    "shown",
+]
 
 
 def read(request: Request, value: Any, parts: Parts) -> Any:
@@ -78,6 +90,19 @@ def read(request: Request, value: Any, parts: Parts) -> Any:
         why = Failure.of(error)
         problem = f"{name_of(request.part)} returned a {type(value).__name__} that cannot be read: {why}"
         return Failure("error", "ContractError", problem)
+
+
+def raised(error: BaseException) -> Failure:
+    """What a part raised as a value, whatever it is: a SystemExit of its own ends its task, and not the run.
+
+    Raises:
+        KeyboardInterrupt: the user's Ctrl-C, which comes in the main thread, and where it is listened to.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        main = threading.current_thread() is threading.main_thread()
+        if main and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            raise error
+    return Failure.of(error)
 
 
 def read_size(value: Any, part: object) -> int:
@@ -234,7 +259,7 @@ def _failure(value: Failure) -> Failure:
     for name in ("error", "message", "traceback"):
         if type(getattr(value, name)) is not str:
             raise ContractError(f"the {name} of a failure is {shown(getattr(value, name))}; a text is needed")
-    return value
+    return Failure(value.kind, _said(value.error), _said(value.message), _said(value.traceback))
 
 
 def _task(request: Prepare, value: Any, parts: Parts) -> Task:
@@ -375,7 +400,7 @@ def _are_plain(checks: tuple[Any, ...]) -> bool:
         if score is not None and (type(score) is not float or not isfinite(score)):
             return False
         for text in (check.reason, check.feedback, check.stage):
-            if text != "" and (type(text) is not str or not text.isascii()):
+            if text != "" and not _is_plain(text):
                 return False
     return True
 
@@ -386,8 +411,7 @@ def _check(check: Any, index: int) -> Check:
     if check.verdict not in _KNOWN:
         raise ContractError(f"{check.verdict!r} is no verdict; one of {', '.join(VERDICTS)} is")
     reason, feedback, stage = [
-        utf8(_text(getattr(check, name), f"the {name} of item {index}"))
-        for name in ("reason", "feedback", "stage")
+        _text(getattr(check, name), f"the {name} of item {index}") for name in ("reason", "feedback", "stage")
     ]
     correction = check.correction if check.correction is _UNSET else canonical(check.correction)
     score = _number_or_none(check.score, f"the score of item {index}")
@@ -438,7 +462,9 @@ def _is_usual(value: Any, n: int) -> bool:
         if type(each) not in _JSON_SCALARS:
             return False
     for each in refused:
-        if type(each) is not Refusal or type(each.index) is not int or type(each.reason) is not str:
+        if type(each) is not Refusal or type(each.index) is not int:
+            return False
+        if each.reason != "" and not _is_plain(each.reason):
             return False
         if not len(kept) <= each.index < n:
             return False
@@ -608,7 +634,17 @@ def _truth(value: Any, what: str) -> bool:
 def _text(value: Any, what: str) -> str:
     if not isinstance(value, str):
         raise ContractError(f"{what} is {shown(value)}; a text is needed")
-    return str(value)
+    return _said(value)
+
+
+def _is_plain(text: Any) -> bool:
+    """Whether `_said` would leave it as it is."""
+    return type(text) is str and text.isascii() and redact(text) is text
+
+
+def _said(text: str) -> str:
+    """Words for people, as a record can hold them, and without secrets."""
+    return redact(utf8(str(text)))
 
 
 def _index_of(entry: Any, kind: type[Correction | Refusal], what: str) -> int:

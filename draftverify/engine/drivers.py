@@ -19,16 +19,18 @@ from typing import Any
 
 from msgspec.structs import astuple
 
+from draftverify.engine.boundary import raised
 from draftverify.engine.parts import name_of
 from draftverify.engine.requests import Request
 from draftverify.engine.scheduler import Answers, Group, Scheduler
 from draftverify.engine.session import Session
 from draftverify.errors import DraftVerifyError
+from draftverify.secret import quiet
 from draftverify.values import Failure
 
 __all__ = ["adrive", "drive", "in_thread", "turn"]
 
-_log = logging.getLogger(__name__)
+_log = quiet(logging.getLogger(__name__))
 
 
 def drive(pool: Scheduler) -> Iterator[list[Session]]:
@@ -92,8 +94,8 @@ def _called(method: Callable[..., Any], arguments: tuple[Any, ...], part: object
         if type(value) is CoroutineType:
             value.close()
             raise TypeError(f"{name_of(part)} has coroutine functions; run this pipeline with arun")
-    except (Exception, asyncio.CancelledError) as error:  # nothing can cancel what is not awaited
-        value = Failure.of(error)
+    except BaseException as error:
+        value = raised(error)
     return value, perf_counter() - start
 
 
@@ -130,8 +132,8 @@ async def _acalled(
         if _is_cancelled():
             raise
         value = Failure.of(error)  # something that the part awaited was cancelled, and not the part
-    except Exception as error:
-        value = Failure.of(error)
+    except BaseException as error:
+        value = raised(error)
     finally:
         if alone:
             _turn_of = None
@@ -147,8 +149,8 @@ async def in_thread(method: Callable[..., Any], arguments: tuple[Any, ...]) -> A
     def call() -> Any:
         try:
             return method(*arguments)
-        except Exception as error:  # here, since no future takes a StopIteration
-            return Failure.of(error)
+        except BaseException as error:  # here, since no future takes a StopIteration
+            return raised(error)
 
     thread = asyncio.get_running_loop().run_in_executor(None, copy_context().run, call)
     cancelled: asyncio.CancelledError | None = None

@@ -25,6 +25,7 @@ from draftverify.engine.requests import Ask, AskPerson, Decide, Draft, Finish, P
 from draftverify.engine.state import State, holding, is_open, troubles_of
 from draftverify.errors import DraftVerifyError
 from draftverify.randomness import Draws, stream_key
+from draftverify.secret import quiet
 from draftverify.values import (
     EMPTY,
     PASS,
@@ -55,7 +56,7 @@ from draftverify.values import (
 
 __all__ = ["Session"]
 
-_log = logging.getLogger(__name__)
+_log = quiet(logging.getLogger(__name__))
 
 _NOTHING = Proposal.chain(())
 _NO_TRIALS = Tally()
@@ -259,7 +260,10 @@ class Session:
                 close = getattr(entry, "close", None)
                 if callable(close) and not isinstance(entry, type):
                     close()
-            except Exception:  # it is a cache: what cannot be freed is no reason to lose the task, or a batch
+            except (
+                BaseException
+            ) as error:  # a cache that cannot be freed is no reason to lose the task, or a batch
+                boundary.raised(error)
                 _log.warning("task %r: an entry of scratch cannot be closed", self.task.id, exc_info=True)
         scratch.clear()
         self.state = replace(self.state, context=replace(self.state.context, last=None))
@@ -307,9 +311,9 @@ class Session:
         else:
             try:
                 n = boundary.read_size(block.size(context), block)
-            except Exception as error:
-                failure = Failure.of(error)
-                self._end("failed", f"the block size could not be chosen: {failure.message}", failure)
+            except BaseException as error:
+                failure = boundary.raised(error)
+                self._end("failed", f"the block size could not be chosen: {failure}", failure)
                 return
         generator = self.pipeline.generator
         if clause is not None:
@@ -408,9 +412,9 @@ class Session:
             return
         try:
             value = self._emitting(value, request.context)
-        except Exception as error:
+        except BaseException as error:
             making.accepted = None
-            self._consult_policy(Decision(), ("error",), Failure.of(error), reverifiable=False)
+            self._consult_policy(Decision(), ("error",), boundary.raised(error), reverifiable=False)
             return
         if value.done:
             self._close_round(value)
@@ -633,7 +637,7 @@ class Session:
         if self.inner:
             self.inner = {}
         if broken is not None:
-            self._end("failed", f"the block size could not learn from a round: {broken.message}", broken)
+            self._end("failed", f"the block size could not learn from a round: {broken}", broken)
         elif troubles or decision.done:
             self._go_on()
         else:
@@ -643,8 +647,8 @@ class Session:
         """Let the block size learn; the failure when it cannot."""
         try:
             self.pipeline.block.observe(context, round)
-        except Exception as error:
-            return Failure.of(error)
+        except BaseException as error:
+            return boundary.raised(error)
         return None
 
     # The end

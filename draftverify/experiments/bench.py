@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
+from draftverify.engine.boundary import raised
 from draftverify.engine.drivers import adrive, drive, turn
 from draftverify.engine.events import Event, Listener, RoundDone
 from draftverify.engine.pipeline import Pipeline
@@ -232,7 +233,7 @@ class _Loop:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+                self._thread = threading.Thread(target=self._run, args=(self._loop,), daemon=True)
                 self._thread.start()
         ended = object()
 
@@ -245,6 +246,15 @@ class _Loop:
         finally:
             with suppress(RuntimeError):  # it is at work, and was cancelled
                 self._result(driven.aclose())
+
+    @staticmethod
+    def _run(loop: asyncio.AbstractEventLoop) -> None:
+        while True:
+            try:
+                loop.run_forever()
+                return  # stopped
+            except (SystemExit, KeyboardInterrupt):  # of an asyncio task that a part began: it has it too
+                continue
 
     def _result(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """What a coroutine gives in the loop; it is cancelled when this thread is interrupted."""
@@ -300,7 +310,8 @@ def _words(pipeline: Pipeline, rounds: Sequence[Round]) -> tuple[Texts | None, .
             items = [of_items[i] if i in of_items else next(of_others) for i in range(len(round.items))]
             found.append(Texts(tuple(items), tuple([word for index, word in words if index is None])))
         return tuple(found)
-    except Exception:
+    except BaseException as error:
+        raised(error)
         return (None,) * len(rounds)  # words are for people; a record does without
 
 
@@ -312,8 +323,10 @@ def _described(verifier: Any, values: list[Any]) -> list[str]:
 def _question(unit: Unit, pipeline: Pipeline, asked: Ask, record: TaskRecord) -> Question:
     text = ""
     if asked.candidate is not None:
-        with suppress(Exception):  # of a verifier that has no words the candidate itself is shown
+        try:
             text = _described(pipeline.verifier, [asked.candidate.value])[0]
+        except BaseException as error:
+            raised(error)  # of a verifier that has no words the candidate itself is shown
     return Question(
         pipeline=unit.pipeline,
         task=unit.task.id,

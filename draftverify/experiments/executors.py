@@ -140,9 +140,13 @@ class _Processes(ProcessPoolExecutor):
         initial = (watched, self._sender, context.Lock())
         super().__init__(workers, mp_context=context, initializer=_begin_worker, initargs=initial)
 
-    def kill(self) -> None:
-        """End the workers now, whatever they are doing."""
+    def stop(self) -> None:
+        """Tell the workers to end now, whatever they are doing."""
         self._alive.close()
+
+    def kill(self) -> None:
+        """End the workers now, and wait for it."""
+        self.stop()
         self.shutdown(wait=True, cancel_futures=True)
 
     def rounds(self) -> Iterator[bytes]:
@@ -199,9 +203,8 @@ def perform_remote(spec: bytes, unit: bytes) -> bytes:
         except ContractError as error:
             done = failed_unit(work, Failure.of(error))
             return encode(_Reply(done=done), "a reply").encode()
-    except Exception as error:
-        failure = Failure.of(error)
-        return encode(_Reply(error=failure), "a reply").encode()
+    except BaseException as error:
+        return encode(_Reply(error=Failure.of(error)), "a reply").encode()
 
 
 class _Reply(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -250,6 +253,7 @@ class Crew:
     crashes: int = field(init=False, default=0)
     pool: Executor | None = field(init=False, default=None)
     reader: threading.Thread | None = field(init=False, default=None)
+    unread: BaseException | None = field(init=False, default=None)
 
     def __enter__(self) -> Crew:
         return self
@@ -316,6 +320,8 @@ class Crew:
                 continue
             self.take(self._read(reply))
             self.crashes = 0
+        if self.unread is not None:
+            raise self.unread
         if not broken:
             return
         # Every other unit in flight is lost with the pool.
@@ -364,9 +370,13 @@ class Crew:
         return pool
 
     def _read_rounds(self, pool: _Processes, on_round: OnRound) -> None:
-        for data in pool.rounds():
-            sent = decode(data, _Sent, "a worker's round")
-            on_round(sent.pipeline, sent.task, sent.attempt, sent.round, sent.texts)
+        try:
+            for data in pool.rounds():
+                sent = decode(data, _Sent, "a worker's round")
+                on_round(sent.pipeline, sent.task, sent.attempt, sent.round, sent.texts)
+        except BaseException as error:  # nobody reads any more: workers would wait for ever to send
+            self.unread = error
+            pool.stop()
 
     def _close(self, *, kill: bool) -> None:
         pool, self.pool = self.pool, None

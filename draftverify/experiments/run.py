@@ -21,6 +21,7 @@ import msgspec
 from msgspec.structs import replace
 
 from draftverify import calibration
+from draftverify.engine.boundary import raised
 from draftverify.engine.events import Event
 from draftverify.engine.requests import Answer
 from draftverify.errors import ConfigError, ContractError, StoreError
@@ -33,11 +34,12 @@ from draftverify.experiments.report import report_html
 from draftverify.experiments.scoring import scores_of
 from draftverify.experiments.specs import Experiment
 from draftverify.records import Prediction, Question, RunDirectory, Store
+from draftverify.secret import quiet
 from draftverify.values import Explanation, Failure, Round, Task, TaskRecord
 
 __all__ = ["RunResult", "Watcher", "run"]
 
-_log = logging.getLogger(__name__)
+_log = quiet(logging.getLogger(__name__))
 
 EXPLAINED = 20
 """Divergences of a pipeline for which the verifier is asked why: each can cost it a pass."""
@@ -364,8 +366,7 @@ def _explainer(bench: Bench) -> Explain:
         try:
             bench.open(pipeline)
             return bench.pipelines[pipeline].explain(task, expected, got)
-        except Exception as error:
-            said = f"the verifier could not explain it: {type(error).__name__}: {error}"
-            return Explanation("unexplained", said)
+        except BaseException as error:
+            return Explanation("unexplained", f"the verifier could not explain it: {raised(error)}")
 
     return explain

@@ -147,8 +147,11 @@ class RunDirectory:
             _write(self.path / "config.json", _dump(self._config))
             _write(self.path / "run.json", _dump(about))
         url = self._url or sqlite_url(self.path / "records.db")
-        store = Store.open(url, about["run"], config_hash=self._hash, name=self._name)
+        begun = bool(about.get("begun"))
+        store = Store.open(url, about["run"], config_hash=self._hash, name=self._name, create=not begun)
         self._store = held.enter_context(store)
+        if not begun:  # from now on records that are gone are lost, and not those of a start that was killed
+            _write(self.path / "run.json", _dump({**about, "begun": True}))
 
     def _take_lock(self, held: ExitStack) -> None:
         key = self.path.resolve()

@@ -2,20 +2,26 @@
 
 Work is done at least once and committed exactly once: a record is keyed by (run, pipeline, task, attempt),
 and it goes in together with its rounds in one transaction, or not at all. A second commit of the same key
-changes nothing. With `durable: round` each round is committed as it is decided, so that a restart goes on
-from it; the rounds of a task that waits for a person are always kept, with the question. Only the process
-that drives the run writes records; `review` writes answers, and nothing else.
+changes nothing, so a transaction that met a lock or lost its connection is simply made again. With
+`durable: round` each round is committed as it is decided, so that a restart goes on from it; the rounds of a
+task that waits for a person are always kept, with the question. Only the process that drives the run writes
+records; `review` writes answers, and nothing else.
 """
 
 from __future__ import annotations
 
+import logging
+import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
+from functools import partial, wraps
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
+from urllib.parse import quote
 
 import msgspec
 import sqlalchemy as sa
@@ -24,6 +30,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from draftverify.errors import StoreError
 from draftverify.metrics import Score
 from draftverify.records.encoding import check, decode, encode
+from draftverify.secret import Secret, quiet
 from draftverify.values import Candidate, Failure, Outcome, Round, Task, TaskRecord, Trouble
 
 __all__ = [
@@ -38,8 +45,16 @@ __all__ = [
     "sqlite_url",
 ]
 
+_log = quiet(logging.getLogger(__name__))
+
 SCHEMA_VERSION = 1
 """Raised when a stored table changes its columns or its meaning; a store of a newer version is refused."""
+
+LOCKED_SECONDS = 30.0
+"""How long a statement waits for a SQLite file that another process holds."""
+
+PAUSES = (0.0, 1.0, 5.0)
+"""Seconds before each further try at a transaction that met a lock or lost its connection; then the run ends."""
 
 Key: TypeAlias = "tuple[str, str, int]"
 """(pipeline, task, attempt)."""
@@ -214,6 +229,32 @@ _USE_QUESTIONS = (
 )
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _Lost(StoreError):
+    """The database could not be reached; a later try may succeed."""
+
+
+def _persistent(
+    method: Callable[Concatenate[Store, P], T],
+) -> Callable[Concatenate[Store, P], T]:
+    """A method that is one transaction, and that changes nothing when it is carried out again."""
+
+    @wraps(method)
+    def call(store: Store, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        for pause in PAUSES:
+            try:
+                return method(store, *args, **kwargs)
+            except _Lost as error:
+                _log.warning("%s; trying again", error)
+                time.sleep(pause)
+        return method(store, *args, **kwargs)
+
+    return call
+
+
 def sqlite_url(path: str | Path) -> str:
     """The URL of a SQLite file."""
     return f"sqlite:///{Path(path).resolve()}"
@@ -222,7 +263,11 @@ def sqlite_url(path: str | Path) -> str:
 class Store:
     """The records of one run. Open it with `Store.open`; close it when done.
 
-    Safe to call from several threads; every call is one transaction.
+    Safe to call from several threads. Every call is one transaction; one that meets a lock or loses its connection is
+    tried again a few times.
+
+    Raises:
+        StoreError: by every method, when the database cannot be used, in the end.
     """
 
     def __init__(self, engine: sa.Engine, run: str, place: str) -> None:
@@ -231,6 +276,9 @@ class Store:
         self._place = place
         self._lock = threading.RLock()
         self._connection: sa.Connection | None = None
+        self._writing = False
+        if engine.dialect.name == "sqlite":
+            sa.event.listen(engine, "begin", self._begin_sqlite)
         dialect = sqlite if engine.dialect.name == "sqlite" else postgresql
         self._inserts = {
             table: dialect.insert(table).on_conflict_do_nothing() for table in _meta.sorted_tables
@@ -245,7 +293,8 @@ class Store:
             run: the run's id; several runs can share a PostgreSQL database.
             config_hash: of the run's config. "" takes whatever is there (for reading).
             name: of the run, for people.
-            create: make tables and the run's row; else what is missing is an error.
+            create: make tables and the run's row; else what is missing is an error, and nothing is written, so that
+                a directory that cannot be written to can be read.
 
         Raises:
             StoreError: the file is no database or a damaged one, a newer draftverify wrote it, it belongs to
@@ -261,8 +310,17 @@ class Store:
         place = parsed.database or "" if kind == "sqlite" else parsed.render_as_string()
         if kind not in ("sqlite", "postgresql"):
             raise StoreError(f"{place}: {kind} is not supported; use SQLite or PostgreSQL")
-        if kind == "sqlite" and not create and not Path(place).is_file():
-            raise StoreError(f"{place}: there is no database; is this a run directory?")
+        Secret(parsed.password or "")
+        if kind == "sqlite" and not create:
+            if not Path(place).is_file():
+                raise StoreError(
+                    f"{place}: there is no database (any more?); restore it from a copy, or choose another --out"
+                )
+            if not os.access(Path(place).parent, os.W_OK) and not Path(f"{place}-wal").exists():
+                # SQLite would make its files for readers beside it; of a file that nobody writes it needs none.
+                parsed = parsed.set(
+                    database=f"file:{quote(place)}", query={"immutable": "1", "mode": "ro", "uri": "true"}
+                )
         try:
             engine = sa.create_engine(parsed)
         except (sa.exc.ArgumentError, ImportError) as error:
@@ -271,8 +329,7 @@ class Store:
                 "`pip install 'psycopg[binary]'`"
             ) from error
         if kind == "sqlite":
-            sa.event.listen(engine, "connect", _prepare_sqlite)
-            sa.event.listen(engine, "begin", _begin_sqlite)
+            sa.event.listen(engine, "connect", partial(_prepare_sqlite, create))
         store = Store(engine, run, place)
         try:
             store._check(config_hash, name, create)
@@ -297,6 +354,7 @@ class Store:
 
     # Writing
 
+    @_persistent
     def add_tasks(self, tasks: Sequence[Task], phase: str = "measure") -> None:
         """Write the run's tasks down, once; on a resume compare them with what was written.
 
@@ -329,6 +387,7 @@ class Store:
             if missing:
                 connection.execute(_tasks.insert(), missing)
 
+    @_persistent
     def commit(
         self, pipeline: str, record: TaskRecord, texts: Sequence[Texts | None] = (), *, memory: int = 0
     ) -> bool:
@@ -359,6 +418,7 @@ class Store:
             connection.execute(_USE_QUESTIONS, {**_bound(key), "below": outcome.rounds + 1})
         return True
 
+    @_persistent
     def commit_round(
         self, pipeline: str, task: str, attempt: int, round: Round, texts: Texts | None = None
     ) -> None:
@@ -367,6 +427,7 @@ class Store:
         with self._transaction() as connection:
             self._insert_new(connection, _rounds, row)
 
+    @_persistent
     def park(
         self, pipeline: str, record: TaskRecord, question: Question, texts: Sequence[Texts | None] = ()
     ) -> None:
@@ -386,6 +447,7 @@ class Store:
             if self._insert_new(connection, _questions, row):
                 self._replace_rounds(connection, key, rounds)
 
+    @_persistent
     def answer(self, question: Question, kind: str, value: Any = None, note: str = "") -> bool:
         """Write a person's answer down.
 
@@ -407,6 +469,7 @@ class Store:
             )
         return bool(done.rowcount)
 
+    @_persistent
     def predict(self, predictions: Iterable[Prediction]) -> None:
         """Write predictions down; one that is there already stands: it was made before the measuring."""
         with self._transaction() as connection:
@@ -532,7 +595,7 @@ class Store:
             report = self._read(sa.text("PRAGMA quick_check(1)"))
             if not report or report[0][0] != "ok":
                 raise self._damaged(report[0][0] if report else "no answer")
-        with self._transaction() as connection:
+        with self._transaction(writing=create) as connection:
             present = sa.inspect(connection).has_table(_about.name)
             if present:
                 query = sa.select(_about.c.value).where(_about.c.name == "schema_version")
@@ -544,7 +607,10 @@ class Store:
                         f"reads {SCHEMA_VERSION}); use that version, or choose another --out"
                     )
             elif not create:
-                raise StoreError(f"{self._place}: there are no draftverify records in it")
+                raise StoreError(
+                    f"{self._place}: there are no draftverify records in it (any more?); restore it from a copy, or "
+                    "choose another --out"
+                )
             if create:
                 _meta.create_all(connection)
                 self._insert_new(connection, _about, {"name": "schema_version", "value": str(SCHEMA_VERSION)})
@@ -553,7 +619,10 @@ class Store:
             query = sa.select(_runs.c.config_hash).where(_runs.c.run == self._run)
             found = connection.execute(query).scalar()
         if found is None:
-            raise StoreError(f"{self._place}: it holds no run {self._run!r}")
+            raise StoreError(
+                f"{self._place}: it holds no run {self._run!r} (any more?); restore it from a copy, or choose another "
+                "--out"
+            )
         if config_hash and found != config_hash:
             raise StoreError(
                 f"{self._place}: these records belong to another config; choose another --out, or start over "
@@ -626,8 +695,9 @@ class Store:
         return result.rowcount == 1
 
     @contextmanager
-    def _transaction(self) -> Iterator[sa.Connection]:
+    def _transaction(self, *, writing: bool = True) -> Iterator[sa.Connection]:
         with self._lock:
+            self._writing = writing
             try:
                 if self._connection is None:
                     self._connection = self._engine.connect()
@@ -636,8 +706,13 @@ class Store:
             except sa.exc.DBAPIError as error:
                 raise self._explained(error) from error
 
+    def _begin_sqlite(self, connection: sa.Connection) -> None:
+        # Who only reads waits for no writer, and none for it.
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if self._writing else "BEGIN")
+
+    @_persistent
     def _read(self, query: Any, parameters: Mapping[str, Any] | None = None) -> list[Any]:
-        with self._transaction() as connection:
+        with self._transaction(writing=False) as connection:
             return list(connection.execute(query, parameters))
 
     def _explained(self, error: sa.exc.DBAPIError) -> StoreError:
@@ -645,8 +720,22 @@ class Store:
         low = said.lower()
         if "not a database" in low or "malformed" in low or "no such column" in low:
             return self._damaged(said)
-        if "locked" in low:
-            return StoreError(f"{self._place}: another process keeps it locked ({said}); try again")
+        sqlite = self._engine.dialect.name == "sqlite"
+        if "locked" in low or (
+            not sqlite and isinstance(error, sa.exc.OperationalError | sa.exc.InterfaceError)
+        ):
+            if self._connection is not None:
+                with suppress(sa.exc.DBAPIError):
+                    self._connection.close()
+                self._connection = None
+            why = (
+                "another process keeps it locked"
+                if sqlite
+                else "the server cannot be reached, or ended the connection"
+            )
+            return _Lost(
+                f"{self._place}: {why} ({said}). What was committed stays; the same command goes on from it"
+            )
         return StoreError(f"{self._place}: the database cannot be used: {said}")
 
     def _damaged(self, said: str) -> StoreError:
@@ -656,19 +745,16 @@ class Store:
         )
 
 
-def _prepare_sqlite(connection: Any, _: Any) -> None:
+def _prepare_sqlite(create: bool, connection: Any, _: Any) -> None:
     # Transactions are begun by hand below: Python's own driver would begin them late and end them early.
     connection.isolation_level = None
     cursor = connection.cursor()
-    cursor.execute("PRAGMA busy_timeout=30000")
-    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute(f"PRAGMA busy_timeout={1000 * LOCKED_SECONDS:.0f}")
+    if create:
+        cursor.execute("PRAGMA journal_mode=WAL")
     # In WAL mode a killed process loses nothing under NORMAL; a power cut may undo the last commits.
     cursor.execute("PRAGMA synchronous=NORMAL")
     cursor.close()
-
-
-def _begin_sqlite(connection: sa.Connection) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def _now() -> str:

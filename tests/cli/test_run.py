@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from draftverify.cli.exits import Exit
 from draftverify.cli.main import main
 from draftverify.records import load_run
 from tests.experiments.runs import write
@@ -87,3 +90,26 @@ def test_mistakes_are_told_in_words(
     error = capsys.readouterr().err
     assert said in error
     assert "Traceback" not in error
+
+
+def test_the_module_exits_with_the_commands_code(tmp_path: Path) -> None:
+    """`python -m draftverify` is the command, exit code and all."""
+    command = [sys.executable, "-m", "draftverify", "run", str(tmp_path / "missing.yaml")]
+    assert subprocess.run(command, capture_output=True).returncode == Exit.CONFIG
+
+
+def test_a_part_that_exits_as_it_is_opened_says_nothing_for_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its exit code is not the command's; the error is told."""
+    (tmp_path / "leaving.py").write_text(
+        "class Leaving:\n    def load(self):\n        raise SystemExit(0)\n", encoding="utf-8"
+    )
+    file = write(tmp_path)
+    file.write_text(
+        file.read_text()
+        .replace("run_parts.py]", f"run_parts.py, {tmp_path}/leaving.py]")
+        .replace("run_parts.Numbered, count: 6", "leaving.Leaving")
+    )
+    assert main(["run", str(file), "--out", str(tmp_path / "run")]) == Exit.UNEXPECTED
+    assert "SystemExit" in capsys.readouterr().err

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
+import shutil
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -29,6 +32,35 @@ def test_show_prints_the_tables_of_the_run(made: Path, capsys: pytest.CaptureFix
     """The same that the run printed."""
     assert main(["show", str(made)]) == 0
     assert "spec: identical: 6 of 6" in capsys.readouterr().out
+
+
+def test_a_run_that_cannot_be_written_to_can_be_shown(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Tables and traces, by somebody who may only read it; nothing is left behind."""
+    command = ["show", str(made), "--trace", "t1"]
+    assert main(command) == 0
+    expected = capsys.readouterr().out
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, "run")
+        shutil.copytree(made, copy)
+        (copy / "summary.json").unlink()
+        names = sorted(path.name for path in copy.iterdir())
+        for path in (Path(folder), copy):
+            path.chmod(0o555)
+        root = os.geteuid() == 0
+        if root:
+            os.setresuid(65534, 65534, 0)  # who is root may write anywhere
+        try:
+            assert not os.access(copy, os.W_OK)
+            assert main(["show", str(copy)]) == 0
+            assert "not finished" in capsys.readouterr().out
+            assert main(["show", str(copy), "--trace", "t1"]) == 0
+            assert capsys.readouterr().out == expected
+        finally:
+            if root:
+                os.setresuid(0, 0, 0)
+            for path in (Path(folder), copy):
+                path.chmod(0o755)
+        assert sorted(path.name for path in copy.iterdir()) == names
 
 
 def test_an_unfinished_run_is_shown_as_far_as_it_is(

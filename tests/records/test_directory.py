@@ -23,7 +23,9 @@ ROOT = Path(__file__).parents[2]
 @contextmanager
 def directory(path: Path, config_hash: str = "h", **more: object) -> Iterator[RunDirectory]:
     config = more.pop("config", {"pipelines": {"spec": {"block": 4}}})
-    with RunDirectory(path, name="n", config=config, config_hash=config_hash, **more) as opened:  # type: ignore[arg-type]
+    with RunDirectory(
+        path, name=str(more.pop("name", "n")), config=config, config_hash=config_hash, **more
+    ) as opened:  # type: ignore[arg-type]
         yield opened
 
 
@@ -128,6 +130,35 @@ def test_a_missing_database_is_an_error_for_a_reader(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="there is no database"):
         load_run(tmp_path / "run")
     assert not (tmp_path / "run" / "records.db").exists()
+
+
+@pytest.mark.parametrize("lost", ["deleted", "emptied"])
+def test_records_that_are_gone_are_not_begun_anew(tmp_path: Path, lost: str) -> None:
+    """Neither a driver nor a reader takes a run whose database is lost for one that never began."""
+    with directory(tmp_path / "run") as opened:
+        opened.store.commit("spec", record("a"))
+    for path in (tmp_path / "run").glob("records.db*"):
+        path.unlink() if lost == "deleted" else path.write_bytes(b"")
+    with pytest.raises(StoreError, match="any more"), directory(tmp_path / "run"):
+        pass
+    with pytest.raises(StoreError, match="any more"):
+        load_run(tmp_path / "run")
+    with directory(tmp_path / "run", fresh=True) as opened:
+        assert opened.store.committed() == set()
+
+
+def test_a_run_in_an_emptied_postgresql_database_is_refused(
+    tmp_path: Path, postgres: str, run_id: str
+) -> None:
+    """The same, by URL."""
+    import psycopg
+
+    with directory(tmp_path / "run", url=postgres, name=run_id):
+        pass
+    with psycopg.connect(postgres) as other:
+        other.execute("DELETE FROM draftverify_runs WHERE name = %s", (run_id,))
+    with pytest.raises(StoreError, match="any more"), directory(tmp_path / "run", url=postgres):
+        pass
 
 
 def test_records_in_postgresql_are_found_by_url(

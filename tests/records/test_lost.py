@@ -1,0 +1,186 @@
+"""A database that is held or taken away while a run goes on: waited for a while, then the run ends in words, whole."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draftverify.errors import StoreError
+from draftverify.experiments.run import run
+from draftverify.records import Store, load_run, store, timeless
+from draftverify.values import TaskRecord
+from tests.experiments.runs import load, results
+from tests.records.samples import record
+
+EXECUTORS = ["{use: serial}", "{use: thread, workers: 2}", "{use: process, workers: 2}"]
+ROUNDS = {"durable": "round", "policy": "[{do: regenerate, times: 2}]"}
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for tenths of a second where a run waits for half a minute."""
+    monkeypatch.setattr(store, "LOCKED_SECONDS", 0.1)
+    monkeypatch.setattr(store, "PAUSES", (0.0, 0.1, 0.2))
+
+
+class Disturbing:
+    """A watcher that takes the database away as soon as the tasks begin.
+
+    Args:
+        disturb: takes it away.
+    """
+
+    def __init__(self, disturb: Callable[[], None]) -> None:
+        self.disturb = disturb
+
+    def started(self, phase: str, totals: Mapping[str, tuple[int, int]]) -> None:
+        """Take it away."""
+        self.disturb()
+
+    def event(self, event: object) -> None:
+        """Nothing."""
+
+    def done(self, pipeline: str, record: TaskRecord) -> None:
+        """Nothing."""
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], TaskRecord]:
+    """What the run records when nobody is in its way."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    run(load(folder, **ROUNDS), out=folder / "run")
+    return results(folder / "run")
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_one_round_that_cannot_be_committed_ends_the_run(
+    tmp_path: Path, executor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even when what comes after it could be: no worker waits for ever for somebody to read its rounds."""
+    commit, asked = Store.commit_round, []
+
+    def fail_once(*arguments: Any) -> None:
+        asked.append(arguments)
+        if len(asked) == 3:
+            raise StoreError("no")
+        commit(*arguments)
+
+    monkeypatch.setattr(Store, "commit_round", fail_once)
+    with pytest.raises(StoreError, match="no"):
+        run(load(tmp_path, executor=executor, **ROUNDS), out=tmp_path / "run")
+    assert run(load(tmp_path, executor=executor, **ROUNDS), out=tmp_path / "run").resumed
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_a_run_whose_file_stays_locked_ends_in_words(
+    tmp_path: Path, executor: str, undisturbed: dict[tuple[str, str], TaskRecord]
+) -> None:
+    """No hang, whichever thread meets the lock first; nothing is lost, and the same call goes on."""
+    experiment, out = load(tmp_path, executor=executor, **ROUNDS), tmp_path / "run"
+    held = sqlite3.connect(out.with_name("other"), check_same_thread=False)
+
+    def hold() -> None:
+        held.execute("ATTACH ? AS run", (str(out / "records.db"),))
+        held.execute("BEGIN IMMEDIATE")
+        held.execute("DELETE FROM run.draftverify_rounds")
+
+    with pytest.raises(StoreError, match=r"keeps it locked .* the same command goes on from it"):
+        run(experiment, out=out, watcher=Disturbing(hold))
+    held.close()
+    assert run(experiment, out=out).resumed
+    assert results(out) == undisturbed
+
+
+@pytest.mark.parametrize("executor", EXECUTORS[1:])
+def test_a_lock_that_is_given_back_costs_nothing(
+    tmp_path: Path, executor: str, undisturbed: dict[tuple[str, str], TaskRecord]
+) -> None:
+    """Held for longer than SQLite itself waits, and for less than the run does."""
+    out = tmp_path / "run"
+    held = sqlite3.connect(tmp_path / "other", check_same_thread=False)
+
+    def hold() -> None:
+        held.execute("ATTACH ? AS run", (str(out / "records.db"),))
+        held.execute("BEGIN IMMEDIATE")
+        held.execute("DELETE FROM run.draftverify_rounds")
+        threading.Timer(0.25, held.close).start()
+
+    run(load(tmp_path, executor=executor, **ROUNDS), out=out, watcher=Disturbing(hold))
+    assert results(out) == undisturbed
+
+
+@pytest.fixture
+def database(postgres: str) -> Iterator[tuple[str, Callable[[str], None]]]:
+    """The URL of a database of the test's own, and a function that lets others carry a statement out."""
+    import psycopg
+
+    with psycopg.connect(postgres, autocommit=True) as other:
+        other.execute("CREATE DATABASE lost")
+        try:
+            yield postgres.replace("/postgres?", "/lost?"), lambda text: other.execute(text) and None
+        finally:
+            other.execute("DROP DATABASE lost WITH (FORCE)")
+
+
+END = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'lost'"
+
+
+def recorded(out: Path, url: str) -> dict[tuple[str, str], TaskRecord]:
+    """The records of a run in PostgreSQL, without their times."""
+    with load_run(out, url=url) as found:
+        return {(each.pipeline, each.record.task): timeless(each.record) for each in found.store.entries()}
+
+
+@pytest.mark.parametrize("executor", EXECUTORS[2:])
+def test_a_connection_that_ended_is_taken_up_again(
+    tmp_path: Path,
+    executor: str,
+    database: tuple[str, Callable[[str], None]],
+    undisturbed: dict[tuple[str, str], TaskRecord],
+) -> None:
+    """The server ends it in the middle of a run; the run does not notice."""
+    url, other = database
+    experiment = load(tmp_path, executor=executor, **ROUNDS)
+    run(experiment, out=tmp_path / "run", store=url, watcher=Disturbing(lambda: other(END)))
+    assert recorded(tmp_path / "run", url) == undisturbed
+
+
+@pytest.mark.parametrize("executor", EXECUTORS[:1])
+def test_a_run_whose_server_is_gone_ends_in_words(
+    tmp_path: Path,
+    executor: str,
+    database: tuple[str, Callable[[str], None]],
+    undisturbed: dict[tuple[str, str], TaskRecord],
+) -> None:
+    """It lets nobody in any more; once it does again the same call goes on."""
+    url, other = database
+    experiment, out = load(tmp_path, executor=executor, **ROUNDS), tmp_path / "run"
+
+    def shut() -> None:
+        other("ALTER DATABASE lost WITH ALLOW_CONNECTIONS false")
+        other(END)
+
+    with pytest.raises(StoreError, match=r"cannot be reached, .* the same command goes on from it"):
+        run(experiment, out=out, store=url, watcher=Disturbing(shut))
+    other("ALTER DATABASE lost WITH ALLOW_CONNECTIONS true")
+    assert run(experiment, out=out, store=url).resumed
+    assert recorded(out, url) == undisturbed
+
+
+def test_a_reader_waits_for_no_writer_and_is_waited_for_by_none(tmp_path: Path) -> None:
+    """`show` beside a run: while another process is in the middle of a commit, and while itself reads."""
+    url = store.sqlite_url(tmp_path / "records.db")
+    with Store.open(url, "run", config_hash="x") as writing:
+        writing.commit("spec", record("a"))
+        with writing._transaction(), Store.open(url, "run", config_hash="", create=False) as reading:
+            assert len(list(reading.entries())) == 1
+            with reading._transaction(writing=False):
+                pass
+        with reading._transaction(writing=False) as connection:
+            connection.exec_driver_sql("SELECT * FROM draftverify_records")
+            writing.commit("spec", record("b"))
