@@ -5,9 +5,14 @@ from __future__ import annotations
 import asyncio
 import datetime
 import email.utils
+import gzip
 import json
+import logging
 import threading
 import time
+import traceback
+import tracemalloc
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -258,6 +263,66 @@ def test_the_key_is_sent_and_never_shown(server: Server) -> None:
         endpoint.complete("hi")
     assert server.headers[0]["Authorization"] == "Bearer sk-very-secret"
     assert "sk-very-secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["sk-very-secret\n", " sk-very-secret", "sk-very-secret\r\n"])
+def test_what_surrounds_a_key_is_not_sent(server: Server, key: str) -> None:
+    """A line break that a file ended in is no part of it."""
+    Endpoint(server.url, "m", api_key=Secret(key)).complete("hi")
+    assert server.headers[0]["Authorization"] == "Bearer sk-very-secret"
+
+
+def test_a_key_that_cannot_be_sent_is_refused_without_being_shown(server: Server) -> None:
+    """A break inside it, two keys in one, a letter with an accent."""
+    for key in ("sk-very\nsecret", "sk-very secret", "sk-véry-secret"):
+        with pytest.raises(ConfigError, match="no HTTP header carries") as caught:
+            Endpoint(server.url, "m", api_key=key).complete("hi")  # type: ignore[arg-type]
+        assert "secret" not in "".join(traceback.format_exception(caught.value)).replace(__file__, "")
+    assert not server.requests
+
+
+def test_a_key_in_the_address_is_not_shown(caplog: pytest.LogCaptureFixture, server: Server) -> None:
+    """Neither before the @ nor behind a ?, in errors and in the log of requests."""
+    caplog.set_level(logging.INFO)
+    host = server.url.partition("://")[2]
+    for url in (f"http://me:sk-in-address@{host}", f"{server.url}/x?api_key=sk-in-address&"):
+        server.in_turn((401, {}, b"no"))
+        with pytest.raises(EndpointError) as caught:
+            Endpoint(url, "m").complete("hi")
+        assert "sk-in-address" not in "".join(traceback.format_exception(caught.value))
+    assert "HTTP Request" in caplog.text
+    assert "sk-in-address" not in caplog.text
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_compressed_answer_is_bounded_while_it_unfolds(
+    endpoint: Endpoint, server: Server, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """Sixty-four kilobytes that unfold to as many megabytes: refused, and never held."""
+    monkeypatch.setattr("draftverify_llm.endpoint._LARGEST_REPLY", 1 << 20)
+    bomb = gzip.compress(bytes(64 << 20))
+    server.answer = lambda request: (200, {"content-encoding": "gzip"}, bomb)
+    tracemalloc.start()
+    try:
+        with pytest.raises(EndpointError, match="larger than"):
+            endpoint.complete("hi") if mode == "sync" else asyncio.run(endpoint.acomplete("hi"))
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_compressed_answer_is_read(endpoint: Endpoint, server: Server) -> None:
+    """As gzip, which is asked for, or zlib; what is damaged, cut or folded twice is an error in words."""
+    status, headers, body = completion({"n": 1})
+    for name, folded in (("gzip", gzip.compress(body)), ("deflate", zlib.compress(body))):
+        server.in_turn((status, {**headers, "content-encoding": name}, folded))
+        assert endpoint.complete("hi")[0].text == "answer 0"
+    assert server.headers[0]["Accept-Encoding"] == "gzip"
+    whole = gzip.compress(body)
+    for name, folded in (("gzip", body), ("gzip", whole[:-12]), ("gzip, gzip", whole), ("br", body)):
+        server.in_turn((status, {**headers, "content-encoding": name}, folded))
+        with pytest.raises(EndpointError, match="compressed"):
+            endpoint.complete("hi")
 
 
 def test_threads_share_the_limit(server: Server) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
+import logging
 import random
 import re
 import threading
 import time
+import zlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -15,7 +17,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from draftverify.errors import ConfigError, EndpointError, EndpointTimeout
-from draftverify.secret import Secret
+from draftverify.secret import Secret, note_urls, quiet, redact
 from draftverify_llm.text import Completion, Prompt, as_messages, check_sampling, only_text, read_finish
 from draftverify_llm.weights import need
 
@@ -27,6 +29,8 @@ __all__ = ["Endpoint"]
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0  # seconds
 _LARGEST_REPLY = 64 << 20  # bytes
+
+quiet(logging.getLogger("httpx"))  # it notes each request with its whole address
 
 
 class Endpoint:
@@ -40,6 +44,7 @@ class Endpoint:
         base_url: up to and with the version, e.g. "http://127.0.0.1:8080/v1".
         model: the model's name on that server.
         api_key: in a config the reference `${NAME}` to an environment variable; None for a server that asks for none.
+            Spaces and line breaks around it are not sent.
         timeout_seconds: for one request, from its start to the last byte of the answer.
         retries: how many times a request is sent again.
         concurrency: how many requests may be under way at once, of threads together and of one event loop.
@@ -77,14 +82,21 @@ class Endpoint:
         """Check the settings; no request is sent.
 
         Raises:
-            ConfigError: the address is no http URL, or a number is out of its range.
+            ConfigError: the address is no http URL, the key cannot be sent, or a number is out of its range.
             ResourceError: the package httpx is missing.
         """
+        note_urls(self.base_url)
+        key = Secret(self.api_key or "").strip()
         need("httpx", doing=f"asking {self.base_url}")
         import httpx
 
         if not re.match(r"https?://[^/\s]+\S*$", self.base_url):
             raise ConfigError(f"base_url must be an http:// or https:// address, not {self.base_url!r}")
+        if re.search(r"[^\x21-\x7e]", key):
+            raise ConfigError(
+                "holds a space, a line break or a letter that no HTTP header carries; it is to be the key alone",
+                path="api_key",
+            )
         if self.timeout_seconds <= 0 or self.retries < 0 or self.concurrency < 1:
             raise ConfigError(
                 "timeout_seconds must be above 0, retries at least 0 and concurrency at least 1"
@@ -199,7 +211,7 @@ class Endpoint:
                     deadline = time.monotonic() + self.timeout_seconds
                     with client.stream("POST", self._url(path), json=body) as response:
                         data = bytearray()
-                        for chunk in response.iter_bytes():
+                        for chunk in response.iter_raw():
                             _append(data, chunk)
                             if time.monotonic() > deadline:
                                 raise httpx.ReadTimeout("the answer took too long")
@@ -226,12 +238,13 @@ class Endpoint:
     async def _post(self, client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> _Reply:
         async with client.stream("POST", self._url(path), json=body) as response:
             data = bytearray()
-            async for chunk in response.aiter_bytes():
+            async for chunk in response.aiter_raw():
                 _append(data, chunk)
         return self._judge(response, data)
 
-    def _judge(self, response: httpx.Response, data: bytearray) -> _Reply:
+    def _judge(self, response: httpx.Response, data: bytes) -> _Reply:
         """The reply in an answer; _Again when it is worth asking again, EndpointError when it is not."""
+        data = _unfolded(data, response.headers.get("content-encoding", "identity").strip().lower())
         if response.status_code in _AGAIN:
             raise _Again(
                 response.status_code, self._said(data), _retry_after(response.headers.get("retry-after"))
@@ -278,19 +291,19 @@ class Endpoint:
         return self.base_url.rstrip("/") + path
 
     def _connection(self) -> dict[str, Any]:
-        return {
-            "headers": {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {},
-            "timeout": self.timeout_seconds,
-        }
+        headers = {"Accept-Encoding": "gzip"}
+        if self.api_key:
+            headers["Authorization"] = f"Bearer {self.api_key.strip()}"
+        return {"headers": headers, "timeout": self.timeout_seconds}
 
-    def _said(self, data: bytearray) -> str:
-        """The server's own words, short, on one line, and without the key, which some servers echo."""
+    def _said(self, data: bytes) -> str:
+        """The server's own words, short and on one line."""
         try:
             text = msgspec.json.decode(data, type=_Refused).error.message
         except (msgspec.DecodeError, UnicodeDecodeError):
             text = data[:2000].decode(errors="replace")
-        text = " ".join(text.split())[:300] or "(nothing)"
-        return text.replace(self.api_key, "***") if self.api_key else text
+        # Some servers echo the key: it goes before the text is cut, since half a key is too much of it.
+        return redact(" ".join(text.split()))[:300] or "(nothing)"
 
 
 class _Again(Exception):
@@ -334,10 +347,34 @@ class _Refused(msgspec.Struct):
 
 def _append(data: bytearray, chunk: bytes) -> None:
     if len(data) + len(chunk) > _LARGEST_REPLY:
-        raise EndpointError(
-            f"the server's answer is larger than {_LARGEST_REPLY >> 20} MB, which no completion is"
-        )
+        raise _too_large()
     data += chunk
+
+
+def _unfolded(data: bytes, encoding: str) -> bytes:
+    """What a compressed answer says; never more of it than an answer may hold stands in memory."""
+    if encoding in ("", "identity") or not data:
+        return data
+    if encoding not in ("gzip", "x-gzip", "deflate"):
+        raise EndpointError(
+            f"the server's answer is compressed as {encoding[:40]!r}, which was not asked for"
+        )
+    folded = zlib.decompressobj(wbits=47)  # gzip or zlib, as its first bytes say
+    try:
+        text = folded.decompress(data, _LARGEST_REPLY + 1)
+    except zlib.error as error:
+        raise EndpointError(f"the server's compressed answer is damaged: {error}") from error
+    if len(text) > _LARGEST_REPLY:
+        raise _too_large()
+    if not folded.eof:
+        raise EndpointError("the server's compressed answer ends too early")
+    return text
+
+
+def _too_large() -> EndpointError:
+    return EndpointError(
+        f"the server's answer is larger than {_LARGEST_REPLY >> 20} MB, which no completion is"
+    )
 
 
 def _retry_after(header: str | None) -> float | None:
