@@ -657,7 +657,7 @@ def _index_of(entry: Any, kind: type[Correction | Refusal], what: str) -> int:
 def shown(value: Any) -> str:
     """A value and its type, for a message."""
     try:
-        text = repr(value)
+        text = redact(repr(value))  # before it is cut: half a key is too much of it
     except Exception:  # a value so odd that it cannot even be shown
         return f"a {type(value).__name__}"
     return f"{text if len(text) <= 60 else text[:59] + '…'} ({type(value).__name__})"

@@ -20,6 +20,7 @@ from draftverify.experiments.forms import Reading, Wrong, shown
 from draftverify.experiments.located import Located, override, read
 from draftverify.experiments.specs import Experiment
 from draftverify.plugins import PartsFile, did_you_mean
+from draftverify.secret import note_urls
 
 __all__ = ["ConfigErrors", "load_experiment"]
 
@@ -65,6 +66,7 @@ def load_experiment(
         data = path.read_bytes()
     except OSError as error:
         raise ConfigError(_unreadable(path, error), where=str(file)) from error
+    note_urls("\n".join([data.decode(errors="replace"), *overrides]))
     root, errors = read(data, str(file))
     for assignment in overrides:
         root = override(root, assignment)

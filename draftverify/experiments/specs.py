@@ -12,6 +12,7 @@ import msgspec
 from draftverify import plugins
 from draftverify.engine.budget import Budget
 from draftverify.plugins import PartsFile, Role
+from draftverify.secret import note_urls
 
 __all__ = ["ClauseSpec", "ComponentSpec", "Experiment", "PipelineSpec"]
 
@@ -125,6 +126,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     @staticmethod
     def from_json(text: bytes) -> Experiment:
         """What `to_json` wrote."""
+        note_urls(text.decode())
         return msgspec.json.decode(text, type=Experiment)
 
     @property

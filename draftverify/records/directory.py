@@ -27,6 +27,7 @@ from typing import IO, Any
 
 from draftverify.errors import StoreError
 from draftverify.records.store import Entry, Prediction, Question, Store, sqlite_url
+from draftverify.secret import redact
 from draftverify.values import Task, TaskRecord
 
 __all__ = ["RunDirectory", "RunRecords", "load_run", "versions"]
@@ -291,7 +292,7 @@ def _dump(value: Any) -> str:
 
 def _write(path: Path, text: str) -> None:
     part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8")
+    part.write_text(redact(text), encoding="utf-8")
     os.replace(part, path)
 
 
