@@ -103,6 +103,24 @@ class Plugin(msgspec.Struct, frozen=True):
         """The package and its version, for messages."""
         return f"{self.distribution} {self.version}"
 
+    def sha256(self) -> str:
+        """Of the Python files of the package behind the name, or of its one module; "" when there is none."""
+        names = self.target.partition(":")[0].split(".")
+        for depth in range(1, len(names) + 1):
+            try:
+                spec = util.find_spec(".".join(names[:depth]))
+            except (ImportError, ValueError):
+                return ""
+            if spec is not None and spec.origin is not None:  # else several packages share the name
+                file = Path(spec.origin)
+                folder = file.parent
+                files = sorted(folder.rglob("*.py")) if spec.submodule_search_locations else [file]
+                found = hashlib.sha256()
+                for each in files:
+                    found.update(f"{each.relative_to(folder)}\0".encode() + each.read_bytes())
+                return found.hexdigest()
+        return ""
+
     def load(self) -> Factory:
         """Import what stands behind the name.
 

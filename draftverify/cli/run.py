@@ -35,6 +35,11 @@ __all__ = ["run"]
 @click.option("--limit", type=click.IntRange(min=0), help="At most so many tasks.")
 @click.option("--fresh", is_flag=True, help="Move a run that is there aside and begin anew.")
 @click.option(
+    "--accept-changed",
+    is_flag=True,
+    help="Go on though a plugin or a parts file has changed since; run.json notes it.",
+)
+@click.option(
     "--store", envvar="DRAFTVERIFY_STORE", help="A PostgreSQL URL for the records, instead of a file."
 )
 def run(
@@ -43,6 +48,7 @@ def run(
     overrides: tuple[str, ...],
     limit: int | None,
     fresh: bool,
+    accept_changed: bool,
     store: str | None,
 ) -> None:
     """Run the experiment CONFIG; the same command goes on with one that was stopped.
@@ -58,7 +64,14 @@ def run(
     directory = Path(out) if out is not None else Path("runs") / experiment.name
     try:
         with Bars() as bars:
-            result = perform(experiment, out=directory, fresh=fresh, store=store, watcher=bars)
+            result = perform(
+                experiment,
+                out=directory,
+                fresh=fresh,
+                accept_changed=accept_changed,
+                store=store,
+                watcher=bars,
+            )
     except KeyboardInterrupt:
         click.echo(f"{directory}: what was committed stays; the same command goes on from it", err=True)
         raise

@@ -108,9 +108,6 @@ def _experiment(root: Located, path: Path, errors: Sequence[ConfigError]) -> Exp
     assert experiment is not None
     name = experiment.name or re.sub(r"^\W|[^\w.-]", "-", path.stem)
     config = {"seed": 0, "durable": "task", "executor": {"use": "serial"}, **root.plain(), "name": name}
-    if reading.files:
-        written = zip(config["parts"], reading.files, strict=True)
-        config["parts"] = [{"file": each, "sha256": file.sha256} for each, file in written]
     return msgspec.structs.replace(experiment, name=name, file=str(path), config=config)
 
 

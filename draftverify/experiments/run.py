@@ -86,6 +86,7 @@ def run(
     *,
     out: str | Path,
     fresh: bool = False,
+    accept_changed: bool = False,
     store: str | None = None,
     watcher: Watcher | None = None,
 ) -> RunResult:
@@ -95,6 +96,8 @@ def run(
         experiment: from `load_experiment`.
         out: the run directory.
         fresh: move what is there aside and begin anew.
+        accept_changed: go on though a plugin or a parts file is no longer the one that the run was made with; run.json
+            notes what changed. Without it that is refused.
         store: a PostgreSQL URL for the records; a SQLite file in the directory when None.
         watcher: is told how it goes on.
 
@@ -117,7 +120,9 @@ def run(
             name=experiment.name,
             config=experiment.config,
             config_hash=experiment.fingerprint,
+            parts=experiment.parts(),
             fresh=fresh,
+            accept_changed=accept_changed,
             url=store,
         )
         with directory:

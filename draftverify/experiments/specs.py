@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -97,8 +98,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         epoch: how many tasks between two snapshots of `context.memory`, or None.
         calibrate: how many tasks of each group are measured before the run, or None.
         file: the config's path as it was given.
-        config: the resolved config: overrides applied, the name, seed, executor and durability filled in, parts files
-            with their SHA-256. Secrets stand in it as `${NAME}` only.
+        config: the resolved config: overrides applied, the name, seed, executor and durability filled in. Secrets
+            stand in it as `${NAME}` only.
     """
 
     tasks: ComponentSpec
@@ -129,9 +130,42 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         note_urls(text.decode())
         return msgspec.json.decode(text, type=Experiment)
 
+    def parts(self) -> dict[str, dict[str, str]]:
+        """What its results rest on beside the config: each plugin that it uses, with its package, version and SHA-256,
+        and each parts file with its own. The executor changes no result."""
+        found: dict[str, dict[str, str]] = {}
+        hashes: dict[str, str] = {}
+        for spec in _components((self.tasks, self.pipelines)):
+            if spec.file is not None:
+                found[Path(spec.file.path).name] = {"sha256": spec.file.sha256}
+                continue
+            plugin = plugins.find(spec.role, spec.use)
+            package = plugin.target.partition(".")[0]
+            if package not in hashes:
+                hashes[package] = plugin.sha256()
+            found[f"{spec.role} {spec.use}"] = {
+                "package": plugin.distribution,
+                "version": plugin.version,
+                "sha256": hashes[package],
+            }
+        return found
+
     @property
     def fingerprint(self) -> str:
         """SHA-256 of all that can change a record: the resolved config without executor, durability and metrics."""
         without = ("executor", "durable", "metrics")
         kept = {key: value for key, value in self.config.items() if key not in without}
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+
+
+def _components(value: Any) -> Iterator[ComponentSpec]:
+    """The parts within a spec, and within their arguments."""
+    if isinstance(value, ComponentSpec):
+        yield value
+    if isinstance(value, msgspec.Struct):
+        value = msgspec.structs.astuple(value)
+    if isinstance(value, Mapping):
+        value = tuple(value.values())
+    if isinstance(value, (list, tuple)):
+        for each in value:
+            yield from _components(each)

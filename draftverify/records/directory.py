@@ -18,7 +18,7 @@ import os
 import platform
 import sys
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
@@ -28,7 +28,7 @@ from typing import IO, Any
 from draftverify.errors import StoreError
 from draftverify.records.store import Entry, Prediction, Question, Store, sqlite_url
 from draftverify.secret import redact
-from draftverify.values import Task, TaskRecord
+from draftverify.values import EMPTY, Task, TaskRecord
 
 __all__ = ["RunDirectory", "RunRecords", "load_run", "versions"]
 
@@ -58,12 +58,15 @@ class RunDirectory:
         path: the directory; made if missing.
         name: of the run.
         config: the resolved config as plain data, secrets redacted.
-        config_hash: of the whole resolved config, with what it refers to.
+        config_hash: of the whole resolved config.
+        parts: what the run's results rest on beside it, by name: plugins and files, each with version and SHA-256.
         fresh: move a run that is there aside, and begin anew.
+        accept_changed: go on with a run of other parts, and note what changed.
         url: of another store than the directory's own SQLite file.
 
     Raises:
-        StoreError: another process drives it, it holds another config's run, or it is no run directory.
+        StoreError: another process drives it, it holds a run of another config or of other parts, or it is no run
+            directory.
     """
 
     def __init__(
@@ -73,7 +76,9 @@ class RunDirectory:
         name: str,
         config: Mapping[str, Any],
         config_hash: str,
+        parts: Mapping[str, Mapping[str, str]] = EMPTY,
         fresh: bool = False,
+        accept_changed: bool = False,
         url: str | None = None,
     ) -> None:
         self.path = Path(path)
@@ -81,7 +86,9 @@ class RunDirectory:
         self._name = name
         self._config = config
         self._hash = config_hash
+        self._parts = parts
         self._fresh = fresh
+        self._accept_changed = accept_changed
         self._url = url
         self._store: Store | None = None
         self._held = ExitStack()
@@ -142,9 +149,12 @@ class RunDirectory:
                 mend = "PostgreSQL; give --store" if self._url is None else "records.db; leave out --store"
                 raise StoreError(f"{self.path}: its records are in {mend}, or choose another --out")
         starts = about.setdefault("starts", [])
-        now = versions()
-        if not starts or starts[-1]["versions"] != now:
-            starts.append({"at": datetime.now(timezone.utc).isoformat(timespec="seconds"), "versions": now})
+        start = {"versions": versions(), "parts": dict(self._parts)}
+        last = {key: starts[-1].get(key) for key in start} if starts else {}
+        if last != start:
+            changed = self._changed(last)
+            at = datetime.now(timezone.utc).isoformat(timespec="seconds")
+            starts.append({"at": at, **start, **({"accepted": changed} if changed else {})})
             _write(self.path / "config.json", _dump(self._config))
             _write(self.path / "run.json", _dump(about))
         url = self._url or sqlite_url(self.path / "records.db")
@@ -178,6 +188,18 @@ class RunDirectory:
             if entry.name != "lock":
                 entry.rename(aside / entry.name)
 
+    def _changed(self, last: Mapping[str, Any]) -> list[str]:
+        """How the parts differ from those of the last start, where that is accepted."""
+        before = last.get("parts")
+        changed = [] if before is None else list(_differences(before, self._parts, ""))
+        if changed and not self._accept_changed:
+            raise StoreError(
+                f"{self.path}: what this run was made with has changed ({_some(changed)}), and its results are not "
+                "those of two versions; choose another --out, start over with --fresh (which moves the old run aside), "
+                "or go on with --accept-changed (which notes it)"
+            )
+        return changed
+
     def _compare(self, about: Mapping[str, Any]) -> None:
         if about["config_hash"] == self._hash:
             return
@@ -186,10 +208,10 @@ class RunDirectory:
         except (OSError, ValueError):
             old = {}
         changed = list(_differences(old, json.loads(_dump(self._config)), ""))
-        what = "; ".join(changed[:5]) + ("; …" if len(changed) > 5 else "")
+        what = _some(changed)
         raise StoreError(
             f"{self.path}: this directory holds a run of another config"
-            + (f" ({what})" if what else " (a file that it refers to has changed)")
+            + (f" ({what})" if what else "")
             + "; choose another --out, or start over with --fresh (which moves the old run aside)"
         )
 
@@ -324,6 +346,10 @@ def _differences(old: Any, new: Any, path: str) -> Iterator[str]:
                 yield from _differences(old[key], new[key], inner)
     elif old != new:
         yield f"{path} was {_short(old)}, is {_short(new)}"
+
+
+def _some(changed: Sequence[str]) -> str:
+    return "; ".join(changed[:5]) + ("; …" if len(changed) > 5 else "")
 
 
 def _short(value: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import re
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -170,25 +171,36 @@ def test_no_secret_is_written_anywhere(tmp_path: Path) -> None:
 
 
 def test_the_resolved_config_can_be_recorded(tmp_path: Path) -> None:
-    """It is JSON, holds the defaults that matter and the parts file's hash, and names no directory of this machine."""
+    """It is JSON, holds the defaults that matter, and names no directory of this machine."""
     experiment = load_experiment(write_experiment(tmp_path))
     text = json.dumps(experiment.config, allow_nan=False)
     assert str(tmp_path) not in text
     assert experiment.config["name"] == "whole"
-    [parts] = experiment.config["parts"]
-    assert parts["file"] == "./mine.py"
-    assert re.fullmatch("[0-9a-f]{64}", parts["sha256"])
+    assert experiment.config["parts"] == ["./mine.py"]
+
+
+def test_what_the_results_rest_on_is_named(tmp_path: Path) -> None:
+    """Plugins and parts files that are used, those inside arguments and fallbacks too; no executor."""
+    path = write_experiment(tmp_path)
+    parts = load_experiment(path).parts()
+    assert all(re.fullmatch("[0-9a-f]{64}", each["sha256"]) for each in parts.values())
+    assert parts["stopping rounds"]["package"] == "draftverify"
+    assert parts["stopping rounds"]["version"] == metadata.version("draftverify")
+    assert not any(name.startswith("executor") for name in parts)
+    (tmp_path / "mine.py").write_text((tmp_path / "mine.py").read_text() + "\n# changed\n")
+    now = load_experiment(path).parts()
+    assert [name for name in parts if now[name] != parts[name]] == ["mine.py"]
 
 
 def test_the_fingerprint_follows_what_changes_results(tmp_path: Path) -> None:
-    """Another argument or parts file is another experiment; another executor is not."""
+    """Another argument is another experiment; another executor or version of a part is not."""
     path = write_experiment(tmp_path)
     one = load_experiment(path).fingerprint
     assert load_experiment(path, overrides=["executor={use: process, workers: 7}"]).fingerprint == one
     assert load_experiment(path, overrides=["durable=task"]).fingerprint == one
     assert load_experiment(path, overrides=["pipelines.plain.block=2"]).fingerprint != one
     (tmp_path / "mine.py").write_text((tmp_path / "mine.py").read_text() + "\n# changed\n")
-    assert load_experiment(path).fingerprint != one
+    assert load_experiment(path).fingerprint == one
 
 
 def test_a_clause_is_what_its_combinator_makes(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -83,18 +84,13 @@ def test_the_lock_ends_with_the_process_that_has_it(tmp_path: Path) -> None:
 
 
 def test_another_config_is_refused_naming_what_is_new_gone_and_changed(tmp_path: Path) -> None:
-    """Dotted paths, at most five of them; and a changed file behind an equal config is told apart."""
+    """Dotted paths, at most five of them."""
     with directory(tmp_path / "run", config={"a": {"b": 1, "c": [1]}, "d": "x"}):
         pass
     with pytest.raises(StoreError) as error, directory(tmp_path / "run", "g", config={"a": {"b": 2}, "e": 1}):
         pass
     for word in ("a.b was 1, is 2", "a.c is gone", "d is gone", "e is new", "--out", "--fresh"):
         assert word in str(error.value)
-    with (
-        pytest.raises(StoreError, match="a file that it refers to has changed"),
-        directory(tmp_path / "run", "g", config={"a": {"b": 1, "c": [1]}, "d": "x"}),
-    ):
-        pass
 
 
 def test_fresh_keeps_every_earlier_run(tmp_path: Path) -> None:
@@ -192,6 +188,28 @@ def test_a_run_in_postgresql_is_not_continued_in_a_file(tmp_path: Path, postgres
         directory(tmp_path / "file", url=postgres),
     ):
         pass
+
+
+def test_other_parts_are_refused_by_name_unless_they_are_accepted(tmp_path: Path) -> None:
+    """The error names what changed; accepting it is noted once, and is not asked for again."""
+    before = {"rule r": {"package": "p", "version": "1.0", "sha256": "a"}, "mine.py": {"sha256": "b"}}
+    now = {**before, "rule r": {"package": "p", "version": "1.1", "sha256": "c"}}
+    with directory(tmp_path / "run", parts=before) as opened:
+        opened.store.commit("spec", record("a"))
+    written = (tmp_path / "run" / "run.json").read_bytes()
+    changes = ['rule r.version was "1.0", is "1.1"', 'rule r.sha256 was "a", is "c"']
+    with (
+        pytest.raises(StoreError, match=re.escape(f"has changed ({'; '.join(changes)})")),
+        directory(tmp_path / "run", parts=now),
+    ):
+        pass
+    assert (tmp_path / "run" / "run.json").read_bytes() == written
+    with directory(tmp_path / "run", parts=now, accept_changed=True) as opened:
+        assert len(opened.store.committed()) == 1
+    with directory(tmp_path / "run", parts=now):
+        pass
+    starts = json.loads((tmp_path / "run" / "run.json").read_text())["starts"]
+    assert [(start["parts"], start.get("accepted")) for start in starts] == [(before, None), (now, changes)]
 
 
 def test_versions_are_noted_when_they_change(tmp_path: Path) -> None:

@@ -1,0 +1,109 @@
+"""A run is of one version of its parts: what changed since is named and refused, or accepted and noted."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from draftverify.cli.exits import Exit
+from draftverify.cli.main import main
+
+PLUGIN = """
+from draftverify import Proposal
+from dv_guesses.words import WORD
+
+class Guess:
+    shape = "alternatives"
+
+    def propose(self, context, n):
+        return Proposal.alternatives((WORD,))
+"""
+
+LOCAL = """
+from draftverify import PASS, Task, Verification
+
+class Two:
+    def load(self):
+        return [Task(id="a"), Task(id="b")]
+
+class Yes:
+    def verify(self, context, proposal):
+        return Verification(checks=(PASS,) * len(proposal.items))
+"""
+
+CONFIG = """
+name: changed
+parts: [local.py]
+tasks: {use: local.Two}
+pipelines: {one: {generator: {use: guesses.guess}, verifier: {use: local.Yes}, rule: {use: first}}}
+"""
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Path:
+    """An experiment of an installed plugin and a parts file."""
+    site = tmp_path / "site"
+    package, info = site / "dv_guesses", site / "dv_guesses-1.0.dist-info"
+    package.mkdir(parents=True)
+    info.mkdir()
+    (package / "__init__.py").write_text(PLUGIN)
+    (package / "words.py").write_text("WORD = 'first'\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: dv-guesses\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[draftverify.generators]\nguesses.guess = dv_guesses:Guess\n")
+    (tmp_path / "local.py").write_text(LOCAL)
+    (tmp_path / "changed.yaml").write_text(CONFIG)
+    return tmp_path
+
+
+def command(folder: Path, *options: str) -> tuple[int, str]:
+    """The run command as a process of its own, with the plugin on its path; its code and what it says of errors."""
+    path = os.pathsep.join([str(folder / "site"), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-m", "draftverify", "run", "changed.yaml", "--out", "run", *options],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    return done.returncode, done.stderr
+
+
+def test_an_installed_plugin_that_changed_is_not_mixed_with_what_it_was(experiment: Path) -> None:
+    """Neither another file of its package, nor another version; accepted, both stand in run.json."""
+    assert command(experiment)[0] == Exit.OK
+    assert command(experiment)[0] == Exit.OK
+    (experiment / "site" / "dv_guesses" / "words.py").write_text("WORD = 'second'\n")
+    code, said = command(experiment)
+    assert code == Exit.RESOURCE
+    assert "generator guesses.guess.sha256 was" in said
+    assert "--accept-changed" in said
+    info = experiment / "site" / "dv_guesses-1.0.dist-info"
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: dv-guesses\nVersion: 1.1\n")
+    code, said = command(experiment)
+    assert code == Exit.RESOURCE
+    assert 'generator guesses.guess.version was "1.0", is "1.1"' in said
+    assert command(experiment, "--accept-changed")[0] == Exit.OK
+    assert command(experiment)[0] == Exit.OK
+    starts = json.loads((experiment / "run" / "run.json").read_text())["starts"]
+    assert [start["parts"]["generator guesses.guess"]["version"] for start in starts] == ["1.0", "1.1"]
+    assert any("version was" in change for change in starts[1]["accepted"])
+
+
+def test_a_parts_file_that_was_edited_is_not_mixed_with_what_it_was(
+    experiment: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A changed verifier would judge half of the tasks by other rules."""
+    monkeypatch.syspath_prepend(str(experiment / "site"))
+    arguments = ["run", str(experiment / "changed.yaml"), "--out", str(experiment / "run")]
+    assert main(arguments) == Exit.OK
+    with open(experiment / "local.py", "a") as file:
+        file.write("\nLIMIT = 3\n")
+    assert main(arguments) == Exit.RESOURCE
+    assert "local.py.sha256 was" in capsys.readouterr().err
+    assert main([*arguments, "--accept-changed"]) == Exit.OK
+    assert main(arguments) == Exit.OK
