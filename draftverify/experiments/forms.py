@@ -264,7 +264,7 @@ class Keyed(Form):
         least: how many keys at least.
     """
 
-    NAME = r"^\w[\w-]*$"
+    NAME = r"^\w[\w-]{0,99}$"
 
     element: Form
     names: bool = False
@@ -276,7 +276,8 @@ class Keyed(Form):
             raise reading.wrong(node, few if node.value == {} else f"{few}, not {shown(node)}")
         for key in node.value if self.names else ():
             if not re.search(self.NAME, key):
-                reading.wrong(node, f"the name {key!r} should be a word of letters, digits, _ and -", key)
+                wanted = "at most 100 letters, digits, _ and -"
+                reading.wrong(node, f"the name {key!r} should be a word of {wanted}", key)
         return check_each(((key, self.element, inner) for key, inner in node.value.items()), reading)
 
     def build(self, value: Any, make: Make) -> dict[str, Any]:

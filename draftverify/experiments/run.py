@@ -35,7 +35,7 @@ from draftverify.experiments.scoring import scores_of
 from draftverify.experiments.specs import Experiment
 from draftverify.records import Prediction, Question, RunDirectory, Store
 from draftverify.secret import quiet
-from draftverify.values import Explanation, Failure, Round, Task, TaskRecord
+from draftverify.values import Explanation, Failure, Round, Task, TaskRecord, is_utf8
 
 __all__ = ["RunResult", "Watcher", "run"]
 
@@ -160,6 +160,14 @@ def _load(source: Any) -> list[Task]:
         if task.id in seen:
             raise ConfigError(f"two tasks have the id {task.id!r}; ids are unique within a run", path="tasks")
         seen.add(task.id)
+        for what, text, most in (("id", task.id, 512), ("group", task.group, 256)):
+            # What one database would take and another not, none is given.
+            if len(text) > most or "\0" in text or not is_utf8(text):
+                raise ConfigError(
+                    f"the {what} {text[:40]!r}{'…' * (len(text) > 40)} cannot be recorded: at most {most} characters "
+                    "are, without NUL bytes and halves of surrogate pairs",
+                    path="tasks",
+                )
     return tasks
 
 
