@@ -1,11 +1,13 @@
 """Whether a run stays as quick and as small as it grows: a hundred thousand tasks of a constant part.
 
-    python -m benchmarks.many_tasks [--tasks 100000] [--out benchmarks/results/many_tasks.json]
+    python -m benchmarks.many_tasks [--tasks 100000] [--executor "{use: serial}"] [--durable task]
+        [--out benchmarks/results/many_tasks.json]
 
-One pipeline of parts that return constants runs under the serial executor, as `draftverify run` does it, into a real
-database. The generator notes the time and the process's resident memory at every thousandth task. Given are the seconds
-of a task in the second thousand and in the last ten thousand, the memory after the first thousand and at the last task,
-the most memory that the whole command used (with the summary and the report), and the seconds of `draftverify show`.
+One pipeline of parts that return constants runs as `draftverify run` does it, into a real database (under `process`
+with one worker, since each counts its own tasks). The generator notes the time and its process's resident memory at
+every thousandth task. Given are the seconds of a task in the second thousand and in the last ten thousand, the memory
+after the first thousand and at the last task, the most memory that the whole command used (with the summary and the
+report), and the seconds of `draftverify show`.
 """
 
 from __future__ import annotations
@@ -66,6 +68,8 @@ pipelines:
     generator: {{use: constant.Constant, log: {log}}}
     verifier: {{use: constant.Passing}}
     rule: {{use: first}}
+executor: {executor}
+durable: {durable}
 """
 
 
@@ -76,13 +80,13 @@ def draftverify(*arguments: str) -> float:
     return perf_counter() - start
 
 
-def measure(tasks: int, shows: int) -> dict[str, Any]:
+def measure(tasks: int, shows: int, executor: str = "{use: serial}", durable: str = "task") -> dict[str, Any]:
     """Run it, and read what the part noted."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "constant.py").write_text(PARTS)
         config, log, out = folder / "many.yaml", folder / "log.jsonl", folder / "run"
-        config.write_text(CONFIG.format(count=tasks, log=log))
+        config.write_text(CONFIG.format(count=tasks, log=log, executor=executor, durable=durable))
         seconds = draftverify("run", str(config), "--out", str(out))
         most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
         notes = [json.loads(line) for line in log.read_text().splitlines()]
@@ -91,6 +95,8 @@ def measure(tasks: int, shows: int) -> dict[str, Any]:
     each = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in pairwise(notes)]
     return {
         "tasks": tasks,
+        "executor": executor,
+        "durable": durable,
         "run_seconds": seconds,
         "milliseconds_a_task": {
             "second_thousand": 1000 * each[1],
@@ -106,10 +112,12 @@ def measure(tasks: int, shows: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--tasks", type=int, default=100_000)
+    parser.add_argument("--executor", default="{use: serial}")
+    parser.add_argument("--durable", choices=("task", "round"), default="task")
     parser.add_argument("--shows", type=int, default=3)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/many_tasks.json"))
     options = parser.parse_args()
-    figures = measure(options.tasks, options.shows)
+    figures = measure(options.tasks, options.shows, options.executor, options.durable)
     write(options.out, "benchmarks.many_tasks", figures)
     print(json.dumps(figures, indent=2))
 

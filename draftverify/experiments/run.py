@@ -34,6 +34,7 @@ from draftverify.experiments.report import report_html
 from draftverify.experiments.scoring import scores_of
 from draftverify.experiments.specs import Experiment
 from draftverify.records import Prediction, Question, RunDirectory, Store
+from draftverify.records.store import Key
 from draftverify.secret import quiet
 from draftverify.values import Explanation, Failure, Round, Task, TaskRecord, is_utf8
 
@@ -191,9 +192,9 @@ def _split(tasks: Sequence[Task], calibrate: int | None) -> tuple[list[Task], li
 class _Before(NamedTuple):
     """What stood in the store before a phase: records, questions, and tasks that were begun and did not end."""
 
-    committed: set[tuple[str, str, int]]
-    questions: dict[tuple[str, str, int], Question]
-    begun: set[tuple[str, str, int]]
+    committed: set[Key]
+    questions: dict[Key, Question]
+    begun: set[Key]
 
 
 @dataclass
@@ -260,13 +261,16 @@ class _Work:
                 if key in committed or (question is not None and question.state == "pending"):
                     continue
                 recall = self.recollection.of(name, epoch)
-                yield partial(self._unit, name, task, question, recall, key in begun)
+                yield partial(self._unit, name, task, question, recall, begun)
 
     def _unit(
-        self, name: str, task: Task, question: Question | None, recall: Recall | None, begun: bool
+        self, name: str, task: Task, question: Question | None, recall: Recall | None, begun: set[Key]
     ) -> Unit:
         restore: tuple[Round, ...] = ()
-        if begun or self.experiment.durable == "round":
+        key = (name, task.id, 0)
+        if key not in begun:  # a unit that is made again, since its worker died, may have rounds by then
+            begun.add(key)
+        else:
             try:
                 restore = self.store.rounds(name, task.id, 0)
             except StoreError as error:

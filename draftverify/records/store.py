@@ -222,6 +222,10 @@ def _bound(key: Mapping[str, Any]) -> dict[str, Any]:
 
 # Made once: SQLAlchemy takes longer to put a statement together than SQLite to carry it out.
 _FORGET_ROUNDS = _rounds.delete().where(_of_key(_rounds))
+_ROUNDS, _ROUNDS_AND_TEXTS = (
+    sa.select(_rounds.c.round, _rounds.c.data, *texts).where(_of_key(_rounds)).order_by(_rounds.c.round)
+    for texts in ((), (_rounds.c.texts,))
+)
 _USE_QUESTIONS = (
     _questions.update()
     .where(_of_key(_questions), _questions.c.round < sa.bindparam("below"))
@@ -283,6 +287,7 @@ class Store:
         self._inserts = {
             table: dialect.insert(table).on_conflict_do_nothing() for table in _meta.sorted_tables
         }
+        self._insert_rounds = _rounds.insert().compile(dialect=engine.dialect)
 
     @staticmethod
     def open(url: str, run: str, *, config_hash: str, name: str = "", create: bool = True) -> Store:
@@ -664,7 +669,7 @@ class Store:
         connection.execute(_FORGET_ROUNDS, _bound(key))
         if not rows:
             return
-        insert = _rounds.insert().compile(dialect=connection.dialect)
+        insert = self._insert_rounds
         if insert.positional and insert.positiontup is not None:
             # SQLAlchemy's own way builds a dict of parameters per row, a third of what a commit costs.
             pick = itemgetter(*insert.positiontup)
@@ -675,8 +680,7 @@ class Store:
     def _rounds(
         self, pipeline: str, task: str, attempt: int, texts: bool
     ) -> tuple[tuple[Round, ...], tuple[Texts | None, ...]]:
-        columns = [_rounds.c.round, _rounds.c.data] + ([_rounds.c.texts] if texts else [])
-        query = sa.select(*columns).where(_of_key(_rounds)).order_by(_rounds.c.round)
+        query = _ROUNDS_AND_TEXTS if texts else _ROUNDS
         found: list[Round] = []
         words: list[Texts | None] = []
         for row in self._read(query, _bound(self._key(pipeline, task, attempt))):

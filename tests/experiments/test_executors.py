@@ -128,13 +128,14 @@ def test_threads_do_overlap(tmp_path: Path) -> None:
 
 
 def test_a_worker_that_dies_once_costs_nothing(tmp_path: Path) -> None:
-    """Its units run again; nothing was committed, so nothing is doubled."""
-    once = tmp_path / "died"
-    config = load(
-        tmp_path, guess=f", crash: [t3], once: {once}", executor="{use: process, workers: 2}", durable="round"
-    )
+    """Its units run again, from the rounds that were committed; nothing is doubled."""
+    once, log = tmp_path / "died", tmp_path / "log"
+    guess = f", crash: [t3], once: {once}, log: {log}"
+    config = load(tmp_path, guess=guess, executor="{use: process, workers: 2}", durable="round")
     done = run(config, out=tmp_path / "run")
     assert once.exists()
+    made = [line.split()[2] for line in log.read_text().splitlines() if line.split()[1] == "t3"]
+    assert (made.count("0"), made.count("1")) == (1, 2)
     assert (done.ran, done.failed) == (12, 0)
     run(load(tmp_path, executor="{use: serial}"), out=tmp_path / "calm")
     assert results(tmp_path / "run") == results(tmp_path / "calm")
