@@ -489,6 +489,7 @@ class Store:
                 }
                 self._insert_new(connection, _predictions, row)
 
+    @_persistent
     def add_scores(self, scores: Mapping[ScoreKey, Score]) -> None:
         """Write down what metrics said of committed outcomes."""
         with self._transaction() as connection:
