@@ -120,7 +120,11 @@ def pipelines(
     ways = {"target": alone(large), "draft": alone(small), "speculative": drafted(Speculative())}
     for law in laws:
         for alpha in POINTS[law]:
-            ways[f"{law} {alpha:g}"] = drafted(Lossy(alpha) if law == "lossy" else Cascade(law, alpha))  # type: ignore[arg-type]
+            ways[f"{law} {alpha:g}"] = drafted(
+                Lossy(alpha, measure_drift=True)
+                if law == "lossy"
+                else Cascade(law, alpha, measure_drift=True)  # type: ignore[arg-type]
+            )
     return ways
 
 
@@ -136,7 +140,11 @@ def answers(ways: dict[str, Pipeline], tasks: Sequence[Task]) -> Iterator[tuple[
             if record.outcome.status != "accepted":
                 raise SystemExit(f"{name} on {task.id}: {record.outcome.status}, {record.outcome.reason}")
             passes = 0 if name == "draft" else sum(round.timing.passes for round in record.rounds)
-            yield name, index, Answer(tuple(record.outcome.value), seconds, passes, record.outcome.drift)
+            yield (
+                name,
+                index,
+                Answer(tuple(record.outcome.value), seconds, passes, record.outcome.drift or 0.0),
+            )
 
 
 def logits(model: LocalModel, prompt: Sequence[int], answer: Sequence[int]) -> Any:

@@ -15,11 +15,13 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, TypeAlias
 
+import array_api_compat
+import array_api_compat.numpy
 import msgspec
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 
-__all__ = ["Array", "Draws", "inverse_cdf", "philox", "stream_key", "uniforms"]
+__all__ = ["Array", "Draws", "array_namespace", "inverse_cdf", "philox", "stream_key", "uniforms"]
 
 Array: TypeAlias = Any
 """Any array that follows the array API standard (NumPy, torch, …)."""
@@ -29,6 +31,13 @@ _W0, _W1 = 0x9E3779B9, 0xBB67AE85
 _MASK = 0xFFFFFFFF
 _STEPS = np.multiply.outer(np.arange(10, dtype=np.uint64), np.array([_W0, _W1], dtype=np.uint64))
 RUN = 128
+
+
+def array_namespace(*arrays: Array) -> Any:
+    """The library of some arrays, as array_api_compat wraps it, which takes a while to find that it is NumPy."""
+    if all(type(array) is np.ndarray for array in arrays):
+        return array_api_compat.numpy
+    return array_api_compat.array_namespace(*arrays)
 
 
 def stream_key(seed: int, task: str, attempt: int, role: str) -> tuple[int, int]:

@@ -294,8 +294,8 @@ class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_onl
         spliced: values that join `accepted` after the kept and the corrected items (a bonus token).
         refused: judged and not accepted. Items named nowhere were not judged.
         drift: of a rule that does not emit the target's distribution p but π: TV(π, p) for each emitted value, in
-            order; () when the rule emits p. Their sum bounds, in expectation, how far the outcome's distribution
-            lies from the target's.
+            order; () when the rule emits p, or does not measure it. Their sum bounds, in expectation, how far the
+            outcome's distribution lies from the target's.
         items: the block's items on the host, where they came as an array and the rule brought them with what it
             decided, so that a round needs one transfer; the session puts them into the round's record.
         done: the rule itself says that the task is finished.
@@ -530,7 +530,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only
         failure: the failed call that ended the task.
         rounds: how many.
         tally: summed over rounds.
-        drift: TV(π, p) summed over the emitted values; 0 for a rule that emits the target's p.
+        drift: TV(π, p) summed over the emitted values; None where the rule measured none, as one that emits p.
         seconds: the task's latency, summed over its calls.
         units: the user's cost units.
     """
@@ -545,7 +545,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     failure: Failure | None = None
     rounds: int = 0
     tally: Tally = Tally()
-    drift: float = 0.0
+    drift: float | None = None
     seconds: float = 0.0
     units: float = 0.0
 

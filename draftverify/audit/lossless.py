@@ -90,8 +90,9 @@ def lossless(
             failures += found
             notes += remarks
         if not exact:
-            outcomes = [pipeline.run(task) for task in listed]
-            drift = sum(outcome.drift for outcome in outcomes) / len(outcomes)
+            drifts = [pipeline.run(task).drift for task in listed]
+            measured = [each for each in drifts if each is not None]
+            drift = sum(measured) / len(measured) if measured else None
     return PipelineReport(
         pipeline=pipeline.name,
         rule=type(pipeline.rule).__name__,

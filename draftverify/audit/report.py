@@ -97,7 +97,8 @@ class PipelineReport(msgspec.Struct, frozen=True, kw_only=True):
         pipeline, rule: names.
         exact: whether the rule says that it emits the target's distribution, under these settings.
         enumeration, draws, text: the three parts; None where one does not apply, and `notes` say why.
-        drift: of a rule that is not exact: Σ TV(π, p) over a task's values, the mean over tasks.
+        drift: of a rule that is not exact: Σ TV(π, p) over a task's values, the mean over tasks; None where
+            its meter is off.
         failures: what speaks against the pipeline beside the parts.
         notes: what was left out, and why.
     """

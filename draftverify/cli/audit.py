@@ -128,7 +128,7 @@ def audit_table(report: Report) -> RenderableType:
     for each in report.pipelines:
         verdict = Line("lossless", "green") if each.passed else Line("NOT lossless", "bold red")
         if not each.exact:
-            drift = "" if each.drift is None else f", drift {each.drift:.3g} a task"
+            drift = ", drift not measured" if each.drift is None else f", drift {each.drift:.3g} a task"
             verdict = Line(f"lossy{drift}", "yellow")
         cells = (_enumerated(each.enumeration), _drawn(each.draws), _decoded(each.text))
         names = (Line(clean(each.pipeline)), Line(clean(each.rule)))

@@ -339,7 +339,7 @@ def _check_law(law: Any, laws: frozenset[str], n: int, rows: int) -> None:
     kind, q = law.kind, law.q
     if kind not in laws:
         raise ContractError(f"law {kind!r} was used; the generator declares {sorted(laws)}")
-    if (q is None) != (kind == "given"):
+    if q is not None if kind == "given" else q is None and n:
         raise ContractError(f"law {kind!r} must come {'without' if kind == 'given' else 'with'} q")
     if q is not None and n:
         found = getattr(q, "shape", None)
@@ -349,6 +349,10 @@ def _check_law(law: Any, laws: frozenset[str], n: int, rows: int) -> None:
             raise ContractError(
                 f"q has shape {tuple(found)}; [>= {rows}, vocabulary] is needed: a row per parent"
             )
+        maxima = getattr(law.raw_maxima, "shape", None)
+        if law.raw_maxima is not None and maxima != found[:1]:
+            came = _shown(law.raw_maxima) if maxima is None else f"of shape {tuple(maxima)}"
+            raise ContractError(f"raw_maxima of q came {came}; [{found[0]}] is needed, one of each row")
 
 
 def _verification(request: Verify, value: Any, parts: Parts) -> Any:

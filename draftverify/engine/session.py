@@ -690,6 +690,7 @@ class Session:
             status, reason = "abstained", reason or "no answer came of what was held"
         state, rounds = self.state, self.rounds
         value, score, support, margin = astuple(choice) if choice is not None else (None,) * 4
+        drifts = [value for round in rounds for value in round.decision.drift]
         self.outcome = Outcome(
             status=status,
             value=value,
@@ -701,7 +702,7 @@ class Session:
             failure=failure,
             rounds=rounds.length,
             tally=_total([round.tally for round in rounds]),
-            drift=math.fsum([value for round in rounds for value in round.decision.drift]),
+            drift=math.fsum(drifts) if drifts else None,
             seconds=state.seconds,
             units=state.units,
         )

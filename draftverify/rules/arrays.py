@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device, is_torch_array
+from array_api_compat import device, is_torch_array
 
+from draftverify.randomness import array_namespace
 from draftverify.values import Array, Place
 
 __all__ = [
@@ -17,18 +18,21 @@ __all__ = [
     "mass",
     "on_host",
     "one_hot",
+    "places",
     "positive",
+    "row_of",
     "stack",
     "together",
     "top",
 ]
 
 READ_BY_NUMPY = frozenset({"torch.float32", "torch.float64", "torch.int64"})
+HALF = frozenset({"torch.bfloat16", "torch.float16"})
 
 
 def on_host(array: Array) -> bool:
     """Whether a look at the array's values costs no transfer."""
-    return str(device(array)) == "cpu"
+    return isinstance(array, np.ndarray) or str(device(array)) == "cpu"
 
 
 def host_to(like: Array, values: Any) -> Array:
@@ -41,9 +45,13 @@ def host_to(like: Array, values: Any) -> Array:
 
 
 def at_hand(array: Array, like: Array = None) -> Array:
-    """The array, on the device of `like`; a torch tensor on the host as NumPy, whose calls cost a third of torch's."""
-    if is_torch_array(array) and array.device.type == "cpu" and str(array.dtype) in READ_BY_NUMPY:
-        array = array.detach().numpy()
+    """The array, on the device of `like`; a torch tensor on the host as NumPy, whose calls cost a third of torch's.
+
+    One of half precision becomes float32: NumPy has no bfloat16, and residuals are differences of nearly equal rows.
+    """
+    if is_torch_array(array) and array.device.type == "cpu":
+        array = array.float() if str(array.dtype) in HALF else array
+        array = array.detach().numpy() if str(array.dtype) in READ_BY_NUMPY else array
     if like is None or (isinstance(array, np.ndarray) and isinstance(like, np.ndarray)):
         return array
     return host_to(like, array)
@@ -60,6 +68,17 @@ def mass(weights: Array) -> Array:
     xp = array_namespace(weights)
     dtype = weights.dtype if weights.dtype == xp.float64 else xp.float32
     return xp.astype(xp.sum(weights, axis=-1, dtype=dtype), xp.float64)
+
+
+def places(true: Array) -> Array:
+    """[r], where an array [m] is true; on a device, whose values are not looked at, everywhere."""
+    xp = array_namespace(true)
+    return xp.nonzero(true)[0] if on_host(true) else xp.arange(true.shape[0], device=device(true))
+
+
+def row_of(rows: Array, b: Array, i: Array) -> Array:
+    """[m, V], of the rows [batch, rows, V] the i-th [m] of block b [m]; a single one on the host without a copy."""
+    return rows[int(b[0]), int(i[0]), :][None, :] if b.shape[0] == 1 and on_host(rows) else rows[b, i]
 
 
 def leading(true: Array) -> Array:
@@ -110,16 +129,16 @@ def together(
         like: on whose device; that of the rows when None.
     """
     if len(rows) == 1:
-        return at_hand(rows[0], like)[None, :most]
-    shared = None if places[0] is None else places[0].whole
+        return at_hand(rows[0][:most], like)[None, ...]
+    shared: Any = None if places[0] is None else places[0].whole
     found = [
         place.index
         for place, row in zip(places, rows, strict=True)
         if place is not None and place.whole is shared and place.rows is row
     ]
     if len(found) == len(rows):
-        whole = at_hand(shared, like)[:, :most]
         first, last = found[0], found[-1] + 1
-        return whole[first:last] if found == list(range(first, last)) else whole[host_to(whole, found)]
-    held = [at_hand(row, like)[:most] for row in rows]
+        at = slice(first, last) if found == list(range(first, last)) else host_to(shared, found)
+        return at_hand(shared[at, :most], like)
+    held = [at_hand(row[:most], like) for row in rows]
     return stack(held, max(row.shape[0] for row in held))

@@ -13,15 +13,16 @@ from itertools import chain
 from typing import ClassVar
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from draftverify.errors import ContractError
-from draftverify.randomness import Draws, inverse_cdf, uniforms
-from draftverify.rules.arrays import at_hand, host_to, on_host, stack, together
-from draftverify.values import Array, Context, Decision, LawKind, Proposal, Verification
+from draftverify.randomness import Draws, array_namespace, inverse_cdf, uniforms
+from draftverify.rules.arrays import at_hand, host_to, mass, on_host, stack, together
+from draftverify.values import GIVEN, Array, Context, Decision, LawKind, Proposal, Verification
 
 __all__ = [
+    "NO_P",
     "BatchRule",
+    "blamed",
     "checked_ids",
     "drafted_from",
     "no_distribution",
@@ -30,6 +31,13 @@ __all__ = [
     "sound",
     "target_rows",
 ]
+
+
+NO_P, NO_Q = -1, -2
+"""What stands for an item that could not be drawn, since the target's row, or the generator's, is no distribution."""
+
+SLACK = 0.01
+"""How far from 1 a row of q may sum: rounded to bfloat16 its sum may be .004 away."""
 
 
 class BatchRule:
@@ -94,8 +102,8 @@ def target_rows(verifications: Sequence[Verification], most: int | None = None) 
 
 
 def drafted_from(proposals: Sequence[Proposal], given: Callable[[int], Array], p: Array) -> Array:
-    """[batch, rows, V], q of each block, and what `given` has for the b-th, should its items have been given."""
-    laws = [proposal.law for proposal in proposals]
+    """[batch, rows, V], q of each block; of items that were given, or are none, what `given` has for the b-th."""
+    laws = [proposal.law if len(proposal.items) else GIVEN for proposal in proposals]
     rows = [given(b) if law.q is None else law.q for b, law in enumerate(laws)]
     return together(rows, [law.place for law in laws], like=p)
 
@@ -149,13 +157,16 @@ def sample(residual: Array, p: Array, v: Array, whole: Array | bool = False) -> 
     """One item [batch] from each row of the residual, or of p where a block was kept whole; see `sound`.
 
     Args:
-        residual: [batch, V], what replaces a refused item, up to a factor; the caller gives it away.
+        residual: [batch, V], what replaces a refused item, up to a factor; the caller gives it away. p itself where
+            all blocks were kept whole.
         p: [batch, V], the bonus's distribution.
         v: [batch], uniforms.
         whole: [batch].
     """
     xp = array_namespace(p)
     total = xp.sum(residual, axis=-1)
+    if residual is p:
+        return sound(inverse_cdf(p, host_to(p, v)), total)
     # p = q but for rounding can end in a rejection with nothing left to draw from; p itself is right there.
     whole = whole | (total == 0)
     if not on_host(p):
@@ -169,11 +180,28 @@ def sample(residual: Array, p: Array, v: Array, whole: Array | bool = False) -> 
 
 
 def sound(item: Array, total: Array) -> Array:
-    """The item [batch]; −1 where it was drawn from a total [batch] that is zero, infinite or not a number."""
+    """The item [batch]; NO_P where it was drawn from a total [batch] that is zero, infinite or not a number."""
     xp = array_namespace(item)
-    return xp.where((total > 0) & (total < float("inf")), item, -1)
+    return xp.where((total > 0) & (total < float("inf")), item, NO_P)
 
 
-def no_distribution(row: int) -> ContractError:
-    """The error for a target row that nothing can be drawn from."""
-    return ContractError(f"row {row} of the target is no distribution: it is all zero, or holds nan or inf")
+def blamed(item: Array, q: Array, judged: Array) -> Array:
+    """The item [batch]; NO_Q where a block was judged [batch] by a row q [batch, V] that nothing can be drawn from.
+
+    One row of each block is looked at, which its splice reads anyway: that of the items that were judged last.
+    """
+    xp = array_namespace(q)
+    fine = (xp.abs(mass(q) - 1) <= SLACK) & (xp.min(q, axis=-1) >= 0)  # neither is true of a NaN
+    return xp.where(judged & ~fine, NO_Q, item)
+
+
+def no_distribution(item: int, of_p: int, of_q: int) -> ContractError:
+    """The error for an item NO_P or NO_Q: row `of_p` of the target, or row `of_q` of q, cannot be drawn from."""
+    if item == NO_P:
+        return ContractError(
+            f"row {of_p} of the target is no distribution: it is all zero, or holds nan or inf"
+        )
+    return ContractError(
+        f"row {of_q} of the generator's q is no distribution: it does not sum to 1, or holds a negative number, nan or "
+        "inf; q must be what the items were drawn from"
+    )

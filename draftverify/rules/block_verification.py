@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from array_api_compat import array_namespace
-
-from draftverify.randomness import Draws
-from draftverify.rules.arrays import host_to, positive
+from draftverify.randomness import Draws, array_namespace
+from draftverify.rules.arrays import host_to, mass, places, positive
 from draftverify.rules.batch import numbers
 from draftverify.rules.chains import Blocks, ChainRule
 from draftverify.values import Array, Decision
@@ -34,33 +32,39 @@ class BlockVerification(ChainRule):
     exact = True
 
     def judge_chains(self, batch: Blocks, rngs: Sequence[Draws]) -> list[Decision]:
-        xp, (blocks, places) = array_namespace(batch.p), batch.places
-        n, prefixes, lengths = batch.items.shape[1], places + 1, batch.ends[:, None]
+        """Keep the longest accepted prefix, which is looked for from the end."""
+        xp, n, ends = array_namespace(batch.p), batch.items.shape[1], batch.ends
         u, v = numbers(rngs, n)
-        p_x, q_x = batch.of_items()
-        weight = _prefix_weights(p_x, q_x)  # p_1 … p_γ
-        inner, following, q = weight[:, :-1], batch.p[:, 1:n], batch.q
-        if q is None:  # Q is all on x_{i+1}, which leaves of (p_i·P − Q)₊ the rest of p_i·P
-            s = inner * (xp.sum(following, axis=-1) - p_x[:, 1:])
-        else:
-            s = xp.sum(positive(inner[..., None] * following - q[:, 1:]), axis=-1)
-        h_inner = s / xp.where(s > 0, s + 1 - inner, xp.ones_like(s))
-        h_inner = xp.concat([h_inner, xp.zeros_like(weight[:, :1])], axis=1)
-        h = xp.where(prefixes < lengths, h_inner, xp.where(prefixes == lengths, weight, 0 * weight))
-        kept = xp.max(xp.where(host_to(h, u) < h, prefixes, 0 * prefixes), axis=-1)
+        u, (p_x, q_x) = host_to(batch.p, u), batch.of_items()
+        weight = _prefix_weights(p_x, q_x)  # p_0 … p_γ
+        block = batch.places[0][:, 0]
+        last = xp.where(ends > 0, ends - 1, ends)
+        kept = xp.where((ends > 0) & (u[block, last] < weight[block, ends]), ends, 0 * ends)
+        for i in range(n - 1, 0, -1):
+            hopeful = (kept == 0) & (i < ends) & (u[:, i - 1] < weight[:, i])  # h_i ≤ p_i
+            at = places(hopeful)
+            if at.shape[0]:
+                p_i = weight[at, i]
+                s = _left(batch, at, i, p_i)
+                accepted = hopeful[at] & (u[at, i - 1] * (s + (1 - p_i)) < s)
+                kept[at] = xp.where(accepted, i, kept[at])
+        p_tau = xp.astype(weight[block, kept], batch.p.dtype)[:, None]
+        return batch.spliced(kept, lambda p, q: positive(p_tau * p - q), v)
 
-        p_tau = xp.concat([xp.ones_like(weight[:, :1]), weight], axis=1)[blocks[:, 0], kept]
-        bonus, q_row = batch.rows(blocks[:, 0], kept)
-        residual = positive(p_tau[:, None] * bonus - q_row)
-        return batch.spliced(kept, residual, bonus, v)
+
+def _left(batch: Blocks, at: Array, i: int, weight: Array) -> Array:
+    """S_i [m] of some blocks, from their p_i [m]."""
+    xp = array_namespace(weight)
+    p, q = batch.rows(at, xp.full_like(at, i))
+    return mass(positive(xp.astype(weight, p.dtype)[:, None] * p - q))
 
 
 def _prefix_weights(p_x: Array, q_x: Array) -> Array:
-    """p_1 … p_γ [batch, γ] from the drafted items' probabilities."""
+    """p_0 … p_γ [batch, γ + 1] in double precision from the drafted items' probabilities."""
     xp = array_namespace(p_x)
-    ratio = p_x / xp.where(q_x > 0, q_x, xp.ones_like(q_x))
+    ratio = xp.astype(p_x, xp.float64) / xp.where(q_x > 0, q_x, xp.ones_like(q_x))
     last = one = xp.ones_like(ratio[:, 0])
-    weights = []
+    weights = [one]
     for i in range(ratio.shape[1]):
         last = xp.minimum(one, last * ratio[:, i])
         weights.append(last)

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias, get_args
 
-from array_api_compat import array_namespace
-
 from draftverify.errors import ConfigError
+from draftverify.randomness import array_namespace
 from draftverify.rules.arrays import positive
 from draftverify.rules.bounds import between
 from draftverify.rules.positionwise import Positionwise
@@ -44,12 +43,14 @@ class Cascade(Positionwise):
     Args:
         kind: which law.
         alpha: the price of deferring to the target; larger keeps more. At −1 token_v1 and token_v2 emit p.
+        measure_drift: whether decisions report the drift, see docs/rules.md.
 
     References:
         Narasimhan et al., "Faster Cascades via Speculative Decoding", arXiv:2405.19261.
     """
 
-    def __init__(self, kind: CascadeKind, alpha: float) -> None:
+    def __init__(self, kind: CascadeKind, alpha: float, *, measure_drift: bool = False) -> None:
+        self.measure_drift = measure_drift
         if kind not in get_args(CascadeKind):
             raise ConfigError(
                 f"{kind!r} is no cascade; one of {', '.join(get_args(CascadeKind))} is", path="kind"
@@ -66,12 +67,20 @@ class Cascade(Positionwise):
         # The others would keep every item on which q puts all its mass, since max q = 1: not a decision.
         return super().laws if self.kind in ("token_v2", "token_v3") else super().laws - {"given"}
 
-    def accept(self, p: Array, q: Array, p_max: Array = None, q_max: Array = None) -> Array:
+    def known(self, p: Array, q: Array, p_max: Array = None, q_max: Array = None) -> tuple[Array, ...]:
+        """Whether the draft is left the word; or the least probability that is kept, and 1 − Σ q·a."""
         xp = array_namespace(p, q)
         if self.kind in ("chow", "diff", "opt"):
-            return xp.where((q_max >= self._sure(p, q, p_max))[..., None], q, p)
-        q_kept = xp.where(self._keeps(p, q, xp.max(p, axis=-1, keepdims=True)), q, xp.zeros_like(q[..., :1]))
-        return q_kept + (1 - xp.sum(q_kept, axis=-1, keepdims=True)) * p
+            return ((q_max >= self._sure(p, q, p_max))[..., None],)
+        top = xp.max(p, axis=-1, keepdims=True)
+        least = (1 - self.alpha) * top if self.kind == "token_v3" else top - self.alpha
+        return least, 1 - xp.sum(q * self._keeps(p, q, least), axis=-1, keepdims=True)
+
+    def accept(self, p: Array, q: Array, *known: Array) -> Array:
+        if self.kind in ("chow", "diff", "opt"):
+            return array_namespace(p, q).where(known[0], q, p)
+        least, rest = known
+        return q * self._keeps(p, q, least) + rest * p
 
     def _sure(self, p: Array, q: Array, p_max: Array) -> Array:
         """[...], the max q from which on the draft is left the word."""
@@ -81,10 +90,6 @@ class Cascade(Positionwise):
             return p_max - self.alpha
         return p_max - self.alpha * array_namespace(p, q).sum(positive(q - p), axis=-1)
 
-    def _keeps(self, p: Array, q: Array, top: Array) -> Array:
-        """a [..., V], where top [..., 1] is max p."""
-        if self.kind == "token_v1":
-            return q >= top - self.alpha
-        if self.kind == "token_v2":
-            return p >= top - self.alpha
-        return p >= (1 - self.alpha) * top
+    def _keeps(self, p: Array, q: Array, least: Array) -> Array:
+        """a [..., V], of the least [..., 1] probability that is kept."""
+        return (q if self.kind == "token_v1" else p) >= least

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from draftverify.errors import ContractError
-from draftverify.randomness import Draws
-from draftverify.rules.arrays import host_to, leading, one_hot, stack
+from draftverify.randomness import Draws, array_namespace
+from draftverify.rules.arrays import at_hand, host_to, leading, on_host, one_hot, row_of, stack
 from draftverify.rules.batch import (
     BatchRule,
+    blamed,
     checked_ids,
     drafted_from,
     no_distribution,
@@ -59,10 +59,21 @@ class Blocks(NamedTuple):
 
         After the last item there is no q, and the last one's stands there.
         """
-        before = array_namespace(i).where(i < self.items.shape[1], i, i - 1)
-        q = one_hot(self.items[b, before], self.p) if self.q is None else self.q[b, before]
-        found = (self.p[b, i], q)
+        before = array_namespace(i).where((i > 0) & (i == self.ends[b]), i - 1, i)
+        q = one_hot(self.items[b, before], self.p) if self.q is None else row_of(self.q, b, before)
+        found = (row_of(self.p, b, i), q)
         return found if self.p_max is None else (*found, self.p_max[b, i], self.q_max[b, before])
+
+    def steps(self, n: int) -> list[slice]:
+        """Which of n positions are judged together: on a device all; on the host one after the other, so that what
+        comes after a refused item costs nothing."""
+        return [slice(i, i + 1) for i in range(n)] if on_host(self.p) else [slice(0, n)]
+
+    def at(self, step: slice) -> tuple[Array, ...]:
+        """What a law reads at some positions: p and q [batch, positions, V], and the raw maxima where asked for."""
+        q = one_hot(self.items[:, step], self.p) if self.q is None else self.q[:, step]
+        found = (self.p[:, step], q)
+        return found if self.p_max is None else (*found, self.p_max[:, step], self.q_max[:, step])
 
     def leading(self, accepted: Array) -> Array:
         """[batch], how many of each block's items are accepted [batch, n] before the first that is not."""
@@ -71,30 +82,35 @@ class Blocks(NamedTuple):
         return leading(accepted)
 
     def spliced(
-        self, kept: Array, residual: Array, bonus: Array, v: Array, drift: Array | None = None
+        self, kept: Array, residual: Callable[..., Array], v: Array, drift: Array | None = None
     ) -> list[Decision]:
-        """Draw what follows the kept items: from the residual, and after a block that was kept whole from the bonus.
+        """Draw what follows the kept items: from the residual, and after a block that was kept whole from p.
 
         Args:
             kept: [batch], how many items each keeps.
-            residual: [batch, V], what replaces the refused item.
-            bonus: [batch, V], the target's rows after the kept items.
+            residual: what replaces the refused items [batch, V], from what a law reads where the blocks stopped.
             v: [batch], uniforms.
-            drift: [batch, n + 1]; None of a rule that emits p.
+            drift: [batch, n + 1]; None of a rule that emits p, or does not measure it.
         """
-        return self.decided(kept, sample(residual, bonus, v, kept == self.ends), "improbable", drift)
+        xp, whole = array_namespace(kept), kept == self.ends
+        p, q, *maxima = self.rows(self.places[0][:, 0], kept)
+        spared = on_host(p) and xp.all(whole)
+        item = sample(p if spared else residual(p, q, *maxima), p, v, whole)
+        if self.q is not None:
+            item = blamed(item, q, self.ends > 0)
+        return self.decided(kept, item, "improbable", drift)
 
     def decided(self, kept: Array, item: Array, reason: str, drift: Array | None = None) -> list[Decision]:
         """The round's end on the host, in one transfer.
 
         Args:
             kept: [batch], how many items each keeps.
-            item: [batch], the splice; −1 where there is no distribution to draw it from.
+            item: [batch], the splice; NO_P or NO_Q where there is no distribution to draw it from.
             reason: why an item is refused.
-            drift: [batch, n + 1]; None of a rule that emits p.
+            drift: [batch, n + 1]; None of a rule that emits p, or does not measure it.
 
         Raises:
-            ContractError: for such a −1.
+            ContractError: where there is none.
         """
         xp = array_namespace(item)
         columns = [kept[None, :], item[None, :], *([self.items.T] if self.away else [])]
@@ -106,7 +122,7 @@ class Blocks(NamedTuple):
         for length, end, splice, *more in zip(self.lengths, *xp.concat(columns).tolist(), strict=True):
             keep, value = int(end), int(splice)
             if value < 0:
-                raise no_distribution(keep)
+                raise no_distribution(value, keep, min(keep, length - 1))
             drifts = more[n if self.away else 0 :][: keep + 1]
             made.append(
                 Decision(
@@ -158,21 +174,29 @@ class ChainRule(BatchRule):
         if self.reads_q and any(o.law.q is not None and len(o.items) for o in proposals):
             q = drafted_from(proposals, lambda b: one_hot(items[b, : lengths[b]], p), p)[:, :n]
         if "raw_maxima" in self.needs:
-            evidence, laws = [v.evidence for v in verifications], [o.law for o in proposals]
-            p_max = _maxima(p, evidence, [length + 1 for length in lengths], n + 1, "verifier")
-            q_max = _maxima(p, laws, lengths, n, "generator")
+            measured = [(v.evidence.target, v.evidence.raw_maxima) for v in verifications if v.evidence]
+            p_max = _maxima(p, measured, [length + 1 for length in lengths], n + 1, "verifier")
+            drafted = [(o.law.q, o.law.raw_maxima) for o in proposals]
+            q_max = _maxima(p, drafted, lengths, n, "generator")
         away = any(hasattr(proposal.items, "shape") for proposal in proposals)
         places = host_to(p, np.arange(len(lengths))[:, None]), host_to(p, np.arange(n))
         return Blocks(p, q, items, places, lengths, host_to(p, lengths), p_max, q_max, away)
 
 
-def _maxima(p: Array, sources: Sequence[Any], lengths: Sequence[int], most: int, who: str) -> Array:
-    """[batch, most], the raw maxima of each block's rows."""
-    xp, rows = array_namespace(p), []
-    for source, length in zip(sources, lengths, strict=True):
-        if length and source.raw_maxima is None:
+def _maxima(
+    p: Array, sources: Sequence[tuple[Array, Array]], lengths: Sequence[int], most: int, who: str
+) -> Array:
+    """[batch, most], the raw maxima of each block, which came with rows of it."""
+    xp, made = array_namespace(p), []
+    for (rows, maxima), length in zip(sources, lengths, strict=True):
+        if length and maxima is None:
             raise ContractError(
                 f"the rule compares largest probabilities at temperature 1; the {who} gave no raw_maxima"
             )
-        rows.append(host_to(p, source.raw_maxima)[:length] if length else xp.zeros_like(p[0, 0, :0]))
-    return stack(rows, most)
+        if length and maxima.shape != rows.shape[:1]:
+            found, wanted = tuple(maxima.shape), tuple(rows.shape[:1])
+            raise ContractError(
+                f"the {who}'s raw_maxima have shape {found}; {wanted} is needed, one of each row"
+            )
+        made.append(at_hand(maxima, p)[:length] if length else xp.zeros_like(p[0, 0, :0]))
+    return stack(made, most)

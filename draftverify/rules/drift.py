@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 
+from draftverify.randomness import array_namespace
 from draftverify.rules.arrays import on_host, positive
 from draftverify.rules.chains import Blocks
 from draftverify.values import Array

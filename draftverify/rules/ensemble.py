@@ -5,8 +5,6 @@ Source: huggingface/transformers, pull request 45979.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from draftverify.rules.bounds import between
 from draftverify.rules.positionwise import Positionwise
 from draftverify.values import Array
@@ -21,19 +19,19 @@ class Ensemble(Positionwise):
 
     Args:
         weight: w, 0 ≤ w ≤ 1, of the target.
+        measure_drift: whether decisions report the drift, see docs/rules.md.
 
     References:
         huggingface/transformers, pull request 45979.
     """
 
-    elementwise: ClassVar[bool] = True
-
-    def __init__(self, weight: float) -> None:
+    def __init__(self, weight: float, *, measure_drift: bool = False) -> None:
+        self.measure_drift = measure_drift
         self.weight = between("weight", weight, 0, 1)
 
     @property
     def exact(self) -> bool:
         return self.weight == 1
 
-    def accept(self, p: Array, q: Array, p_max: Array = None, q_max: Array = None) -> Array:
+    def accept(self, p: Array, q: Array, *known: Array) -> Array:
         return self.weight * p + (1 - self.weight) * q

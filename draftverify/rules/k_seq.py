@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 
-from draftverify.randomness import Draws
-from draftverify.rules.arrays import leading, mass, on_host, positive
-from draftverify.rules.trees import unaccepted
+from draftverify.randomness import Draws, array_namespace
+from draftverify.rules.arrays import leading, mass, on_host, places, positive
 from draftverify.rules.walk import TreeRule, walk
 from draftverify.values import Array, Decision, LawKind, Proposal, Verification
 
@@ -48,7 +47,7 @@ def _independent(p: Array, q: Array, x: Array, tried: Array, u: Array) -> tuple[
     k = xp.sum(xp.astype(tried, xp.float64), axis=-1)
     rho = _rho(p, q, k, most)
     accepted = leading(~(tried & (u * (rho[:, None] * q[nodes, x]) < p[nodes, x])))
-    rest = unaccepted(accepted, most)
+    rest = places(accepted == most)
     p, q, rho = p[rest], q[rest], rho[rest]
     kept = xp.minimum(q, p / xp.astype(rho, p.dtype)[:, None])
     tries = _tries(mass(kept), k[rest])

@@ -5,8 +5,6 @@ Source: Leviathan et al., arXiv:2211.17192, appendix.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from draftverify.rules.arrays import positive
 from draftverify.rules.bounds import between
 from draftverify.rules.positionwise import Positionwise
@@ -22,22 +20,22 @@ class Lenience(Positionwise):
 
     Args:
         lenience: ℓ, 0 < ℓ ≤ 1; smaller keeps more.
+        measure_drift: whether decisions report the drift, see docs/rules.md.
 
     References:
         Leviathan et al., arXiv:2211.17192, appendix.
     """
 
-    elementwise: ClassVar[bool] = True
-
-    def __init__(self, lenience: float) -> None:
+    def __init__(self, lenience: float, *, measure_drift: bool = False) -> None:
+        self.measure_drift = measure_drift
         self.lenience = between("lenience", lenience, 0, 1, open_below=True)
 
     @property
     def exact(self) -> bool:
         return self.lenience == 1
 
-    def accept(self, p: Array, q: Array, p_max: Array = None, q_max: Array = None) -> Array:
+    def accept(self, p: Array, q: Array, *known: Array) -> Array:
         return p / self.lenience
 
-    def residual(self, p: Array, q: Array, p_max: Array = None, q_max: Array = None) -> Array:
+    def residual(self, p: Array, q: Array, *known: Array) -> Array:
         return positive(p - q)

@@ -5,30 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from array_api_compat import array_namespace
+from array_api_compat import device
 
-from draftverify.randomness import Draws, inverse_cdf
-from draftverify.rules.arrays import host_to, positive, top
+from draftverify.randomness import Draws, array_namespace, inverse_cdf
+from draftverify.rules.arrays import host_to, on_host, positive, row_of
 from draftverify.rules.batch import numbers, sound
 from draftverify.rules.chains import Blocks, ChainRule
-from draftverify.values import Array, Decision, LawKind
+from draftverify.values import Decision, LawKind
 
 __all__ = ["GreedyMatch", "TokenMatch"]
 
 
 class _Match(ChainRule):
-    """Keeps each block's items while they are the wanted ones, then splices the wanted one."""
+    """A rule that asks p alone."""
 
     reads_q: ClassVar[bool] = False
     at_once: ClassVar[int] = 1 << 22  # nothing large is made of the rows
     laws: frozenset[LawKind] = frozenset({"given", "iid", "without_replacement"})
-
-    def match(self, batch: Blocks, wanted: Array, reason: str, drift: Array | None = None) -> list[Decision]:
-        """Decide by the wanted items [batch, n + 1]."""
-        kept = batch.leading(wanted[:, : batch.items.shape[1]] == batch.items)
-        end = batch.places[0][:, 0], kept
-        total = array_namespace(wanted).sum(batch.p[end], axis=-1)
-        return batch.decided(kept, sound(wanted[end], total), reason, drift)
 
 
 class GreedyMatch(_Match):
@@ -36,14 +29,27 @@ class GreedyMatch(_Match):
 
     Emits what the target emits at temperature 0, whatever temperature its distributions were made at, so it is exact at
     temperature 0 alone. Draws nothing. Bound: TV(π, p) = 1 − max p at each value, whatever was drafted.
+
+    Args:
+        measure_drift: whether decisions report the drift, see docs/rules.md.
     """
 
     exact = False  # at a temperature above 0 it does not emit p
 
+    def __init__(self, *, measure_drift: bool = False) -> None:
+        self.measure_drift = measure_drift
+
     def judge_chains(self, batch: Blocks, rngs: Sequence[Draws]) -> list[Decision]:
-        wanted, likely = top(batch.p)
-        xp = array_namespace(likely)
-        return self.match(batch, wanted, "not the argmax", positive(1 - xp.astype(likely, xp.float64)))
+        xp, block = array_namespace(batch.p), batch.places[0][:, 0]
+        wanted = xp.argmax(batch.p, axis=-1)
+        kept = batch.leading(wanted[:, : batch.items.shape[1]] == batch.items)
+        item = wanted[block, kept]
+        # A NaN, or inf, is what argmax finds, and of a row without mass it finds a zero.
+        item, drift = sound(item, batch.p[block, kept, item]), None
+        if self.measure_drift:
+            likely = xp.take_along_axis(batch.p, wanted[..., None], axis=-1)[..., 0]
+            drift = positive(1 - xp.astype(likely, xp.float64))
+        return batch.decided(kept, item, "not the argmax", drift)
 
 
 class TokenMatch(_Match):
@@ -56,5 +62,18 @@ class TokenMatch(_Match):
     exact = True
 
     def judge_chains(self, batch: Blocks, rngs: Sequence[Draws]) -> list[Decision]:
-        u, _ = numbers(rngs, batch.p.shape[1])
-        return self.match(batch, inverse_cdf(batch.p, host_to(batch.p, u)), "another item was drawn")
+        xp, block, (n, rows) = (
+            array_namespace(batch.p),
+            batch.places[0][:, 0],
+            (batch.items.shape[1], batch.p.shape[1]),
+        )
+        u = host_to(batch.p, numbers(rngs, rows)[0])
+        wanted = xp.zeros(u.shape, dtype=xp.int64, device=device(batch.p))
+        for step in batch.steps(rows):
+            wanted[:, step] = inverse_cdf(batch.p[:, step], u[:, step])
+            same = wanted[:, : min(step.stop, n)] == batch.items[:, : step.stop]
+            if on_host(wanted) and not xp.any(xp.all(same, axis=-1)):
+                break
+        kept = batch.leading(wanted[:, :n] == batch.items)
+        total = xp.sum(row_of(batch.p, block, kept), axis=-1)
+        return batch.decided(kept, sound(wanted[block, kept], total), "another item was drawn")

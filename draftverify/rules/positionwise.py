@@ -12,12 +12,9 @@ Sources: Leviathan et al., arXiv:2211.17192; Chen et al., arXiv:2302.01318; Nara
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
-from array_api_compat import array_namespace
-
-from draftverify.randomness import Draws
-from draftverify.rules.arrays import host_to, positive
+from draftverify.randomness import Draws, array_namespace
+from draftverify.rules.arrays import host_to, on_host, positive
 from draftverify.rules.batch import numbers
 from draftverify.rules.chains import Blocks, ChainRule
 from draftverify.rules.drift import drift_of
@@ -29,50 +26,65 @@ __all__ = ["Positionwise"]
 class Positionwise(ChainRule):
     """A law and the template that plays it. Subclass it with an `accept` of your own to play that.
 
-    `p_max` and `q_max` are there for a law whose `needs` say "raw_maxima". One that does not do what it is for when q
-    puts all mass on the drafted item leaves "given" out of its `laws`.
+    A law whose `needs` say "raw_maxima" is given p_max and q_max. One that does not do what it is for when q puts all
+    mass on the drafted item leaves "given" out of its `laws`.
 
     Attributes:
-        elementwise: whether a(v) depends on p(v) and q(v) alone, so that it may be computed at the drafted x only.
+        measure_drift: whether decisions say how far from p each emitted value's distribution lies.
     """
 
-    elementwise: ClassVar[bool] = False
+    measure_drift: bool = False
 
     @property
     def exact(self) -> bool:
         """Whether π = p, the target's own distribution."""
         return False
 
-    def accept(self, p: Array, q: Array, p_max: Array = None, q_max: Array = None) -> Array:
-        """a: an item x drawn from q is accepted with probability min(1, a(x)/q(x)). π itself, for most laws."""
+    def known(self, p: Array, q: Array, p_max: Array = None, q_max: Array = None) -> tuple[Array, ...]:
+        """What the law must know of a position's whole rows, [..., 1] each. Most need nothing."""
+        return ()
+
+    def accept(self, p: Array, q: Array, *known: Array) -> Array:
+        """a: an item x drawn from q is accepted with probability min(1, a(x)/q(x)). π itself, for most laws.
+
+        a(v) depends on p(v), q(v) and what is `known` alone, so that it is computed at the drafted x only.
+        """
         raise NotImplementedError
 
-    def residual(self, p: Array, q: Array, p_max: Array = None, q_max: Array = None) -> Array:
+    def residual(self, p: Array, q: Array, *known: Array) -> Array:
         """r [..., V]: what a rejection is replaced from, up to a factor."""
-        return positive(self.accept(p, q, p_max, q_max) - q)
+        return positive(self.accept(p, q, *known) - q)
 
-    def emitted(self, p: Array, q: Array, p_max: Array = None, q_max: Array = None) -> Array:
+    def emitted(self, p: Array, q: Array, *maxima: Array) -> Array:
         """π [..., V], what the template emits at a drafted position: min(q, a) + (1 − Σ min(q, a)) · norm(r)."""
-        xp = array_namespace(p, q)
-        kept = xp.minimum(q, self.accept(p, q, p_max, q_max))
-        r = self.residual(p, q, p_max, q_max)
+        xp, known = array_namespace(p, q), self.known(p, q, *maxima)
+        kept = xp.minimum(q, self.accept(p, q, *known))
+        r = self.residual(p, q, *known)
         mass = xp.sum(r, axis=-1, keepdims=True)
         r = xp.where(mass > 0, r / xp.where(mass > 0, mass, xp.ones_like(mass)), p)
         return kept + (1 - xp.sum(kept, axis=-1, keepdims=True)) * r
 
     def judge_chains(self, batch: Blocks, rngs: Sequence[Draws]) -> list[Decision]:
         """Keep items while u·q(x) < a(x), then splice from the residual, or from p when all were kept."""
-        blocks, places = batch.places
         u, v = numbers(rngs, batch.items.shape[1])
-        if self.elementwise:
-            p_x, q_x = batch.of_items()
-            a_x = self.accept(p_x, q_x)
-        else:
-            p, q, *maxima = batch.rows(blocks, places)
-            drafted = blocks, places, batch.items
-            a_x, q_x = self.accept(p, q, *maxima)[drafted], q[drafted]
-        accepted = host_to(a_x, u) * q_x < a_x
-        kept = batch.leading(accepted)
-        p, q, *maxima = batch.rows(blocks[:, 0], kept)  # where each block stopped
-        drift = None if self.exact else drift_of(batch, kept, self.emitted)
-        return batch.spliced(kept, self.residual(p, q, *maxima), p, v, drift)
+        kept = batch.leading(self._accepted(batch, host_to(batch.p, u)))
+        metered = self.measure_drift and not self.exact
+        drift = drift_of(batch, kept, self.emitted) if metered else None
+        return batch.spliced(
+            kept, lambda p, q, *maxima: self.residual(p, q, *self.known(p, q, *maxima)), v, drift
+        )
+
+    def _accepted(self, batch: Blocks, u: Array) -> Array:
+        """[batch, n], which items are accepted; False after the first that all blocks refuse."""
+        p_x, q_x = batch.of_items()
+        if type(self).known is Positionwise.known:
+            return u * q_x < self.accept(p_x, q_x)
+        xp = array_namespace(p_x)
+        accepted = xp.zeros_like(p_x, dtype=xp.bool)
+        for step in batch.steps(p_x.shape[1]):
+            known = self.known(*batch.at(step))
+            a_x = self.accept(p_x[:, step, None], q_x[:, step, None], *known)[..., 0]
+            accepted[:, step] = u[:, step] * q_x[:, step] < a_x
+            if on_host(p_x) and not xp.any(xp.all(accepted[:, : step.stop], axis=-1)):
+                break
+        return accepted

@@ -5,8 +5,6 @@ Sources: Leviathan et al., arXiv:2211.17192; Chen et al., arXiv:2302.01318.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from draftverify.rules.positionwise import Positionwise
 from draftverify.values import Array
 
@@ -25,7 +23,6 @@ class Speculative(Positionwise):
     """
 
     exact = True
-    elementwise: ClassVar[bool] = True
 
-    def accept(self, p: Array, q: Array, p_max: Array = None, q_max: Array = None) -> Array:
+    def accept(self, p: Array, q: Array, *known: Array) -> Array:
         return p

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 
-from draftverify.randomness import Draws
-from draftverify.rules.arrays import leading, mass, on_host, positive
+from draftverify.randomness import Draws, array_namespace
+from draftverify.rules.arrays import leading, mass, on_host, places, positive
 from draftverify.rules.walk import TreeRule, walk
 from draftverify.values import Array, Decision, LawKind, Proposal, Verification
 
-__all__ = ["Tree", "unaccepted"]
+__all__ = ["Tree"]
 
 
 class Tree(TreeRule):
@@ -58,7 +58,7 @@ def _given(p: Array, q: Array, x: Array, tried: Array, u: Array) -> tuple[Array,
     p_x = xp.where(tried & ~xp.any(struck, axis=-1), p_x, xp.zeros_like(p_x))
     left = positive(mass(p)[:, None] - (xp.cumulative_sum(p_x, axis=-1) - p_x))
     accepted = leading(u * left >= p_x)
-    rest = unaccepted(accepted, k)
+    rest = places(accepted == k)
     p = p[rest]  # a copy
     p[nodes[: rest.shape[0]], x[rest]] = 0
     return accepted, rest, p
@@ -90,16 +90,9 @@ def _without_replacement(p: Array, q: Array, x: Array, tried: Array, u: Array) -
             drafted = nodes[: rest.shape[0]], x[rest, j]
         else:
             accepted = xp.where(hit, xp.full_like(accepted, j), accepted)
-        scale = xp.where(miss, of_p / xp.where(of_q > 0, of_q, xp.ones_like(of_q)), xp.zeros_like(of_p))
-        p = positive(p - xp.astype(scale, p.dtype)[:, None] * q)
-        q = xp.asarray(q, copy=True)
+        # q is divided by its mass before it is scaled: Σp/Σq may be more than single precision holds.
+        of_p = xp.astype(xp.where(miss, of_p, xp.zeros_like(of_p)), p.dtype)
+        q = q / xp.astype(xp.where(of_q > 0, of_q, xp.ones_like(of_q)), q.dtype)[:, None]
+        p = positive(p - of_p[:, None] * q)
         q[drafted] = xp.where(miss, xp.zeros_like(q[drafted]), q[drafted])
     return accepted, rest, p
-
-
-def unaccepted(accepted: Array, k: int) -> Array:
-    """The places of the nodes that accepted none of k children; on a device of all."""
-    xp = array_namespace(accepted)
-    if on_host(accepted):
-        return xp.nonzero(accepted == k)[0]
-    return xp.arange(accepted.shape[0], device=device(accepted))

@@ -6,16 +6,17 @@ Source: Cai et al., "Medusa", arXiv:2401.10774.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 
 from draftverify.errors import ConfigError
-from draftverify.randomness import Draws
-from draftverify.rules.arrays import host_to, positive, top
-from draftverify.rules.batch import checked_ids, drafted_from, no_distribution, target_rows
+from draftverify.randomness import Draws, array_namespace
+from draftverify.rules.arrays import host_to, on_host, positive, top
+from draftverify.rules.batch import NO_P, checked_ids, drafted_from, no_distribution, target_rows
 from draftverify.rules.walk import TreeRule
 from draftverify.values import Array, Decision, LawKind, Proposal, Refusal, Verification
 
@@ -35,6 +36,7 @@ class Typical(TreeRule):
         epsilon: ε, the threshold where the target is sure. The paper's 0.09.
         delta: δ, the threshold's factor where it is not; √ε when None, as in the paper (0.3). Medusa's code has the
             two defaults swapped in `evaluate_posterior`.
+        measure_drift: whether decisions report the drift, see docs/rules.md.
 
     References:
         Cai et al., arXiv:2401.10774; that the splice is greedy is in Medusa's `generate_candidates`.
@@ -43,40 +45,51 @@ class Typical(TreeRule):
     laws: frozenset[LawKind] = frozenset({"given", "iid", "without_replacement"})
     exact = False
 
-    def __init__(self, epsilon: float = 0.09, delta: float | None = None) -> None:
+    def __init__(
+        self, epsilon: float = 0.09, delta: float | None = None, *, measure_drift: bool = False
+    ) -> None:
         if epsilon <= 0 or (delta is not None and delta <= 0):
             raise ConfigError(f"epsilon {epsilon} and delta {delta} must be above 0", path="epsilon")
         self.epsilon = epsilon
         self.delta = delta
+        self.measure_drift = measure_drift
 
     def judge(
         self, proposals: Sequence[Proposal], verifications: Sequence[Verification], rngs: Sequence[Draws]
     ) -> list[Decision]:
         """Keep each block's best path; draws nothing."""
         p = target_rows(verifications)
-        likelihoods, thresholds, drifts, tops, highest = self._measured(proposals, p)
+        items = checked_ids(proposals, p, self.laws)
+        if on_host(p) and not self.measure_drift:
+            return [
+                self._row_by_row(proposal, p[b, ...], items[b, :]) for b, proposal in enumerate(proposals)
+            ]
+        likelihoods, thresholds, drifts, tops, highest = self._measured(proposals, p, items)
         made, start = [], 0  # of the block's items among the items of all
         for b, proposal in enumerate(proposals):
             stop = start + len(proposal.items)
-            kept, refused = _best(proposal, likelihoods[start:stop], thresholds[start:stop])
+            kept, refused = _best(proposal, likelihoods[start:stop], thresholds[start:stop].__getitem__)
             end = kept[-1] + 1 if kept else 0
-            likely = highest[b][end]
-            if not 0 < likely < math.inf:
-                raise no_distribution(end)
-            drift = [1 - likelihoods[start + index] for index in kept] + [1 - likely]
-            if _drawn(proposal):  # a chain, so that drifts are those of the kept items and of the refused one
-                judged = drifts[start:stop][: len(kept) + 1]
-                drift[: len(judged)] = judged
-            made.append(
-                Decision(
-                    kept=kept,
-                    spliced=(int(tops[b][end]),),
-                    refused=refused,
-                    drift=tuple(min(max(tv, 0.0), 1.0) for tv in drift),
-                )
-            )
+            drift: list[float] = []
+            if self.measure_drift:
+                drift = [1 - likelihoods[start + index] for index in kept] + [1 - highest[b][end]]
+                if _drawn(
+                    proposal
+                ):  # the drifts of a chain are those of the kept items and of the refused one
+                    judged = drifts[start:stop][: len(kept) + 1]
+                    drift[: len(judged)] = judged
+            made.append(_decision(kept, refused, int(tops[b][end]), highest[b][end], drift))
             start = stop
         return made
+
+    def _row_by_row(self, proposal: Proposal, p: Array, items: Array) -> Decision:
+        """Decide on one block on the host, looking at the rows that its path comes to and at no other."""
+        parents = proposal.parents
+        likelihoods = [p[parent + 1, item].item() for parent, item in zip(parents, items, strict=False)]
+        least = cache(lambda row: self.threshold(p[row, :][None, :])[0].item())
+        kept, refused = _best(proposal, likelihoods, lambda i: least(parents[i] + 1))
+        item, likely = top(p[kept[-1] + 1 if kept else 0, :])
+        return _decision(kept, refused, item.item(), likely.item())
 
     def threshold(self, p: Array) -> Array:
         """min(ε, δ·e^{−H(p)}) [m] of the rows p [m, V]."""
@@ -86,14 +99,14 @@ class Typical(TreeRule):
         delta = math.sqrt(self.epsilon) if self.delta is None else self.delta
         return xp.clip(delta * xp.exp(-entropy), max=self.epsilon)
 
-    def _measured(self, proposals: Sequence[Proposal], p: Array) -> list[list[Any]]:
+    def _measured(self, proposals: Sequence[Proposal], p: Array, items: Array) -> list[list[Any]]:
         """What the decisions need of all blocks, in one transfer.
 
         Returns:
-            For each item, block after block, its probability, the threshold at its parent, and the drift there of a
-            chain drawn from q; and for each block the argmax of each of its rows, and its probability.
+            For each item, block after block, its probability, the threshold at its parent, and, if it is measured, the
+            drift there of a chain drawn from q; and for each block the argmax of each of its rows, and its probability.
         """
-        xp, items = array_namespace(p), checked_ids(proposals, p, self.laws)
+        xp = array_namespace(p)
         # The rows with children, and for each item its place and that of its parent's row among them.
         rows = sorted({(b, parent + 1) for b, o in enumerate(proposals) for parent in o.parents})
         place = {row: i for i, row in enumerate(rows)}
@@ -109,7 +122,7 @@ class Typical(TreeRule):
             p_rows = p[of_b, of_row]
             threshold = self.threshold(p_rows)
             found[0, :], found[1, :] = p_rows[at, items[b, i]], threshold[at]
-            drawn = [i for i, (b, _) in enumerate(rows) if _drawn(proposals[b])]
+            drawn = [i for i, (b, _) in enumerate(rows) if self.measure_drift and _drawn(proposals[b])]
             if drawn:
                 some = host_to(p, drawn)
                 q = drafted_from(proposals, lambda b: p[b, ...], p)[of_b[some], of_row[some]]
@@ -137,8 +150,18 @@ def _drift(p: Array, q: Array, threshold: Array) -> Array:
     return xp.sum(positive(p - emitted), axis=-1, dtype=xp.float64)
 
 
+def _decision(
+    kept: tuple[int, ...], refused: tuple[Refusal, ...], item: int, likely: float, drift: Sequence[float] = ()
+) -> Decision:
+    """A block's decision, which ends with the likeliest item of its last row."""
+    if not 0 < likely < math.inf:
+        raise no_distribution(NO_P, kept[-1] + 1 if kept else 0, 0)
+    within = tuple(min(max(tv, 0.0), 1.0) for tv in drift)
+    return Decision(kept=kept, spliced=(item,), refused=refused, drift=within)
+
+
 def _best(
-    proposal: Proposal, likelihoods: Sequence[float], thresholds: Sequence[float]
+    proposal: Proposal, likelihoods: Sequence[float], least: Callable[[int], float]
 ) -> tuple[tuple[int, ...], tuple[Refusal, ...]]:
     """The longest path of items above their thresholds, the likelier of equals, and the items that are not."""
     kept: tuple[int, ...] = ()
@@ -148,7 +171,7 @@ def _best(
     for i, parent in enumerate(proposal.parents):
         if parent not in reached:
             continue
-        if likelihoods[i] > thresholds[i]:
+        if likelihoods[i] > least(i):
             length, likelihood = reached[parent]
             reached[i] = (length + 1, likelihood + math.log(likelihoods[i]))
             if reached[i] > best:

@@ -14,12 +14,13 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 
-from draftverify.randomness import Draws
-from draftverify.rules.arrays import host_to, on_host
+from draftverify.randomness import Draws, array_namespace
+from draftverify.rules.arrays import host_to, on_host, row_of
 from draftverify.rules.batch import (
     BatchRule,
+    blamed,
     checked_ids,
     drafted_from,
     no_distribution,
@@ -64,7 +65,8 @@ def walk(
     p = q = target_rows(verifications)
     xp, on, host, size = array_namespace(p), device(p), on_host(p), len(proposals)
     items = checked_ids(proposals, p, laws)
-    if any(proposal.law.q is not None for proposal in proposals):
+    drawn = any(proposal.law.q is not None and proposal.items for proposal in proposals)
+    if drawn:
         q = drafted_from(proposals, lambda b: p[b, ...], p)  # a block without items may have none
     host_table, depth = _children([proposal.parents for proposal in proposals])
     lone = host and size == 1  # whose few draws are made when they are needed
@@ -73,14 +75,16 @@ def walk(
     each = xp.arange(size, device=on)
     path = xp.full((size, depth), -1, dtype=xp.int64, device=on)
     end = xp.zeros(size, dtype=xp.int64, device=on)  # the row that each tree has come to
+    judged = xp.zeros_like(end)  # the row of the children that were judged last
     # Nothing where a leaf was reached, so that its own row of p is drawn from.
-    residuals = xp.zeros((size, p.shape[-1]), dtype=p.dtype, device=on)
+    residuals: Array = None if lone else xp.zeros((size, p.shape[-1]), dtype=p.dtype, device=on)
     live = table[:, 0, 0] >= 0
     at = xp.nonzero(live)[0] if host else each
     here, live = end[at], live[at]  # as `end`, of the trees that go on; on a device of all
     for level in range(depth):
         if not at.shape[0]:
             break
+        judged[at] = xp.where(live, here, judged[at])
         below = table[at, here]
         if host:
             below = below[:, xp.any(below >= 0, axis=0)]
@@ -90,13 +94,15 @@ def walk(
         drafted = at[:, None], child
         draws = np.asarray([rngs[0].uniforms(child[0, :].tolist())]) if lone else u[drafted]
         accepted, rest, residual = siblings(
-            _rows(p, at, here), _rows(q, at, here), items[drafted], tried, draws
+            row_of(p, at, here), row_of(q, at, here), items[drafted], tried, draws
         )
         took = accepted < below.shape[1]
         step = child[each[: at.shape[0]], xp.where(took, accepted, 0)]
         path[at, level] = xp.where(took, step, -1)
         end[at] = xp.where(took, step + 1, end[at])
-        if host:
+        if lone:
+            residuals = residual if rest.shape[0] else None
+        elif host:
             residuals[at[rest], :] = residual
         else:
             residuals = xp.where((live & ~took)[:, None], residual, residuals)
@@ -106,23 +112,21 @@ def walk(
             at, here, live = at[live], here[live], live[live]
         else:
             here = xp.where(live, here, 0)  # where q may have no row
-    item = sample(residuals, _rows(p, each, end), v)
+    of_p = row_of(p, each, end)
+    item = sample(of_p if residuals is None else residuals, of_p, v)
+    if drawn:
+        item = blamed(item, row_of(q, each, judged), table[:, 0, 0] >= 0)
     made = []
     for proposal, (value, *steps) in zip(
         proposals, xp.concat([item[:, None], path], axis=1).tolist(), strict=True
     ):
         kept = tuple(step for step in steps if step >= 0)
         if value < 0:
-            raise no_distribution(kept[-1] + 1 if kept else 0)
+            last = kept[-1] if kept else -1
+            above = last if last in proposal.parents else proposal.parents[last]  # whose children were judged
+            raise no_distribution(value, last + 1, above + 1)
         made.append(Decision(kept=kept, spliced=(value,), refused=_refused(proposal.parents, kept)))
     return made
-
-
-def _rows(p: Array, at: Array, here: Array) -> Array:
-    """[m, V], of some trees a row each; of one tree on the host without a copy."""
-    if at.shape[0] == 1 and on_host(p):
-        return p[int(at[0]), int(here[0]), :][None, :]
-    return p[at, here]
 
 
 def _refused(parents: tuple[int, ...], kept: tuple[int, ...]) -> tuple[Refusal, ...]:

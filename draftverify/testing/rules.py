@@ -142,16 +142,18 @@ def draws_from_rng_alone(subject: Subject) -> None:
 
 @check("rule", after=["names_items_that_exist"], when=_needs("target"))
 def drift_has_an_entry_for_each_value(subject: Subject) -> None:
-    """A rule that says `exact` reports no drift, another one TV(π, p), from 0 to 1, for each value that it adds."""
-    for _, proposal, _, decision in _decided(subject):
+    """A rule that says `exact` reports no drift; another one none at all, or TV(π, p) for each value that it adds."""
+    decided = _decided(subject)
+    metered = any(decision.drift for *_, decision in decided)
+    for _, proposal, _, decision in decided:
         drift, values = decision.drift, len(values_of(proposal, decision))
         if subject.declared("exact", False):
             what = f"drift {drift} was reported by a rule that says `exact`"
             ensure(drift == (), f"{what}; leave it out, or do not declare `exact`")
             continue
         what = f"{len(drift)} entries of drift came for {values} emitted values"
-        hint = "() means that p itself is emitted; give TV(π, p) for each, or 1.0, which is always a bound"
-        ensure(len(drift) == values, f"{what}; {hint}")
+        hint = "give TV(π, p) for each, or 1.0, which is always a bound; or measure it in no decision at all"
+        ensure(not metered or len(drift) == values, f"{what}; {hint}")
         wrong = [tv for tv in drift if type(tv) is not float or not 0 <= tv <= 1]
         ensure(not wrong, f"{wrong[:1]} was reported as drift; a float from 0 to 1 is needed")
 
@@ -183,10 +185,12 @@ def exact_means_the_targets_distribution(subject: Subject) -> None:
     when=lambda s: _needs("target")(s) and not s.declared("exact", False),
 )
 def drift_bounds_the_distance_from_the_target(subject: Subject) -> None:
-    """The mean of the summed drift is no less than the distance of what is emitted from the target's distribution."""
+    """The mean of the summed drift, where it is measured, is no less than the distance of what is emitted from p."""
     combinations = _combinations(subject)
     for shape, law in combinations:
         depth, rest, rounds = _played(subject, shape, law, 2 * subject.trials)
+        if not any(decision.drift for _, decision in rounds):
+            continue
         made = [(rest(values), sum(decision.drift[:depth])) for values, decision in rounds]
         first, second = made[: subject.trials], made[subject.trials :]
         # The sequences that come too often in one half of the rounds come too often, by less than the distance, in

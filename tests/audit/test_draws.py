@@ -198,8 +198,8 @@ def test_a_verifier_that_is_wrong_at_one_node_of_a_tree_is_found():
 
 def test_a_lossy_rule_is_reported_with_its_drift_and_passes():
     """It claims nothing; the drift is the mean of the outcomes'."""
-    found = audit(Lenience(0.5))
-    pipe = pipeline(Lenience(0.5))
+    found = audit(Lenience(0.5, measure_drift=True))
+    pipe = pipeline(Lenience(0.5, measure_drift=True))
     drifts = [pipe.run(Task(id=str(at), input=task)).drift for at, task in enumerate(TASKS)]
     assert not found.exact
     assert found.passed
@@ -207,6 +207,7 @@ def test_a_lossy_rule_is_reported_with_its_drift_and_passes():
     assert found.draws.detects is None
     assert found.drift == pytest.approx(np.mean(drifts))
     assert found.drift > 0
+    assert audit(Lenience(0.5)).drift is None
 
 
 def test_greedy_match_claims_to_be_exact_at_temperature_0():

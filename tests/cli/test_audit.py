@@ -68,7 +68,7 @@ pipelines:
   lossy:
     generator: {use: parts.Draft}
     verifier: {use: parts.Target}
-    rule: {use: lenience, lenience: 0.5}
+    rule: {use: lenience, lenience: 0.5, measure_drift: true}
     block: 2
     done: {use: limit, items: 12}
   wrong:

@@ -20,9 +20,14 @@ from draftverify.rules import (
     Tree,
     arrays,
     batch,
+    chains,
     drift,
     k_seq,
+    lossy,
+    matching,
+    positionwise,
     trees,
+    typical,
     walk,
 )
 from draftverify.values import Law, Place
@@ -30,7 +35,7 @@ from draftverify.values import Law, Place
 from .test_sampling import CHAIN_RULES, TREE_RULES, a_block, law_of, on_torch
 
 RULES = CHAIN_RULES + TREE_RULES
-LOOKING = (arrays, batch, drift, k_seq, trees, walk)
+LOOKING = (arrays, batch, chains, drift, k_seq, lossy, matching, positionwise, trees, typical, walk)
 """The modules that ask where an array lies."""
 
 
@@ -215,7 +220,9 @@ def test_empty_blocks_with_items_in_arrays_have_the_drift_of_their_bonus() -> No
     """A batch of which no block has an item, as a drafter on a device makes them."""
     p = np.asarray([[0.25, 0.75]])
     block = Proposal.chain(np.zeros(0, dtype=np.int64)), Verification(evidence=Evidence(target=p))
-    for made in GreedyMatch().decide_many([None] * 2, *zip(block, block, strict=True), [None] * 2):  # type: ignore[arg-type]
+    for made in GreedyMatch(measure_drift=True).decide_many(
+        [None] * 2, *zip(block, block, strict=True), [None] * 2
+    ):  # type: ignore[arg-type]
         assert (made.kept, made.spliced, made.drift) == ((), (1,), (0.25,))
 
 

@@ -140,18 +140,18 @@ def typical(p: Any, q: Any, p_max: float, q_max: float) -> Any:
 
 
 LOSSY = [
-    (Lenience(0.5), oracle.lenience(0.5), None),
-    (Lossy(0.3), oracle.lossy(0.3), None),
-    (Lossy(0.3, 1.0), oracle.lenience(0.7), None),
-    (Ensemble(0.6), oracle.ensemble(0.6), None),
-    (Cascade("chow", 0.8), oracle.chow(0.8), None),
-    (Cascade("diff", 0.2), oracle.diff(0.2), None),
-    (Cascade("opt", 0.5), oracle.opt(0.5), None),
-    (Cascade("token_v1", 0.3), oracle.token_v1(0.3), None),
-    (Cascade("token_v2", 0.3), oracle.token_v2(0.3), None),
-    (Cascade("token_v3", 0.4), oracle.token_v3(0.4), None),
-    (GreedyMatch(), lambda p, q, p_max, q_max: argmax(p), argmax),
-    (Typical(), typical, argmax),
+    (Lenience(0.5, measure_drift=True), oracle.lenience(0.5), None),
+    (Lossy(0.3, measure_drift=True), oracle.lossy(0.3), None),
+    (Lossy(0.3, 1.0, measure_drift=True), oracle.lenience(0.7), None),
+    (Ensemble(0.6, measure_drift=True), oracle.ensemble(0.6), None),
+    (Cascade("chow", 0.8, measure_drift=True), oracle.chow(0.8), None),
+    (Cascade("diff", 0.2, measure_drift=True), oracle.diff(0.2), None),
+    (Cascade("opt", 0.5, measure_drift=True), oracle.opt(0.5), None),
+    (Cascade("token_v1", 0.3, measure_drift=True), oracle.token_v1(0.3), None),
+    (Cascade("token_v2", 0.3, measure_drift=True), oracle.token_v2(0.3), None),
+    (Cascade("token_v3", 0.4, measure_drift=True), oracle.token_v3(0.4), None),
+    (GreedyMatch(measure_drift=True), lambda p, q, p_max, q_max: argmax(p), argmax),
+    (Typical(measure_drift=True), typical, argmax),
 ]
 names = {"ids": lambda part: getattr(part, "kind", type(part).__name__)}
 
@@ -179,7 +179,10 @@ def test_the_meter_of_given_items(rule: Any, pi: Any, bonus: Any) -> None:
     ("rule", "drafter"),
     [
         *((rule, draft_unknown) for rule, *_ in LOSSY if "given" in rule.laws),
-        *((Typical(), draft_tree((2, 2), kind)) for kind in ("given", "iid", "without_replacement")),
+        *(
+            (Typical(measure_drift=True), draft_tree((2, 2), kind))
+            for kind in ("given", "iid", "without_replacement")
+        ),
     ],
     **names,
 )
@@ -202,7 +205,10 @@ def test_in_a_tree_the_meter_of_typical_acceptance_knows_the_draft(kind: str) ->
         assert decision.drift == pytest.approx(lost)
         return values
 
-    assert sum(one_round(model, (), 2, Typical(), draft_tree((2, 2), kind), new=new).values()) > 0.99
+    assert (
+        sum(one_round(model, (), 2, Typical(measure_drift=True), draft_tree((2, 2), kind), new=new).values())
+        > 0.99
+    )
 
 
 class Reports:
@@ -227,7 +233,15 @@ class Reports:
     ],
     ids=["a tenth less", "nothing for the first", "nothing for the splice", "too much"],
 )
-@pytest.mark.parametrize("rule", [Lenience(0.5), Cascade("token_v2", 0.3), Typical()], **names)
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Lenience(0.5, measure_drift=True),
+        Cascade("token_v2", 0.3, measure_drift=True),
+        Typical(measure_drift=True),
+    ],
+    **names,
+)
 def test_a_meter_that_shows_something_else_is_found(rule: Any, change: Any) -> None:
     """By the same check."""
     model = Model(3, 6)
@@ -242,7 +256,7 @@ def test_a_meter_that_shows_something_else_is_found(rule: Any, change: Any) -> N
 def test_a_rule_that_shows_nothing_breaks_the_bound() -> None:
     """Sequences of a cascade lie farther from the target's than a silent meter says."""
     model = Model(3, 6)
-    got, meter = metered(model, 3, 2, Cascade("chow", 0.9), draft_iid)
+    got, meter = metered(model, 3, 2, Cascade("chow", 0.9, measure_drift=True), draft_iid)
     assert meter > apart(got, target_joint(model, 3)) > 0.05
 
 
@@ -252,9 +266,9 @@ def test_a_rule_that_shows_nothing_breaks_the_bound() -> None:
         (Speculative(), draft_iid),
         (BlockVerification(), draft_iid),
         (TokenMatch(), draft_iid),
-        (Lenience(1.0), draft_given),
-        (Lossy(0.0), draft_iid),
-        (Ensemble(1.0), draft_iid),
+        (Lenience(1.0, measure_drift=True), draft_given),
+        (Lossy(0.0, measure_drift=True), draft_iid),
+        (Ensemble(1.0, measure_drift=True), draft_iid),
         (KSeq(), draft_tree((2,), "iid")),
         (Tree(), draft_tree((2,), "given")),
     ],
@@ -274,15 +288,19 @@ def test_a_decision_s_drift_by_hand() -> None:
     p = np.asarray([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5], [1.0, 0.0, 0.0]])
     q = np.asarray([[0.9, 0.1, 0.0], [0.0, 0.0, 1.0]])
     block = Proposal.chain([0, 2], iid(q)), Verification(evidence=Evidence(target=p))
-    found = {rule_drift for seed in range(40) for rule_drift in [_drift(Ensemble(0.5), block, seed)]}
+    found = {
+        rule_drift
+        for seed in range(40)
+        for rule_drift in [_drift(Ensemble(0.5, measure_drift=True), block, seed)]
+    }
     first, second = pytest.approx(0.2), pytest.approx(0.25)
     assert {len(drift) for drift in found} == {1, 2, 3}
     for drift in found:
         wanted = [first, second, 0.0][: len(drift)]
         assert list(drift) == wanted
     # At temperature 0 the argmax is all that p has, so that nothing is lost; above, the rest of p is.
-    assert GreedyMatch().decide(None, *block, None).drift == pytest.approx((0.5, 0.5, 0.0))  # type: ignore[arg-type]
-    assert _drift(Cascade("token_v2", 0.0), (Proposal.chain(()), block[1]), 0) == (0.0,)
+    assert GreedyMatch(measure_drift=True).decide(None, *block, None).drift == pytest.approx((0.5, 0.5, 0.0))  # type: ignore[arg-type]
+    assert _drift(Cascade("token_v2", 0.0, measure_drift=True), (Proposal.chain(()), block[1]), 0) == (0.0,)
 
 
 def _drift(rule: Any, block: tuple[Proposal, Verification], seed: int) -> tuple[float, ...]:

@@ -38,21 +38,21 @@ from draftverify.rules import (
 
 CHAIN_RULES = [
     Speculative(),
-    Lenience(0.6),
-    Lossy(0.3),
-    Lossy(0.3, 0.9),
-    Ensemble(0.5),
-    Cascade("chow", 0.5),
-    Cascade("diff", 0.1),
-    Cascade("opt", 0.2),
-    Cascade("token_v1", 0.2),
-    Cascade("token_v2", 0.2),
-    Cascade("token_v3", 0.3),
-    GreedyMatch(),
+    Lenience(0.6, measure_drift=True),
+    Lossy(0.3, measure_drift=True),
+    Lossy(0.3, 0.9, measure_drift=True),
+    Ensemble(0.5, measure_drift=True),
+    Cascade("chow", 0.5, measure_drift=True),
+    Cascade("diff", 0.1, measure_drift=True),
+    Cascade("opt", 0.2, measure_drift=True),
+    Cascade("token_v1", 0.2, measure_drift=True),
+    Cascade("token_v2", 0.2, measure_drift=True),
+    Cascade("token_v3", 0.3, measure_drift=True),
+    GreedyMatch(measure_drift=True),
     TokenMatch(),
     BlockVerification(),
 ]
-TREE_RULES = [KSeq(), Tree(), Typical()]
+TREE_RULES = [KSeq(), Tree(), Typical(measure_drift=True)]
 
 
 def a_block(rng: Any, n: int, size: int, kind: str, *, widths: int = 1) -> tuple[Proposal, Verification]:

@@ -863,14 +863,14 @@ class SplicesOutside(Speculative):
         return [0.0] * p.shape[1] + [1.0]
 
 
-class ReportsNoDrift(Speculative):
-    """Emits something else than p, and a meter that is read as p's."""
+class ReportsDriftOfSomeBlocks(Speculative):
+    """Emits something else than p, and shows it of the blocks that it kept whole alone."""
 
     caught_by = "drift_has_an_entry_for_each_value"
     exact = False
 
     def drift(self, values: int) -> tuple[float, ...]:
-        return ()
+        return (1.0,) * values if values > 2 else ()
 
 
 class ReportsDriftThoughExact(Speculative):

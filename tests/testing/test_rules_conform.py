@@ -43,16 +43,19 @@ SELECTION = [
 ]
 SAMPLING = [
     BlockVerification(),
-    Cascade(kind="opt", alpha=0.2),
+    Cascade(kind="opt", alpha=0.2, measure_drift=True),
+    Ensemble(weight=0.5, measure_drift=True),
     Ensemble(weight=0.5),
     KSeq(),
-    Lenience(lenience=0.8),
-    Lossy(alpha=0.1),
+    Lenience(lenience=0.8, measure_drift=True),
+    Lossy(alpha=0.1, measure_drift=True),
     Speculative(),
     TokenMatch(),
     Tree(),
-    Typical(),
-    Subject(GreedyMatch(), trials=500, contexts=[make_context(settings={"temperature": 0.0})]),
+    Typical(measure_drift=True),
+    Subject(
+        GreedyMatch(measure_drift=True), trials=500, contexts=[make_context(settings={"temperature": 0.0})]
+    ),
 ]
 
 
