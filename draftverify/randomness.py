@@ -35,7 +35,7 @@ RUN = 128
 
 def array_namespace(*arrays: Array) -> Any:
     """The library of some arrays, as array_api_compat wraps it, which takes a while to find that it is NumPy."""
-    if all(type(array) is np.ndarray for array in arrays):
+    if type(arrays[0]) is np.ndarray:
         return array_api_compat.numpy
     return array_api_compat.array_namespace(*arrays)
 

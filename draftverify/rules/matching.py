@@ -62,15 +62,14 @@ class TokenMatch(_Match):
     exact = True
 
     def judge_chains(self, batch: Blocks, rngs: Sequence[Draws]) -> list[Decision]:
-        xp, block, (n, rows) = (
-            array_namespace(batch.p),
-            batch.places[0][:, 0],
-            (batch.items.shape[1], batch.p.shape[1]),
-        )
-        u = host_to(batch.p, numbers(rngs, rows)[0])
-        wanted = xp.zeros(u.shape, dtype=xp.int64, device=device(batch.p))
+        xp, block = array_namespace(batch.p), batch.places[0][:, 0]
+        n, rows = batch.items.shape[1], batch.p.shape[1]
+        # The few draws of a single block are made when they are needed.
+        u = None if len(rngs) == 1 else host_to(batch.p, numbers(rngs, rows)[0])
+        wanted = xp.zeros((len(rngs), rows), dtype=xp.int64, device=device(batch.p))
         for step in batch.steps(rows):
-            wanted[:, step] = inverse_cdf(batch.p[:, step], u[:, step])
+            now = u[:, step] if u is not None else host_to(batch.p, [rngs[0].uniforms(range(rows)[step])])
+            wanted[:, step] = inverse_cdf(batch.p[:, step], now)
             same = wanted[:, : min(step.stop, n)] == batch.items[:, : step.stop]
             if on_host(wanted) and not xp.any(xp.all(same, axis=-1)):
                 break

@@ -3,7 +3,8 @@ accepted one is descended to, and where none is, the residual gives the splice. 
 sample of its row. A chain is a tree of one child at each node, and alternatives are one node's children.
 
 Trees are walked together, level by level. On a device every tree is carried along until the deepest has ended, and only
-the end of the walk comes to the host; on the host a tree that has ended costs nothing more. Random numbers: child i is
+the end of the walk comes to the host; on the host a tree that has ended costs nothing more, and a single one is walked
+by itself. Random numbers: child i is
 judged with draw 0 at position i; the splice has draw 1 at position 0.
 """
 
@@ -17,7 +18,7 @@ import numpy as np
 from array_api_compat import device
 
 from draftverify.randomness import Draws, array_namespace
-from draftverify.rules.arrays import host_to, on_host, row_of
+from draftverify.rules.arrays import host_to, on_host
 from draftverify.rules.batch import (
     BatchRule,
     blamed,
@@ -65,19 +66,20 @@ def walk(
     p = q = target_rows(verifications)
     xp, on, host, size = array_namespace(p), device(p), on_host(p), len(proposals)
     items = checked_ids(proposals, p, laws)
-    drawn = any(proposal.law.q is not None and proposal.items for proposal in proposals)
+    drawn = any(proposal.law.q is not None and len(proposal.items) for proposal in proposals)
     if drawn:
         q = drafted_from(proposals, lambda b: p[b, ...], p)  # a block without items may have none
+    if host and size == 1:
+        return [_alone(proposals[0], p[0, ...], q[0, ...], drawn, items[0, :], rngs[0], siblings)]
     host_table, depth = _children([proposal.parents for proposal in proposals])
-    lone = host and size == 1  # whose few draws are made when they are needed
-    host_u, v = numbers(rngs, 0 if lone else items.shape[1])
+    host_u, v = numbers(rngs, items.shape[1])
     table, u = host_to(p, host_table), host_to(p, host_u)
     each = xp.arange(size, device=on)
     path = xp.full((size, depth), -1, dtype=xp.int64, device=on)
     end = xp.zeros(size, dtype=xp.int64, device=on)  # the row that each tree has come to
     judged = xp.zeros_like(end)  # the row of the children that were judged last
     # Nothing where a leaf was reached, so that its own row of p is drawn from.
-    residuals: Array = None if lone else xp.zeros((size, p.shape[-1]), dtype=p.dtype, device=on)
+    residuals = xp.zeros((size, p.shape[-1]), dtype=p.dtype, device=on)
     live = table[:, 0, 0] >= 0
     at = xp.nonzero(live)[0] if host else each
     here, live = end[at], live[at]  # as `end`, of the trees that go on; on a device of all
@@ -92,17 +94,12 @@ def walk(
         child = xp.where(below >= 0, below, below[:, :1])
         tried = (below >= 0) & live[:, None]
         drafted = at[:, None], child
-        draws = np.asarray([rngs[0].uniforms(child[0, :].tolist())]) if lone else u[drafted]
-        accepted, rest, residual = siblings(
-            row_of(p, at, here), row_of(q, at, here), items[drafted], tried, draws
-        )
+        accepted, rest, residual = siblings(p[at, here], q[at, here], items[drafted], tried, u[drafted])
         took = accepted < below.shape[1]
         step = child[each[: at.shape[0]], xp.where(took, accepted, 0)]
         path[at, level] = xp.where(took, step, -1)
         end[at] = xp.where(took, step + 1, end[at])
-        if lone:
-            residuals = residual if rest.shape[0] else None
-        elif host:
+        if host:
             residuals[at[rest], :] = residual
         else:
             residuals = xp.where((live & ~took)[:, None], residual, residuals)
@@ -112,21 +109,45 @@ def walk(
             at, here, live = at[live], here[live], live[live]
         else:
             here = xp.where(live, here, 0)  # where q may have no row
-    of_p = row_of(p, each, end)
-    item = sample(of_p if residuals is None else residuals, of_p, v)
+    item = sample(residuals, p[each, end], v)
     if drawn:
-        item = blamed(item, row_of(q, each, judged), table[:, 0, 0] >= 0)
+        item = blamed(item, q[each, judged], table[:, 0, 0] >= 0)
     made = []
     for proposal, (value, *steps) in zip(
         proposals, xp.concat([item[:, None], path], axis=1).tolist(), strict=True
     ):
-        kept = tuple(step for step in steps if step >= 0)
-        if value < 0:
-            last = kept[-1] if kept else -1
-            above = last if last in proposal.parents else proposal.parents[last]  # whose children were judged
-            raise no_distribution(value, last + 1, above + 1)
-        made.append(Decision(kept=kept, spliced=(value,), refused=_refused(proposal.parents, kept)))
+        made.append(_decision(proposal, tuple(step for step in steps if step >= 0), value))
     return made
+
+
+def _alone(
+    proposal: Proposal, p: Array, q: Array, drawn: bool, items: Array, rng: Draws, siblings: Siblings
+) -> Decision:
+    """The same of a single tree on the host, whose few draws are made when they are needed; p and q are [rows, V]."""
+    below, kept, end, judged, residual = _children_of(proposal.parents)[2], [], 0, 0, None
+    while residual is None and (children := below[end]):
+        judged, here = end, slice(end, end + 1)
+        u, tried = np.asarray([rng.uniforms(children)]), np.ones((1, len(children)), dtype=bool)
+        accepted, _, left = siblings(p[here], q[here], items[None, children], tried, u)
+        took = int(accepted[0])
+        if took < len(children):
+            kept.append(children[took])
+            end = children[took] + 1
+        else:
+            residual = left
+    of_p = p[end : end + 1]
+    item = sample(of_p if residual is None else residual, of_p, np.asarray([rng.uniform(0, 1)]))
+    if drawn:
+        item = blamed(item, q[judged : judged + 1], np.asarray([True]))
+    return _decision(proposal, tuple(kept), int(item[0]))
+
+
+def _decision(proposal: Proposal, kept: tuple[int, ...], item: int) -> Decision:
+    if item < 0:
+        last = kept[-1] if kept else -1
+        above = last if last in proposal.parents else proposal.parents[last]  # whose children were judged
+        raise no_distribution(item, last + 1, above + 1)
+    return Decision(kept=kept, spliced=(item,), refused=_refused(proposal.parents, kept))
 
 
 def _refused(parents: tuple[int, ...], kept: tuple[int, ...]) -> tuple[Refusal, ...]:
@@ -138,7 +159,7 @@ def _refused(parents: tuple[int, ...], kept: tuple[int, ...]) -> tuple[Refusal, 
 def _children(trees: Sequence[tuple[int, ...]]) -> tuple[Any, int]:
     """[batch, nodes, k], of each tree and node the children, the context's first, −1 where there are less; and how
     deep the deepest tree is."""
-    found = [_children_of(parents) for parents in trees]
+    found = [_children_of(parents)[:2] for parents in trees]
     rows, k = (max(table.shape[axis] for table, _ in found) for axis in (0, 1))
     made = np.full((len(trees), rows, k), -1, dtype=np.int64)
     for b, (table, _) in enumerate(found):
@@ -147,11 +168,12 @@ def _children(trees: Sequence[tuple[int, ...]]) -> tuple[Any, int]:
 
 
 @lru_cache(1024)
-def _children_of(parents: tuple[int, ...]) -> tuple[Any, int]:
+def _children_of(parents: tuple[int, ...]) -> tuple[Any, int, list[list[int]]]:
     below: list[list[int]] = [[] for _ in range(len(parents) + 1)]
     depths = [0]
     for index, parent in enumerate(parents):
         below[parent + 1].append(index)
         depths.append(depths[parent + 1] + 1)
     k = max(1, *map(len, below))
-    return np.asarray([some + [-1] * (k - len(some)) for some in below], dtype=np.int64), max(depths)
+    table = np.asarray([some + [-1] * (k - len(some)) for some in below], dtype=np.int64)
+    return table, max(depths), below

@@ -272,3 +272,22 @@ def test_sessions_in_a_batch_do_not_meet() -> None:
     rngs = [Draws((1, 1), 0), Draws((2, 1), 0)]
     first, second = Lenience(0.5).decide_many([None] * 2, [p for p, _ in made], [v for _, v in made], rngs)
     assert first != second
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
+def test_items_that_are_an_array_are_decided_on_as_a_tuple_of_them(rule: Any, library: str) -> None:
+    """As a drafter leaves them that does not look at what it drew; the decision brings a chain's along."""
+    made = a_batch(rule, 2, [3, 0, 5])
+    as_array = np.asarray if library == "numpy" else pytest.importorskip("torch").asarray
+    arrayed = [
+        (msgspec.structs.replace(p, items=as_array(p.items, dtype=as_array([0]).dtype)), v) for p, v in made
+    ]
+    draws = [Draws((i, 4), 0) for i in range(3)]
+
+    def bare(blocks: Any) -> Any:
+        found = rule.decide_many([None] * len(blocks), *zip(*blocks, strict=True), draws[: len(blocks)])
+        return [msgspec.structs.replace(each, items=()) for each in found]
+
+    assert bare(arrayed) == bare(made)
+    assert bare(arrayed[:1]) == bare(made[:1])
