@@ -53,9 +53,18 @@ def verifying(
     blocks = list(proposals) if proposals is not None else _blocks(answer, context, by_target)
     history: list[Call] = [(context, block) for block in blocks]
     chain = next((block for block in blocks if block.fits("chain") and len(block)), None)
-    if chain is not None and by_target:
-        a, b, c = (chain.items[i % len(chain)] for i in range(3))
-        for values, items in (((), [b]), ((a, c), [b, a]), ((a, c, b), []), ((a, c, b, b), [c])):
+    some = chain or (blocks[0] if proposals is None else None)
+    if some is None:
+        return history  # nobody knows what of the author's items may stand on another
+    a, b, c = (some.items[i % len(some)] for i in range(3))
+    if by_target:
+        for values, items in (
+            ((), [c, a, b]),
+            ((), [b]),
+            ((a, c), [b, a]),
+            ((a, c, b), []),
+            ((a, c, b, b), [c]),
+        ):
             history.append((advanced(context, *values) if values else context, Proposal.chain(items)))
     elif chain is not None:
         checks = getattr(answer((context, chain)), "checks", ())
@@ -63,14 +72,21 @@ def verifying(
         kept = min(refused, default=len(checks))
         for rest in (chain.items[kept:], ()) if kept else ():
             history.append((advanced(context, *chain.items[:kept]), Proposal.chain(list(rest))))
-    return history
+    tree = (context, Proposal.tree([a, b, c, b, a], (-1, 0, 0, -1, 3)))
+    try:
+        answer(tree)
+    except Exception:
+        return history  # it refuses what it cannot read, as it should
+    return [*history, tree]
 
 
 def _blocks(answer: Answer, context: Context, by_target: bool) -> list[Proposal]:
     if by_target:
         evidence = getattr(answer((context, Proposal.chain(()))), "evidence", None)
         V = getattr(getattr(evidence, "target", None), "shape", (0, 2))[-1]
-        return [Proposal.chain([1 % V, V - 1, 0])]
+        return [
+            Proposal.chain([V - 1, 1 % V, V // 2])
+        ]  # after a prompt that ends in 0, rows unlike each other
     for pool in ([0, 1, 2, 3, 4, 5], ["a", "b", "the cat", "mat", "", "1"]):
         blocks = [Proposal.alternatives(pool), Proposal.alternatives(pool[3:] + pool[:3]), Proposal.chain([])]
         try:

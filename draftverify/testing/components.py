@@ -7,13 +7,15 @@ import inspect
 import random
 import sys
 import typing
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from draftverify.engine.parts import is_asynchronous
-from draftverify.testing.assertions import ensure
+from draftverify.testing.assertions import ERROR_PROBABILITY, ensure
 from draftverify.testing.calls import LAWS, SHAPES
 from draftverify.testing.contexts import difference, snapshot
 from draftverify.testing.registry import check
@@ -21,6 +23,7 @@ from draftverify.testing.subject import METHODS, Subject, bare, free, owned
 
 _EVIDENCE = {"verdicts", "scores", "target", "raw_maxima", "cross", "hidden"}
 _WORDS = {"laws": LAWS, "shape": SHAPES, "shapes": SHAPES, "provides": _EVIDENCE, "needs": _EVIDENCE}
+STREAMS, PROBED = 64, 8
 _DECLARED = {*_WORDS, "enough", "exact", "family", "concurrent", "deterministic"}
 
 
@@ -91,21 +94,79 @@ def leaves_its_arguments_alone(subject: Subject) -> None:
         ensure(found is None, f"it changed what it was given ({found}); copy before changing")
 
 
-@check(after=["leaves_its_arguments_alone"], when=Subject.repeats)
+@check(after=["answers"])
+def answers_stay_as_they_were(subject: Subject) -> None:
+    """An answer does not change when the next call is served: the record and the next round still read it."""
+    for history in subject.histories:
+        scratch: dict[Any, Any] = {}
+        answer: Any = None
+        for call in history:
+            before = snapshot(answer)
+            following = subject.answer(call, scratch=scratch)
+            found = difference(before, snapshot(answer))
+            what = f"an answer changed while the next call was served ({found})"
+            ensure(
+                found is None,
+                f"{what}; a buffer was used again: give a copy, or fill a fresh array each time",
+            )
+            answer = following
+        free(scratch)
+
+
+@check(after=["leaves_its_arguments_alone", "answers_stay_as_they_were"], when=Subject.repeats)
 def reproducible_under_its_seed(subject: Subject) -> None:
     """Two instances with equal arguments answer the same calls alike."""
+    expected = subject.answers
     hint = "draw from context.draws (a rule: rng) and nothing else, or say `deterministic = False`"
-    subject.same_again(subject.fresh(), f"two equal instances answered one call differently; {hint}")
+    with subject.outside.as_at_first():
+        one = subject.fresh()
+        for call, answer in zip(subject.calls, expected, strict=True):
+            other = subject.answer(call, on=one)
+            subject.same(answer, other, f"two equal instances answered one call differently; {hint}")
 
 
 @check(after=["reproducible_under_its_seed"], when=Subject.repeats)
 def keeps_no_state_about_tasks(subject: Subject) -> None:
-    """An answer does not depend on the calls that an instance served before."""
-    one = subject.fresh()
-    for call in reversed(subject.calls):
-        subject.answer(call, on=one)
+    """An answer does not depend on the calls that were served before, by this instance or by another."""
+    expected = subject.answers
     hint = "keep nothing on self; what a task needs again goes into context.scratch"
-    subject.same_again(one, f"an instance that had served other calls answered differently; {hint}")
+    one = subject.fresh()
+    backwards = [subject.answer(call, on=one) for call in reversed(subject.calls)][::-1]
+    again = [subject.answer(call, on=one) for call in subject.calls]
+    if kept := subject.outside.changed():
+        # The calls before this one have filled it; to see what it changes it has to be as in a new process.
+        with subject.outside.as_at_first():
+            two = subject.fresh()
+            backwards = [subject.answer(call, on=two) for call in reversed(subject.calls)][::-1]
+        hint = f"what changed outside the instance is {', '.join(kept)}: a global cache or counter; {hint}"
+    for answer, *others in zip(expected, again, backwards, strict=True):
+        for other in others:
+            subject.same(answer, other, f"after other calls the same call was answered differently; {hint}")
+
+
+@check(after=["keeps_no_state_about_tasks"], when=Subject.repeats)
+def draws_anew_each_round(subject: Subject) -> None:
+    """What is drawn changes with the round of the draws, as it does with their key."""
+    for call in subject.drawing_calls():
+        made: list[tuple[str, str]] = []
+        while len(made) < STREAMS:
+            this, following = (subject.drawn(call, len(made), later) for later in (0, 1))
+            made.append((_said(subject.answer(this)), _said(subject.answer(following))))
+            if len(made) == PROBED and len({one for one, _ in made}) == 1:
+                break  # nothing is drawn here
+        counts = np.asarray(list(Counter(one for one, _ in made).values()))
+        # Given the first round's answers, those of independent draws repeat them all with this probability at most.
+        chance = np.exp(np.sum(counts * np.log(counts / len(made))))
+        alike = all(one == following for one, following in made) and chance < ERROR_PROBABILITY / 8
+        what = f"with {len(made)} keys the answers differ, and with the next round's draws of each key they do not"
+        hint = "use draws.uniform() or draws.seed(), which know the round; draws.key alone is the same in every round"
+        ensure(not alike, f"{what}: the random numbers of one round are used again in the next; {hint}")
+
+
+def _said(answer: Any) -> str:
+    """What of an answer draws decide; not its arrays and not what it cost."""
+    names = ("items", "parents", "kept", "held", "corrected", "spliced", "checks")
+    return repr([list(found) for name in names if (found := getattr(answer, name, None)) is not None])
 
 
 @check(after=["keeps_no_state_about_tasks"], when=Subject.repeats)
@@ -170,17 +231,29 @@ def leaves_global_random_numbers_alone(subject: Subject) -> None:
     after=["answers_the_same_without_scratch"], when=lambda s: hasattr(s.component, METHODS[s.role] + "_many")
 )
 def many_answers_as_one(subject: Subject) -> None:
-    """`propose_many`, `verify_many` or `decide_many` gives for each session what the single call gives."""
-    name = METHODS[subject.role] + "_many"
-    firsts = [history[0] for history in subject.histories]
-    columns = [list(column) for column in zip(*map(bare, firsts), strict=True)]
-    found = subject.wait(getattr(subject.component, name)(*columns))
-    ensure(
-        len(found) == len(firsts),
-        f"{name}() gave {len(found)} answers to {len(firsts)} calls; one each is needed",
-    )
-    for call, answer in zip(firsts, found, strict=True):
-        subject.same(subject.answer(call), answer, f"{name}() and {METHODS[subject.role]}() differ")
+    """`propose_many`, `verify_many` or `decide_many` gives for each session what the single call gives, whoever the
+    others are: blocks of unlike lengths, sessions at other rounds, one session alone.
+    """
+    name, one = METHODS[subject.role] + "_many", METHODS[subject.role]
+    batches = subject.batches()
+    for batch in batches:
+        calls = [call for call, _ in batch]
+        mine = [msgspec.structs.replace(bare(call)[0], scratch=scratch) for call, scratch in batch]
+        columns = [mine, *([*column] for column in zip(*(bare(call)[1:] for call in calls), strict=True))]
+        found = subject.wait(getattr(subject.component, name)(*columns))
+        ensure(
+            len(found) == len(calls),
+            f"{name}() gave {len(found)} answers to {len(calls)} calls; one each is needed",
+        )
+        sizes = [call[1] if isinstance(call[1], int) else len(call[1]) for call in calls]
+        for number, (call, answer) in enumerate(zip(calls, found, strict=True)):
+            others = f"as number {number} of {len(calls)}, with blocks of {sizes} items in rounds "
+            others += str([call[0].round for call in calls])
+            what = f"{name}() and {one}() differ for a call {others}"
+            hint = "rows of another session or of the padding, or a cache that is not rolled back"
+            subject.same(subject.answer(call), answer, f"{what} ({hint})")
+    for scratch in {id(scratch): scratch for batch in batches for _, scratch in batch}.values():
+        free(scratch)
 
 
 @check(when=lambda s: hasattr(s.given, "close"))

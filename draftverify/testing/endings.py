@@ -14,9 +14,9 @@ from draftverify.engine.requests import Decide, Draft, Finish, Request, Verify
 from draftverify.engine.state import holding
 from draftverify.errors import ContractError
 from draftverify.testing.assertions import ensure
-from draftverify.testing.contexts import make_draws, values_of
+from draftverify.testing.contexts import difference, make_context, make_draws, snapshot, values_of
 from draftverify.testing.registry import check
-from draftverify.testing.subject import Role, Subject
+from draftverify.testing.subject import Role, Subject, owned
 from draftverify.values import (
     PASS,
     By,
@@ -27,6 +27,7 @@ from draftverify.values import (
     Held,
     Last,
     Proposal,
+    Task,
     Trail,
     Verification,
 )
@@ -135,13 +136,76 @@ def done_says_how_many_to_keep(subject: Subject) -> None:
 @check("rule", after=["answers_can_be_read"], when=_brings("finish"))
 def finish_makes_a_value(subject: Subject) -> None:
     """finish(context) gives a value, a Choice with finite numbers, or None where there is no answer."""
+    for context in _ends(subject):
+        answer = _finished(subject, owned(context))
+        _ensure_readable(subject, Finish, (context,), answer)
+        for name in ("support", "margin") if type(answer) is Choice else ():
+            share = getattr(answer, name)
+            ensure(
+                share is None or 0 <= share <= 1,
+                f"the {name} of the value is {share!r}; 0 to 1 is needed",
+            )
+
+
+@check(
+    "rule",
+    after=["finish_makes_a_value", "keeps_no_state_about_tasks"],
+    when=lambda s: s.repeats() and _brings("finish")(s),
+)
+def finish_reads_the_context_alone(subject: Subject) -> None:
+    """finish() makes the same value on another instance, which decided nothing, and leaves the context as it was."""
+    hint = (
+        "what was accepted and held stands in the context; a task that is taken up again has another instance"
+    )
+    values = []
+    for context in (ends := list(_ends(subject))):
+        mine = owned(context)
+        values.append(snapshot(_finished(subject, mine)))
+        found = difference(snapshot(context), snapshot(mine), path="context")
+        ensure(found is None, f"finish() changed what it was given ({found}); copy before changing")
+    other = subject.fresh()
+    for context, value in zip(ends, values, strict=True):
+        found = difference(value, snapshot(_finished(subject, owned(context), on=other)), subject.tolerance)
+        ensure(found is None, f"finish() on another instance makes another value ({found}); {hint}")
+
+
+def _ends(subject: Subject) -> Iterator[Context]:
+    """Contexts of tasks that end: after each decision, and after several ballots."""
     for context, _ in _decided(subject):
         if len(context.accepted) or context.held:
-            answer = subject.wait(subject.component.finish(context))
-            _ensure_readable(subject, Finish, (context,), answer)
-            for name in ("support", "margin") if type(answer) is Choice else ():
-                share = getattr(answer, name)
-                ensure(
-                    share is None or 0 <= share <= 1,
-                    f"the {name} of the value is {share!r}; 0 to 1 is needed",
-                )
+            yield context
+
+
+def _finished(subject: Subject, context: Context, on: Any = None) -> Any:
+    part = subject.component if on is None else on
+    try:
+        return subject.wait(part.finish(context))
+    except Exception as error:
+        held, accepted = len(context.held), len(context.accepted)
+        what = f"finish() raised {type(error).__name__}: {error}, with {accepted} values accepted and {held} held"
+        ensure(False, f"{what}; every task ends in it: give None where there is no answer")
+
+
+@check("verifier", when=lambda s: callable(getattr(s.component, "prepare", None)))
+def prepare_adds_to_the_task(subject: Subject) -> None:
+    """prepare(task) gives a Task with the same id and group, the same each time, and leaves the given one as it was."""
+    given = [make_context(task).task for task in subject.tasks or ()] or [
+        each.task for each in subject.contexts
+    ]
+    for task in given:
+        before = snapshot(task)
+        made, again = (subject.wait(part.prepare(task)) for part in (subject.component, subject.fresh()))
+        ensure(type(made) is Task, f"prepare() returned a {type(made).__name__}; return the Task, replaced")
+        for name in ("id", "group"):
+            was, now = getattr(task, name), getattr(made, name)
+            ensure(
+                was == now,
+                f"prepare() made the {name} {now!r} of {was!r}; draws and records go by it: leave it",
+            )
+        found = difference(before, snapshot(task), path="task")
+        ensure(found is None, f"prepare() changed the task that it was given ({found}); replace its input")
+        found = difference(snapshot(made), snapshot(again), subject.tolerance)
+        ensure(
+            found is None,
+            f"prepare() of one task gives two ({found}); a task that is taken up again is prepared anew",
+        )

@@ -11,7 +11,7 @@ import numpy as np
 
 from draftverify.randomness import stream_key, uniforms
 from draftverify.testing.assertions import ERROR_PROBABILITY, deviates, ensure
-from draftverify.testing.contexts import as_numpy, make_draws
+from draftverify.testing.contexts import as_numpy
 from draftverify.testing.registry import check
 from draftverify.testing.subject import Subject
 from draftverify.values import Context, Proposal
@@ -24,7 +24,7 @@ def _proposals(subject: Subject) -> list[Proposal]:
     return [subject.answer(call) for call in subject.calls]
 
 
-@check("generator", after=["answers"])
+@check("generator", after=["answers", "answers_stay_as_they_were"])
 def returns_a_proposal(subject: Subject) -> None:
     """propose() returns a Proposal."""
     for made in _proposals(subject):
@@ -127,62 +127,105 @@ class _Sums:
         far, V = np.flatnonzero(deviates(self.total, self.variance, tests)), len(self.total) - 3
         if not len(far):
             return ""
-        if far[0] < V:
-            return f"value {far[0]} came {self.total[far[0]]:+.0f} times against q's expectation"
-        words = (
-            "q(item) is not what q expects",
-            "neighbours depend on each other",
-            "siblings repeat too often or seldom",
-        )
-        return words[far[0] - V]
+        words = [f"value {far[0]} came {self.total[far[0]]:+.0f} times against q's expectation"]
+        words = [] if far[0] >= V else words
+        dependent = ["neighbours depend on each other", "siblings repeat too often or seldom"]
+        words += [text for place, text in enumerate(dependent, start=V + 1) if place in far]
+        return " and ".join(words or ["q(item) is not what q expects"])
+
+
+class _NextRound:
+    """Sums that are far from 0 where a round's items depend on those of the round before, whatever their places."""
+
+    def __init__(self, block: int) -> None:
+        self.total = np.zeros((2, block, block))
+        self.variance = np.zeros((2, block, block))
+
+    def add(self, before: list[tuple[Any, int]], after: list[tuple[Any, int]]) -> None:
+        """Count two rounds of one task, each as rows and the items drawn from them."""
+        quantiles = np.asarray([2 * _quantile(row, item) - 1 for row, item in before])
+        items = np.asarray([item for _, item in before], dtype=np.int64)
+        n = len(before)
+        for place, (row, item) in enumerate(after if n else ()):
+            function = np.cumsum(row) - row / 2
+            mean = row @ function
+            self.total[0, :n, place] += quantiles * (function[item] - mean)
+            self.variance[0, :n, place] += quantiles**2 * max(row @ np.square(function) - mean**2, 0.0)
+            same = np.where(items < len(row), row[np.minimum(items, len(row) - 1)], 0.0)
+            self.total[1, :n, place] += (items == item) - same
+            self.variance[1, :n, place] += same * (1 - same)
+
+
+def _quantile(row: Any, item: int) -> float:
+    return float(np.cumsum(row)[item] - row[item] / 2)
 
 
 class _Sample:
-    """What many re-runs of one task proposed: they differ in their draws and in nothing else."""
+    """What many re-runs of one task proposed: they differ in their draws and in nothing else.
 
-    def __init__(self, subject: Subject, context: Context) -> None:
+    Args:
+        subject: the generator.
+        context: of the calls.
+        two_rounds: whether each re-run has a second round, after one in which nothing was accepted.
+    """
+
+    def __init__(self, subject: Subject, context: Context, two_rounds: bool) -> None:
         self.context = context
         self.firsts: list[str | None] = []
         self.sums: dict[int, _Sums] = {}
+        self.next_round = _NextRound(subject.block)
         self.twice = ""
         self.sharpest = 0.0
         for attempt in range(subject.trials):
             # Where nothing is drawn there is nothing to count: sixteen equal answers are enough to see that.
             if self.firsts[15:16] and not self.sums and len(set(self.firsts)) == 1:
                 break
-            made = _drawn(subject, context, attempt, attempt)
+            made = _drawn(subject, context, attempt)
             self.firsts.append(repr(made.items[0]) if len(made.items) else None)
-            if made.law.q is not None:
-                self._count(made, as_numpy(made.law.q).astype(np.float64))
+            if made.law.q is None:
+                continue
+            drawn = self._rows(made)
+            self._count(made, drawn)
+            following = _drawn(subject, context, attempt, later=1) if two_rounds else made
+            if two_rounds and following.law.q is not None:
+                self.next_round.add(drawn, self._rows(following))
 
-    def _count(self, made: Proposal, q: Any) -> None:
-        before: tuple[int, float] | None = None
-        for index, item in enumerate(map(int, made.items)):
+    def _rows(self, made: Proposal) -> list[tuple[Any, int]]:
+        """Each item, with the row that the law says it was drawn from."""
+        q, items = as_numpy(made.law.q).astype(np.float64), [int(item) for item in made.items]
+        found = []
+        for index, item in enumerate(items):
             parent = made.parents[index]
-            siblings = [int(made.items[i]) for i in range(index) if made.parents[i] == parent]
             row = np.array(q[parent + 1])
             if made.law.kind == "without_replacement":
-                row[siblings] = 0.0
+                row[[items[i] for i in range(index) if made.parents[i] == parent]] = 0.0
             row /= max(row.sum(), 1e-300)
             if not row[item] > 0:
                 self.twice = f"{item} was drawn again among its siblings"
-            sibling = index > 0 and made.parents[index - 1] == parent
+            found.append((row, item))
+        return found
+
+    def _count(self, made: Proposal, drawn: list[tuple[Any, int]]) -> None:
+        before: tuple[int, float] | None = None
+        for index, (row, item) in enumerate(drawn):
+            sibling = index > 0 and made.parents[index - 1] == made.parents[index]
             self.sums.setdefault(index, _Sums(len(row))).add(row, item, before, sibling)
-            before = item, float(np.cumsum(row)[item] - row[item] / 2)
+            before = item, _quantile(row, item)
             self.sharpest = max(self.sharpest, float(row.max())) if index == 0 else self.sharpest
 
 
-def _drawn(subject: Subject, context: Context, attempt: int, stream: int) -> Proposal:
-    draws = make_draws(context.task.id, attempt=stream, role="draft", round=context.round)
-    made: Proposal = subject.answer(
-        (msgspec.structs.replace(context, attempt=attempt, draws=draws), subject.block)
-    )
+def _drawn(subject: Subject, context: Context, stream: int, later: int = 0) -> Proposal:
+    call = subject.drawn((msgspec.structs.replace(context, attempt=stream), subject.block), stream, later)
+    made: Proposal = subject.answer(call)
     return made
 
 
 def _samples(subject: Subject) -> list[_Sample]:
     if "samples" not in subject.notes:
-        subject.notes["samples"] = [_Sample(subject, context) for context in subject.contexts[:2]]
+        subject.notes["samples"] = [
+            _Sample(subject, context, two_rounds=not number)
+            for number, context in enumerate(subject.contexts[:2])
+        ]
     found: list[_Sample] = subject.notes["samples"]
     return found
 
@@ -205,13 +248,29 @@ def law_is_honest(subject: Subject) -> None:
             )
 
 
+@check(
+    "generator",
+    after=["law_is_honest", "draws_anew_each_round"],
+    when=lambda s: set(s.declared("laws", _GIVEN)) != {"given"},
+)
+def rounds_are_independent(subject: Subject) -> None:
+    """Over many draws, the items of a round do not depend on what was drawn in the round before."""
+    sums = _samples(subject)[0].next_round
+    far = deviates(sums.total, sums.variance, sums.total.size)
+    which, before, place = (int(found[0]) for found in np.nonzero(far)) if np.any(far) else (0, 0, 0)
+    how = ("go up and down with", "are too often, or too seldom, equal to")[which]
+    what = f"items {place} of a round {how} items {before} of the round before"
+    hint = "use draws.uniform() or draws.seed(), which know the round, and no number of it in two rounds"
+    ensure(not np.any(far), f"{what}: random numbers of one round are used again in the next; {hint}")
+
+
 @check("generator", after=[*_SOUND, "law_is_honest"])
 def draft_stream_is_its_own(subject: Subject) -> None:
     """Drawn items follow context.draws, and no item depends on the draws that the rule will use."""
     for sample in _samples(subject):
         context, positions = sample.context, np.arange(subject.block + 1)
         if sample.sums and sample.sharpest**64 < ERROR_PROBABILITY:
-            made = {repr(list(_drawn(subject, context, 0, stream).items)) for stream in range(64)}
+            made = {repr(list(_drawn(subject, context, stream).items)) for stream in range(64)}
             ensure(
                 len(made) > 1,
                 "the items are the same whatever context.draws is; draw from context.draws alone",

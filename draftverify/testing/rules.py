@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from itertools import product
 from math import log
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -16,11 +16,16 @@ from draftverify.testing.calls import LAWS, SHAPES
 from draftverify.testing.contexts import make_context, make_draws, values_of
 from draftverify.testing.registry import check
 from draftverify.testing.subject import Subject
-from draftverify.testing.tables import DraftFrom, TableModel, TargetFrom
-from draftverify.values import Context, Decision, Proposal, Verification
+from draftverify.testing.tables import DraftFrom, TableModel, TablePair, TargetFrom
+from draftverify.values import Context, Decision, Proposal, Shape, Verification
 
 _FAILED = ("error", "timeout", "unchecked")
-_SOUND = ["reproducible_under_its_seed", "keeps_a_path", "splices_values_of_the_vocabulary"]
+_SOUND = [
+    "reproducible_under_its_seed",
+    "draws_anew_each_round",
+    "keeps_a_path",
+    "splices_values_of_the_vocabulary",
+]
 
 
 def _decided(subject: Subject) -> list[tuple[Context, Proposal, Verification, Decision]]:
@@ -36,7 +41,7 @@ def _needs(word: str) -> Callable[[Subject], bool]:
     return lambda s: word in s.declared("needs", {"verdicts"})
 
 
-@check("rule", after=["answers"])
+@check("rule", after=["answers", "answers_stay_as_they_were"])
 def returns_a_decision(subject: Subject) -> None:
     """decide() returns a Decision."""
     for *_, made in _decided(subject):
@@ -161,22 +166,33 @@ def drift_has_an_entry_for_each_value(subject: Subject) -> None:
 @check("rule", after=_SOUND, when=lambda s: s.declared("exact", False))
 def exact_means_the_targets_distribution(subject: Subject) -> None:
     """A rule that says `exact` emits, over many rounds, the target's joint distribution, for every shape and law."""
-    trials, combinations = 2 * subject.trials, _combinations(subject)
-    for shape, law in combinations:
-        depth, rest, rounds = _played(subject, shape, law, trials)
-        found = np.zeros(_V**depth)
-        for values, _ in rounds:
+    games, trials = _games(subject), subject.trials
+    tests = sum(sum(_V**length for length in range(1, game.depth + 1)) + _V**2 for game in games)
+    for game in games:
+        found, pairs = np.zeros(_V**game.depth), np.zeros((_V, _V))
+        first = 0
+        for number, (values, _) in enumerate(_played(subject, game, trials)):
             # What the target would go on with stands for the rest: the mean of this is the joint distribution.
-            found += rest(values)
-        for length in range(1, depth + 1):
-            got = found.reshape(_V**length, -1).sum(axis=1)
-            right = trials * rest(()).reshape(_V**length, -1).sum(axis=1)
-            far = deviates(got - right, right * (1 - right / trials), 2 * len(combinations) * _V**depth)
+            found += _rest(game, values)
+            if number % 2:
+                pairs[first, values[0]] += 1
+            first = values[0]
+        joint = trials * _rest(game, ())
+        for length in range(1, game.depth + 1):
+            got, right = (each.reshape(_V**length, -1).sum(axis=1) for each in (found, joint))
+            far = deviates(got - right, right * (1 - right / trials), tests)
             worst = int(np.argmax(abs(got - right)))
             sequence = [int(value) for value in np.unravel_index(worst, (_V,) * length)]
-            what = f"of a {shape} of law {law} comes {sequence} first in {got[worst] / trials:.1%} of rounds"
-            hint = "mend residual, bonus, tail or stream, declare fewer `laws` or `shapes`, or do not declare `exact`"
-            ensure(not np.any(far), f"{what}, where the target has {right[worst] / trials:.1%}; {hint}")
+            what = f"{game.words} comes {sequence} first in {got[worst] / trials:.1%} of rounds"
+            ensure(not np.any(far), f"{what}, where the target has {right[worst] / trials:.1%}; {game.hint}")
+        one = _rest(game, ()).reshape(_V, -1).sum(axis=1)
+        together = trials // 2 * np.outer(one, one)
+        far = deviates(pairs - together, together * (1 - np.outer(one, one)), tests)
+        what = f"{game.words} the first values of two rounds of a task depend on each other"
+        ensure(
+            not np.any(far),
+            f"{what}; use rng.uniform() or rng.seed(), which know the round, not rng.key alone",
+        )
 
 
 @check(
@@ -186,21 +202,21 @@ def exact_means_the_targets_distribution(subject: Subject) -> None:
 )
 def drift_bounds_the_distance_from_the_target(subject: Subject) -> None:
     """The mean of the summed drift, where it is measured, is no less than the distance of what is emitted from p."""
-    combinations = _combinations(subject)
-    for shape, law in combinations:
-        depth, rest, rounds = _played(subject, shape, law, 2 * subject.trials)
+    games = [game for game in _games(subject) if game.mostly == "doubtful"]
+    for game in games:
+        rounds = _played(subject, game, 2 * subject.trials)
         if not any(decision.drift for _, decision in rounds):
             continue
-        made = [(rest(values), sum(decision.drift[:depth])) for values, decision in rounds]
+        made = [(_rest(game, values), sum(decision.drift[: game.depth])) for values, decision in rounds]
         first, second = made[: subject.trials], made[subject.trials :]
         # The sequences that come too often in one half of the rounds come too often, by less than the distance, in
         # the other half too; were they chosen and counted in the same half, chance would add to their number.
-        right = rest(())
+        right = _rest(game, ())
         often = np.mean([joint for joint, _ in first], axis=0) > right
         over = np.asarray([joint[often].sum() for joint, _ in second]) - right[often].sum()
         drift = np.asarray([tv for _, tv in second])
-        far = _above_zero(over - drift, depth + 2, len(combinations))
-        what = f"of a {shape} of law {law} come sequences that lie {over.mean():.3f} from the target"
+        far = _above_zero(over - drift, game.depth + 2, len(games))
+        what = f"{game.words} come sequences that lie {over.mean():.3f} from the target"
         hint = "what is reported for each value must be TV(π, p) of what is emitted there, or more"
         ensure(not far, f"{what}, where the drift is {drift.mean():.3f} on average; {hint}")
 
@@ -219,53 +235,123 @@ def _above_zero(terms: Any, width: float, tests: int) -> bool:
 _V = 5
 
 
-def _combinations(subject: Subject) -> list[tuple[Any, Any]]:
-    return list(product(subject.declared("shapes", SHAPES), subject.declared("laws", LAWS)))
+class _Game(NamedTuple):
+    """Rounds that a rule plays: a drafter and a target over few values.
 
-
-def _played(
-    subject: Subject, shape: Any, law: Any, trials: int
-) -> tuple[int, Callable[[tuple[int, ...]], Any], Iterator[tuple[tuple[int, ...], Decision]]]:
-    """Rounds of one shape and law against a target of few values.
-
-    Returns:
-        How many values of a round are looked at; the target's distribution of so many, given the first ones; and the
-        rounds, each as its first values and its decision.
+    Args:
+        mostly: what the tables are like, which decides the mistakes that show. "doubtful" ones differ everywhere;
+            "sure" ones agree on one value, so that a rate of acceptance shows as it is; "late" ones are certain up to
+            the third item, so that all rounds come to it; "crowded" ones seldom agree, so that the third sibling and
+            the fourth are judged.
+        draft: of one shape and law.
+        target: the right answer.
+        n: how many items are drafted.
+        depth: how many values of a round are looked at.
     """
+
+    mostly: str
+    draft: DraftFrom
+    target: TargetFrom
+    n: int
+    depth: int
+
+    @property
+    def words(self) -> str:
+        """For messages."""
+        where = "" if self.mostly == "doubtful" else f" ({_SHOWN[self.mostly]})"
+        return f"of a {self.draft.shape} of law {self.draft.law}{where}"
+
+    @property
+    def hint(self) -> str:
+        """What to look at."""
+        return "mend residual, bonus, tail or stream, declare fewer `laws` or `shapes`, or do not declare `exact`"
+
+
+_SHOWN = {
+    "sure": "draft and target nearly sure of the same value: look at the probability of acceptance",
+    "late": "all is certain before the third item: look at the items from there on",
+    "crowded": "most siblings are refused: look at the third and the fourth",
+}
+_LAYOUTS: dict[str, dict[Shape, tuple[int, int]]] = {
+    "doubtful": {"chain": (2, 3), "alternatives": (2, 2), "tree": (4, 3)},
+    "sure": {"chain": (3, 3), "alternatives": (2, 1), "tree": (4, 2)},
+    "late": {"chain": (4, 4)},
+    "crowded": {"alternatives": (4, 1), "tree": (5, 2)},
+}
+
+
+def _games(subject: Subject) -> list[_Game]:
+    """One of each kind for every shape and law that the rule declares."""
     settings = subject.contexts[0].settings
-    # This pair of tables shows every known mistake about twice as large as the bound or more; others hide some.
-    table = TableModel(_V, seed=28, order=2, sharpness=1.5)
-    target = TargetFrom(table, temperature=settings.get("temperature", 1.0))
-    draft = DraftFrom(TableModel(_V, seed=97, order=2, sharpness=2.0), shape=shape, law=law)
-    n, depth = {"chain": (2, 3), "alternatives": (2, 2)}.get(shape, (4, 3))
-    verified, rest = cache(partial(_verified, target)), cache(partial(_continued, target, depth))
+    temperature = settings.get("temperature", 1.0)
+    late = TablePair(_V, 5, free=frozenset({2, 3}))
+    tables: dict[str, tuple[Any, Any]] = {
+        # This pair shows every known mistake of a first item or sibling twice as large as the bound or more.
+        "doubtful": (
+            TableModel(_V, seed=97, order=2, sharpness=2.0),
+            TableModel(_V, seed=28, order=2, sharpness=1.5),
+        ),
+        "sure": (_Row(0.995, 0.002, 0.001, 0.001, 0.001), _Row(0.95, 0.02, 0.01, 0.01, 0.01)),
+        "late": (late.q, late.p),
+        "crowded": (_Row(0.01, 0.7, 0.01, 0.22, 0.06), _Row(0.01, 0.01, 0.355, 0.615, 0.01)),
+    }
+    games = []
+    shapes = set(subject.declared("shapes", SHAPES))
+    for mostly, (q, p) in tables.items():
+        for shape, law in product(_LAYOUTS[mostly], subject.declared("laws", LAWS)):
+            # Siblings are alternatives too: of a rule that takes both, alternatives show what is asked of them here.
+            spared = mostly != "doubtful" and shape == "tree" and "alternatives" in shapes
+            if shape in shapes and not spared:
+                parents = (-1, -1, -1, 0, 2) if mostly == "crowded" and shape == "tree" else None
+                draft = DraftFrom(q, shape=shape, law=law, parents=parents)
+                games.append(
+                    _Game(mostly, draft, TargetFrom(p, temperature=temperature), *_LAYOUTS[mostly][shape])
+                )
+    return games
 
-    def rounds() -> Iterator[tuple[tuple[int, ...], Decision]]:
-        for trial in range(trials):
-            context = make_context(f"{shape} {law}", attempt=trial, settings=settings)
-            made, rng = draft.propose(context, n), make_draws("0", attempt=trial)
-            decision = subject.call((context, made, verified(made.items, made.parents), rng))
-            emitted = tuple(map(int, values_of(made, decision)))
-            ensure(
-                emitted, f"of a {shape} of law {law} nothing was emitted; keep or splice at least one value"
-            )
-            yield emitted[:depth], decision
 
-    return depth, rest, rounds()
+class _Row:
+    """A table of one row."""
+
+    def __init__(self, *row: float) -> None:
+        self.row = np.asarray(row)
+
+    def __call__(self, prefix: Any, temperature: float = 1.0) -> Any:
+        if temperature == 0:
+            return np.eye(len(self.row))[self.row.argmax()]
+        row = self.row ** (1 / temperature)
+        return row / row.sum()
+
+
+def _played(subject: Subject, game: _Game, trials: int) -> Iterator[tuple[tuple[int, ...], Decision]]:
+    """Rounds, two of each task: the first values of each, and its decision."""
+    settings, verified = subject.contexts[0].settings, cache(partial(_verified, game.target))
+    for trial in range(trials):
+        # The drafts of all rounds are independent; the rule's draws are those of rounds 0 and 1 under one key.
+        context = make_context(
+            f"{game.draft.shape} {game.draft.law}", attempt=trial, rounds=trial % 2, settings=settings
+        )
+        made = game.draft.propose(context, game.n)
+        rng = make_draws("0", attempt=trial // 2, round=trial % 2)
+        decision = subject.call((context, made, verified(made.items, made.parents), rng))
+        emitted = tuple(map(int, values_of(made, decision)))
+        ensure(emitted, f"{game.words} nothing was emitted; keep or splice at least one value")
+        yield emitted[: game.depth], decision
 
 
 def _verified(target: TargetFrom, items: tuple[int, ...], parents: tuple[int, ...]) -> Verification:
     return target.verify(make_context(), Proposal.tree(items, parents))
 
 
-def _continued(target: TargetFrom, depth: int, prefix: tuple[int, ...]) -> Any:
+@lru_cache(maxsize=4096)
+def _rest(game: _Game, prefix: tuple[int, ...]) -> Any:
     """The distribution [V ** depth] of sequences that begin with `prefix` and go on as the target does."""
-    V, joint, sequences = _V, np.ones(1), [()]
-    for place in range(depth):
+    joint, sequences = np.ones(1), [()]
+    for place in range(game.depth):
         if place < len(prefix):
-            rows = [np.arange(V) == prefix[place]] * len(sequences)
+            rows = [np.arange(_V) == prefix[place]] * len(sequences)
         else:
-            rows = [target.model(sequence, target.temperature) for sequence in sequences]
+            rows = [game.target.model(sequence, game.target.temperature) for sequence in sequences]
         joint = (joint[:, None] * np.stack(rows)).reshape(-1)
-        sequences = [(*sequence, value) for sequence in sequences for value in range(V)]  # type: ignore[misc]
+        sequences = [(*sequence, value) for sequence in sequences for value in range(_V)]  # type: ignore[misc]
     return joint

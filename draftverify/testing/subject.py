@@ -16,7 +16,8 @@ from draftverify.errors import ConfigError
 from draftverify.testing.assertions import ensure
 from draftverify.testing.calls import deciding, drafting, verifying
 from draftverify.testing.contexts import difference, make_context, make_draws, snapshot
-from draftverify.values import Context, Proposal, Task, Verification
+from draftverify.testing.outside import Outside
+from draftverify.values import Context, Proposal, Round, Task, Verification
 
 Role: TypeAlias = Literal["generator", "verifier", "rule"]
 METHODS: dict[Role, str] = {"generator": "propose", "verifier": "verify", "rule": "decide"}
@@ -71,12 +72,18 @@ class Subject:
     # The component
 
     @cached_property
+    def outside(self) -> Outside:
+        """What the component keeps outside its instances, as it was before the kit's first call."""
+        return Outside(self.given)
+
+    @cached_property
     def component(self) -> Any:
         """An opened instance, apart from the one that was given where it can be rebuilt."""
         return self.fresh()
 
     def fresh(self) -> Any:
         """Another opened instance with the same arguments, or the given one when it cannot be rebuilt."""
+        self.outside  # noqa: B018 - looked at before anything is called
         try:
             places, names = self.arguments()
             made = type(self.given)(*places, **names)
@@ -161,8 +168,60 @@ class Subject:
     @cached_property
     def answers(self) -> list[Any]:
         """What an instance that was asked nothing before answers to `calls`."""
-        one = self.fresh()
-        return [self.answer(call, on=one) for call in self.calls]
+        calls = self.calls
+        with self.outside.as_at_first():
+            one = self.fresh()
+            return [self.answer(call, on=one) for call in calls]
+
+    def batches(self) -> list[list[tuple[tuple[Any, ...], dict[Any, Any]]]]:
+        """Calls to be made together, each with its session's scratch; the lists are in the order of the rounds.
+
+        First one session alone, then another joins at each step, so that some are rounds ahead of others; of a rule,
+        whose calls are no rounds, all at once. What generators are asked for, too, is another number in each.
+        """
+        if self.role == "rule":
+            return [[(call, {}) for call in self.calls]]
+        sessions = [*self.histories, *(self.histories if len(self.histories) == 1 else ())]
+        scratches: list[dict[Any, Any]] = [{} for _ in sessions]
+        last = max(start + len(history) for start, history in enumerate(sessions))
+        steps = []
+        for step in range(last):
+            under_way = []
+            for start, (history, scratch) in enumerate(zip(sessions, scratches, strict=True)):
+                if start <= step < start + len(history):
+                    context, asked, *others = history[step - start]
+                    if self.role == "generator":
+                        asked = 1 + (asked + start + step) % max(asked, 1)
+                    under_way.append(((context, asked, *others), scratch))
+            steps.append(under_way)
+        return steps
+
+    def drawing_calls(self) -> list[tuple[Any, ...]]:
+        """A few calls in which a component that draws would: of a rule, blocks of several items."""
+        if self.role != "rule":
+            return [history[0] for history in self.histories[: 1 if self.role == "verifier" else 2]]
+        calls = [call for call in self.calls if len(call[1]) > 1]
+        return calls[:: -(-len(calls) // 6)] if calls else []
+
+    def drawn(self, call: tuple[Any, ...], stream: int, later: int) -> tuple[Any, ...]:
+        """A call with the draws of another stream, so many rounds later; nothing else about it is another.
+
+        Args:
+            call: the arguments.
+            stream: which key; two keys are two re-runs of the task.
+            later: how many rounds, in which nothing was accepted.
+        """
+        context, *others = call
+        rounds = context.rounds
+        for _ in range(later):
+            rounds = rounds.then((Round(index=len(rounds)),))
+        role = {"generator": "draft", "verifier": "verify", "rule": "rule"}[self.role]
+        draws = make_draws(context.task.id, attempt=stream, role=role, round=len(rounds))
+        if self.role == "rule":
+            others[-1] = draws
+        else:
+            context = msgspec.structs.replace(context, draws=draws)
+        return (msgspec.structs.replace(context, rounds=rounds), *others)
 
     def answer(self, call: tuple[Any, ...], on: Any = None, scratch: dict[Any, Any] | None = None) -> Any:
         """The answer to a copy of a call's arguments, with an empty scratch unless one is given."""
@@ -193,11 +252,6 @@ class Subject:
         if getattr(left, "deterministic", True) and getattr(right, "deterministic", True):
             found = difference(snapshot(left), snapshot(right), self.tolerance)
             ensure(found is None, f"{what}: {found}")
-
-    def same_again(self, on: Any, what: str) -> None:
-        """Ensure that an instance answers all calls like one that was asked nothing before."""
-        for call, answer in zip(self.calls, self.answers, strict=True):
-            self.same(answer, self.answer(call, on=on), what)
 
 
 def roles_of(component: Any) -> list[Role]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from draftverify.testing.assertions import ensure
-from draftverify.testing.contexts import advanced, as_numpy
+from draftverify.testing.contexts import advanced, as_numpy, difference
 from draftverify.testing.registry import check
 from draftverify.testing.subject import Subject
-from draftverify.values import VERDICTS, Context, Proposal, Verification
+from draftverify.values import VERDICTS, Check, Context, Proposal, Verification
+
+_ALONE = ["rows_depend_on_their_prefix_alone", "judges_an_item_alone_as_in_the_block"]
 
 
 def _found(subject: Subject) -> list[tuple[Context, Proposal, Verification]]:
@@ -27,7 +29,7 @@ def _target(verification: Verification) -> Any:
     return as_numpy(getattr(verification.evidence, "target", None)).astype(np.float64)
 
 
-@check("verifier", after=["answers"])
+@check("verifier", after=["answers", "answers_stay_as_they_were"])
 def returns_a_verification(subject: Subject) -> None:
     """verify() returns a Verification."""
     for _, _, found in _found(subject):
@@ -99,39 +101,87 @@ def target_rows_are_distributions(subject: Subject) -> None:
 
 @check(
     "verifier",
-    after=["reproducible_under_its_seed", "target_rows_are_distributions"],
+    after=["keeps_no_state_about_tasks", "target_rows_are_distributions"],
     when=_provides("target", repeats=True),
 )
 def rows_depend_on_their_prefix_alone(subject: Subject) -> None:
-    """The rows of a shorter chain begin the longer one's, and accepted values count like items."""
+    """Each row of a chain is that of a plain step after the items before it, accepted."""
     for context, proposal, found in _found(subject):
         n = len(proposal.items) if proposal.fits("chain") else 0
-        shorter = [(context, Proposal.chain(list(proposal.items[:i]))) for i in range(n)]
-        accepted = (advanced(context, *proposal.items[:n]), Proposal.chain(()))
-        for i, call in enumerate([*shorter, accepted] if n else ()):
-            row = _target(subject.answer(call))[-1]
-            near = np.allclose(_target(found)[i], row, rtol=subject.tolerance, atol=subject.tolerance)
-            what = "when more items follow; mask what comes later" if i < n else "once its items are accepted"
-            ensure(near, f"the row after item {i - 1} of {n} changes {what}")
+        rows, plain = _target(found), _Plain(subject, context)
+        after = [plain.row(proposal.items[:i]) for i in range(n + 1)]
+        wrong = [i for i in range(n + 1) if not plain.near(rows[i], after[i])]
+        if not wrong or not n:
+            continue
+        # What it must be is known; what it is tells why.
+        i = wrong[0]
+        shorter = _target(subject.answer((context, Proposal.chain(list(proposal.items[:i])))))[-1]
+        if all(plain.near(rows[j], after[j + 1]) for j in range(n)):
+            why = (
+                "it is the row after the next item: all rows stand one place too early, and row 0 is missing"
+            )
+        elif all(plain.near(rows[j + 1], after[j]) for j in range(n)):
+            why = (
+                "it is the row before the item: all rows stand one place too late; row 0 is after the context"
+            )
+        elif not plain.near(plain.row(proposal.items[:i], anew=True), after[i]):
+            why = "the plain step gets a row of an earlier call: a cache whose key lacks what the row depends on"
+        elif i < n and plain.near(shorter, after[i]):
+            why = "it changes when more items follow: mask what comes later"
+        else:
+            why = "it changes once its items are accepted: context.accepted must be read as the block's items are"
+        where = (
+            f"the row after item {i - 1} of {n}" if i else f"the row after the context, of a block of {n},"
+        )
+        ensure(False, f"{where} is not that of a plain step there; {why}")
+
+
+class _Plain:
+    """A verifier's rows of plain steps: an empty block, nothing cached."""
+
+    def __init__(self, subject: Subject, context: Context) -> None:
+        self.subject = subject
+        self.context = context
+
+    def row(self, items: Sequence[Any], *, anew: bool = False) -> Any:
+        """The row [vocabulary] after these items, accepted; of an instance that was asked nothing before, if `anew`."""
+        call = (advanced(self.context, *items) if len(items) else self.context, Proposal.chain(()))
+        if not anew:
+            return _target(self.subject.answer(call))[0]
+        with self.subject.outside.as_at_first():
+            return _target(self.subject.answer(call, on=self.subject.fresh()))[0]
+
+    def near(self, one: Any, other: Any) -> bool:
+        """Whether two rows are the same within the subject's tolerance."""
+        tolerance = self.subject.tolerance
+        return bool(np.allclose(one, other, rtol=tolerance, atol=tolerance))
 
 
 @check(
     "verifier",
-    after=["reproducible_under_its_seed", "provides_what_it_says"],
+    after=["reproducible_under_its_seed", "provides_what_it_says", "answers_can_be_read"],
     when=_provides("verdicts", repeats=True),
 )
 def judges_an_item_alone_as_in_the_block(subject: Subject) -> None:
-    """An alternative verified by itself, as re-verification does, gets the verdict that it got in the block."""
+    """An alternative verified by itself, as in a re-verification, gets the verdict and score that it has in a block."""
     if "cross" in subject.declared("provides", ()):
         return
     for context, proposal, found in _found(subject):
         for index, one in enumerate(
             found.checks if found.deterministic and proposal.fits("alternatives") else ()
         ):
-            alone = subject.answer((context, proposal.subset([index]))).checks[0].verdict
-            what = f"item {index} is judged {one.verdict!r} in the block and {alone!r} alone"
-            alike = alone == one.verdict or "unchecked" in (alone, one.verdict)
-            ensure(alike, f"{what}; judge each alternative by itself, or provide 'cross'")
+            alone = subject.answer((context, proposal.subset([index]))).checks[0]
+            if "unchecked" in (alone.verdict, one.verdict):
+                continue
+            hint = "judge each alternative by itself, or provide 'cross'"
+            what = f"item {index} is judged {one.verdict!r} in the block and {alone.verdict!r} alone"
+            ensure(alone.verdict == one.verdict, f"{what}; {hint}")
+            scores = difference(one.score, alone.score, subject.tolerance)
+            what = f"item {index} has the score {one.score!r} in the block and {alone.score!r} alone"
+            hint = (
+                "a score that is relative to the block cannot be compared over rounds; score each by itself"
+            )
+            ensure(scores is None, f"{what}; {hint}")
 
 
 @check(
@@ -142,30 +192,77 @@ def judges_an_item_alone_as_in_the_block(subject: Subject) -> None:
 def leaves_items_unchecked_only_for_cause(subject: Subject) -> None:
     """An item is unchecked only when enough passed, lowest index first, or when one that it stands on did not pass."""
     for context, proposal in subject.calls:
-        passes: dict[int | None, list[int]] = {}
-        for enough in (None, 1, 2):
-            checks = subject.answer((msgspec.structs.replace(context, enough=enough), proposal)).checks
-            passes[enough] = passed = [i for i, one in enumerate(checks) if one.verdict == "pass"]
-            for index in (i for i, one in enumerate(checks) if one.verdict == "unchecked"):
+        whole = subject.answer((msgspec.structs.replace(context, enough=None), proposal)).checks
+        again = proposal.fits("alternatives") and any(one.verdict == "pass" for one in whole)
+        # Everything twice, so that something that passes stands behind what is enough.
+        twice = Proposal.alternatives([*proposal.items, *proposal.items]) if again else proposal
+        for block in (proposal, twice)[: 1 + again]:
+            _ensure_unchecked_for_cause(subject, context, block)
+
+
+def _ensure_unchecked_for_cause(subject: Subject, context: Context, proposal: Proposal) -> None:
+    whole: Sequence[Check] = ()
+    for enough in (None, 1, 2):
+        checks = subject.answer((msgspec.structs.replace(context, enough=enough), proposal)).checks
+        whole = whole or checks
+        passed = [i for i, one in enumerate(checks) if one.verdict == "pass"]
+        with_enough = f"with context.enough = {enough}"
+        for index, one in enumerate(checks):
+            stopped = enough is not None and passed[enough - 1 : enough] and passed[enough - 1] < index
+            if one.verdict == "unchecked":
                 stands = all(checks[above].verdict == "pass" for above in proposal.path(index)[:-1])
-                stopped = enough is not None and passed[enough - 1 : enough] and passed[enough - 1] < index
-                what = f"item {index} of {len(checks)} is unchecked with context.enough = {enough}"
+                what = f"item {index} of {len(checks)} is unchecked {with_enough}"
                 ensure(stopped or not stands, f"{what} and {len(passed)} passed before it; check it")
-            first = passes[None][:enough]
-            ensure(
-                passed[: len(first)] == first,
-                f"with context.enough = {enough}, {passed} passed; {first} would have",
+            elif stopped and whole[index].verdict != "unchecked":
+                what = f"item {index} of {len(checks)} is judged {one.verdict!r} {with_enough}"
+                hint = "what is left unlooked at once enough passed is 'unchecked'"
+                ensure(
+                    one.verdict == whole[index].verdict,
+                    f"{what} and {whole[index].verdict!r} without; {hint}",
+                )
+        first = [i for i, one in enumerate(whole) if one.verdict == "pass"][:enough]
+        ensure(passed[: len(first)] == first, f"{with_enough}, {passed} passed; {first} would have")
+
+
+@check(
+    "verifier",
+    after=["keeps_no_state_about_tasks", "provides_what_it_says", *_ALONE],
+    when=lambda s: s.repeats() and "cross" not in s.declared("provides", ()),
+)
+def follows_the_paths_of_a_tree(subject: Subject) -> None:
+    """An item of a tree is judged after its own path, as the chain of that path is; or the tree is refused."""
+    hint = "read proposal.parents (row i + 1 is after item i), or raise where not proposal.fits('chain')"
+    for context, proposal, found in _found(subject):
+        if proposal.fits("chain") or not found.deterministic:
+            continue
+        plain, measures = _Plain(subject, context), _provides("target")(subject)
+        rows = _target(found) if measures else np.empty(0)
+        where = f"in a block with the parents {proposal.parents}"
+        for index in range(len(proposal)) if measures else ():
+            path = [proposal.items[i] for i in proposal.path(index)]
+            what = (
+                f"{where} the row after item {index} is not that after its path {list(proposal.path(index))}"
             )
+            ensure(plain.near(rows[index + 1], plain.row(path)), f"{what}; {hint}")
+        for index, one in enumerate(found.checks if proposal.shape == "tree" else ()):
+            path = [proposal.items[i] for i in proposal.path(index)]
+            alone = subject.answer((context, Proposal.chain(path))).checks[-1].verdict
+            what = f"{where} item {index} is judged {one.verdict!r}, and {alone!r} in the chain of its path"
+            ensure(alone == one.verdict or "unchecked" in (alone, one.verdict), f"{what}; {hint}")
 
 
-def poison() -> tuple[Any, list[str]]:
-    """An item that raises whatever is done with it, and the list of what was."""
+def poison(error: type[Exception] = RuntimeError) -> tuple[Any, list[str]]:
+    """An item that raises whatever is done with it, and the list of what was.
+
+    Args:
+        error: what it raises.
+    """
     touched: list[str] = []
 
     def method(name: str) -> Any:
         def fail(self: object, *args: object) -> Any:
             touched.append(name)
-            raise RuntimeError(f"{name} of an item that makes checks crash")
+            raise error(f"{name} of an item that makes checks crash")
 
         return fail
 
@@ -175,20 +272,49 @@ def poison() -> tuple[Any, list[str]]:
     return type("Poison", (), {f"__{word}__": method(f"__{word}__") for word in words.split()})(), touched
 
 
+_CRASHES = (RuntimeError, TimeoutError)
+
+
 @check("verifier", after=["verdicts_are_known_words"], when=_provides("verdicts"))
-def an_error_is_not_a_reject(subject: Subject) -> None:
-    """An item whose check crashes is an "error", or the exception comes out; never a "reject"."""
+def a_crash_is_no_verdict(subject: Subject) -> None:
+    """An item whose check crashes is an "error" (a "timeout"), or the exception comes out; it is not judged by that."""
+    hint = "catch only what means a refusal, let the rest out or say Check('error')"
     for context in subject.contexts:
-        for item, touched in (
-            [poison()] if subject.poison is None else [(item, ["it"]) for item in subject.poison]
-        ):
-            try:
-                checks = subject.answer((context, Proposal.chain([item]))).checks
-            except Exception:  # coming out is right: the driver makes a Failure of it
-                continue
-            crashed = touched and checks and checks[0].verdict == "reject"
-            what = f"an item whose check crashed (at {touched[-1:]}) was judged 'reject'"
-            ensure(
-                not crashed,
-                f"{what}; catch only what means a refusal, let the rest out or say Check('error')",
-            )
+        for error in _CRASHES if subject.poison is None else (RuntimeError,):
+            for item in [None] if subject.poison is None else subject.poison:
+                touched: list[str] = ["it"]
+                if subject.poison is None:
+                    item, touched = poison(error)
+                try:
+                    checks = subject.answer((context, Proposal.chain([item]))).checks
+                except Exception:  # coming out is right: the driver makes a Failure of it
+                    continue
+                verdict = checks[0].verdict if touched and checks else ""
+                kind = error.__name__ if subject.poison is None else "an exception"
+                what = f"an item whose check crashed ({kind}, at {touched[-1:]}) was judged {verdict!r}"
+                ensure(verdict not in ("pass", "reject", "unchecked"), f"{what}; {hint}")
+
+
+@check(
+    "verifier",
+    after=["a_crash_is_no_verdict", "judges_an_item_alone_as_in_the_block"],
+    when=_provides("verdicts"),
+)
+def a_crash_is_its_own_items_alone(subject: Subject) -> None:
+    """Where the check of one alternative crashes, the others are judged as without it, or left as errors."""
+    for context, proposal in subject.calls:
+        if not proposal.fits("alternatives") or not len(proposal) or not subject.repeats():
+            continue
+        before = subject.answer((context, proposal)).checks
+        bad = poison()[0] if subject.poison is None else subject.poison[0]
+        half = len(proposal) // 2
+        items = [*proposal.items[:half], bad, *proposal.items[half:]]
+        try:
+            checks = subject.answer((context, Proposal.alternatives(items))).checks
+        except Exception:
+            continue
+        after = (*checks[:half], *checks[half + 1 :])
+        for index, (one, other) in enumerate(zip(before, after, strict=True)):
+            alike = one.verdict == other.verdict or other.verdict in ("error", "timeout", "unchecked")
+            what = f"item {index} is judged {one.verdict!r}, and {other.verdict!r} beside an item whose check crashes"
+            ensure(alike, f"{what}; guard each item's check by itself")

@@ -452,7 +452,7 @@ class PromisesATarget(_Even):
 class CallsACrashAReject(_Even):
     """Takes every exception for a refusal."""
 
-    caught_by = "an_error_is_not_a_reject"
+    caught_by = "a_crash_is_no_verdict"
 
     def verify(self, context: Any, proposal: Proposal) -> Verification:
         return Verification(checks=tuple(self._check(item) for item in proposal.items))
