@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -63,7 +64,8 @@ def batch_problems(
             check("propose_many", _generator, generator, drafts, said)
     cut = [_cut(each, at) for at, each in enumerate(recorded)]
     if rows and cut and hasattr(pipeline.verifier, "verify_many"):
-        check("verify_many", _verifier, pipeline.verifier, cut, failures)
+        bound = max(each.rows_bound for each in recorded)
+        check("verify_many", partial(_verifier, bound), pipeline.verifier, cut, failures)
     if judge_rule and cut and hasattr(pipeline.rule, "decide_many"):
         check("decide_many", _rule, pipeline.rule, cut, failures)
     return failures, notes
@@ -80,17 +82,17 @@ def _cut(recorded: Recorded, at: int) -> tuple[Context, Proposal, Evidence]:
     return recorded.context, block, evidence
 
 
-def _verifier(verifier: Any, cut: Sequence[tuple[Context, Proposal, Evidence]]) -> list[str]:
+def _verifier(bound: float, verifier: Any, cut: Sequence[tuple[Context, Proposal, Evidence]]) -> list[str]:
     with _all_uncached([context for context, *_ in cut]) as contexts:
         made = verifier.verify_many(contexts, [block for _, block, _ in cut])
     apart = [
         rows_apart(as_numpy(found.evidence.target), alone.target)
         for found, (*_, alone) in zip(made, cut, strict=True)
     ]
-    if max(apart) <= ROWS_APART:
+    if max(apart) <= bound:
         return []
     return [
-        f"in a batch of {len(cut)} blocks the verifier's rows are up to TV {max(apart):.2f} from those of the same "
+        f"in a batch of {len(cut)} blocks the verifier's rows are up to TV {max(apart):.2g} from those of the same "
         "blocks alone (rows of another session, or of the padding)"
     ]
 

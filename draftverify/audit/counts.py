@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Count", "count", "detectable", "limit", "pooled", "verdicts"]
+__all__ = ["Count", "count", "detectable", "limit", "pooled", "strays", "verdicts"]
 
 LEAST = 5.0
 """A cell's least expected count."""
@@ -85,6 +85,20 @@ def detectable(n: int, degrees: int, error: float) -> float:
     if degrees < 1:  # what is impossible is seen when it happens once
         return 1.0 - float(0.1 ** (1.0 / n))
     return min(1.0, math.sqrt(limit(degrees, error) / (2 * n)) + math.sqrt(math.log(10) / (2 * n)))
+
+
+def strays(total: float, variance: float, error: float) -> bool:
+    """Whether a sum of terms in [-1, 1], each of mean 0 given those before it, is too far from 0 to be chance.
+
+    Args:
+        total: the sum.
+        variance: the sum of the terms' variances, each given the terms before it; it may depend on what was drawn.
+        error: the probability of a sound sum that it is, at most: exp(λS − (e^λ − 1 − λ)V) has a mean of at most 1
+            for each λ (Freedman, 1975), and ten of them are looked at.
+    """
+    scales = 2.0 ** -np.arange(10)
+    weight = math.log(2 * len(scales) / error)
+    return bool(np.max(scales * abs(total) - (np.expm1(scales) - scales) * variance) >= weight)
 
 
 def pooled(p: Any, n: int, side: Any = None) -> Any:

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from draftverify.audit.counts import Count, count, detectable, pooled, verdicts
-from draftverify.audit.recorded import ROWS_APART, Recorded
+from draftverify.audit.counts import Count, count, detectable, pooled, strays, verdicts
+from draftverify.audit.recorded import Recorded, next_round
 from draftverify.audit.report import Draws as DrawsReport
 from draftverify.errors import ContractError
 from draftverify.protocols import AcceptanceRule
@@ -68,31 +68,46 @@ def draw_tests(
         for place, values in enumerate(ranks)
         if values
     ]
+    if ranks[0]:
+        two = [np.stack([each[: len(each) // 2 * 2 : 2], each[1::2]], axis=1) for each in ranks[0]]
+        together.append(
+            _even("the first values of two rounds of a task together", np.concatenate(two), THIRDS)
+        )
     drafts, impossible = _draft_counts(recorded)
     failures += impossible
     counts = played + together + drafts
-    failures += verdicts(counts, error)
+    share = error / (len(counts) + 1)
+    failures += verdicts(counts, error * len(counts) / (len(counts) + 1))
+    redrafts = [redraft for each in recorded for redraft in each.redrafts]
+    if strays(sum(each.surprise for each in redrafts), sum(each.variance for each in redrafts), share):
+        failures.append(
+            f"the generator's items, in {len(redrafts)} proposals, are more, or less, likely under its q than q "
+            "expects: they are drawn at another temperature than is declared, or after a cut that is not"
+        )
     apart = {each.where: each.rows_apart for each in recorded if each.rows_apart is not None}
+    bound = max((each.rows_bound for each in recorded), default=0.0)
     failures += [
-        f"{where}: a row of the block is TV {far:.2f} from the same row of a plain step; the verifier gives other "
-        "rows for blocks (a cache that is not rolled back, rows that are shifted)"
+        f"{where}: a row of the block is TV {far:.2g} from the same row of a plain step, and rounding {bound:g}; "
+        "the verifier gives other rows for blocks (another temperature, a cache that is not rolled back, shifted rows)"
         for where, far in apart.items()
-        if far > ROWS_APART
+        if far > bound
     ]
-    share = error / max(len(counts), 1)
+    items = sum(len(each.ranks) for each in redrafts)
     return DrawsReport(
         prefixes=len(recorded),
         drafted=sum(len(each.proposal) > 0 for each in recorded),
         copies=copies if judge_rule else 0,
-        redrawn=sum(len(each.redrafts) for each in recorded),
+        redrawn=len(redrafts),
         tests=len(counts),
         error=error,
         detects=max((detectable(each.n, each.degrees, share) for each in played), default=None),
         detects_together=max(
             (detectable(each.n, each.degrees, share) for each in together[:1]), default=None
         ),
+        detects_generator=detectable(items, BINS - 1, share) if items else None,
         farthest=max((each.distance for each in played), default=None),
         rows_apart=max(apart.values(), default=None),
+        rows_bound=bound if apart else None,
         failures=tuple(failures),
     )
 
@@ -250,17 +265,17 @@ def _pair(name: str, values: Any, counts: list[Count], cells: list[Any], one: in
 
 def _sequences(rule: Any, process: _Process, copies: range, n: int, depths: int, at: int) -> Any:
     """[copies, depths] values: emitted by one round each, and filled up from p."""
-    keys = [
-        [stream_key(copy, f"prefix {at}", 0, role) for copy in copies] for role in ("draft", "rule", "rest")
-    ]
+    keys = [[stream_key(copy, f"prefix {at}", 0, role) for copy in copies] for role in ("draft", "rest")]
     first = np.zeros(len(copies), dtype=np.int64)
     u = uniforms(np.asarray(keys[0]), first, np.arange(max(n, 1)))
-    rest = uniforms(np.asarray(keys[2]), first, np.arange(depths))
+    rest = uniforms(np.asarray(keys[1]), first, np.arange(depths))
     proposals = process.proposals(u)
     made = cache(process.verification)
     verifications = [made(proposal.parents) for proposal in proposals]
-    rngs = [Draws(key, 0) for key in keys[1]]
-    contexts = [process.recorded.context] * len(copies)
+    # Two rounds of a task after each other: what is drawn in them must be as independent as in two tasks.
+    rngs = [Draws(stream_key(copy // 2, f"prefix {at}", 0, "rule"), copy % 2) for copy in copies]
+    both = process.recorded.context, next_round(process.recorded.context)
+    contexts = [both[copy % 2] for copy in copies]
     decided: list[Decision]
     if hasattr(rule, "decide_many"):
         decided = rule.decide_many(contexts, proposals, verifications, rngs)
@@ -291,6 +306,7 @@ def _draft_counts(recorded: Sequence[Recorded]) -> tuple[list[Count], list[str]]
     impossible: list[str] = []
     ranks: list[list[float]] = [[] for _ in range(DEPTHS)]
     pairs: list[list[tuple[float, float]]] = [[], []]
+    rounds: list[list[tuple[float, float]]] = [[], []]
     for each in recorded:
         lost = [redraft.impossible for redraft in each.redrafts if redraft.impossible is not None]
         if lost:
@@ -303,6 +319,10 @@ def _draft_counts(recorded: Sequence[Recorded]) -> tuple[list[Count], list[str]]
                     ranks[min(place, DEPTHS - 1)].append(rank)
                 for place, two in enumerate(pairwise(redraft.quantiles)):
                     pairs[place % 2].append(two)
+            for one, following in pairwise(each.redrafts):
+                if following.again == one.again + 1 and following.again % 2:
+                    for later, both in enumerate(rounds):
+                        both += zip(one.quantiles[later:], following.quantiles, strict=False)
             row = each.redrafts[0].first
             first = [redraft.items[0] for redraft in each.redrafts if redraft.first is row]
             name = f"{each.where}: the generator's first item against its q"
@@ -317,6 +337,9 @@ def _draft_counts(recorded: Sequence[Recorded]) -> tuple[list[Count], list[str]]
     for which, neighbours in zip(("2nd, 4th, …", "3rd, 5th, …"), pairs, strict=True):
         name = f"the generator's {which} items and those before them together, by their quantiles in q"
         named.append((name, neighbours, THIRDS))
+    for where, both in zip(("the same place", "neighbouring places"), rounds, strict=True):
+        name = f"the generator's items at {where} of two rounds of a task together, by their quantiles in q"
+        named.append((name, both, THIRDS))
     return counts + [_even(*each) for each in named if each[1]], impossible
 
 

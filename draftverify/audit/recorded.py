@@ -18,15 +18,18 @@ from draftverify.engine.requests import Decide, Draft, Request
 from draftverify.engine.session import Session
 from draftverify.randomness import Draws, stream_key
 from draftverify.testing.contexts import as_numpy
-from draftverify.values import Array, Context, Law, Proposal, Task, Trail
+from draftverify.values import Array, Context, Law, Proposal, Round, Task, Trail, Verification
 
-__all__ = ["ROWS_APART", "Recorded", "Redraft", "on_host", "record", "rows_apart"]
+__all__ = ["ROWS_APART", "Recorded", "Redraft", "next_round", "on_host", "record", "rows_apart"]
 
 SPACING = 3
 """Of a task's rounds with drafted items every third is recorded, and an answer is decoded no further than is needed."""
 
 ROWS_APART = 0.1
 """A row further than this from the same row of another call is no rounding: bfloat16 moves rows by some hundredths."""
+
+EXACT_ROWS_APART = 1e-3
+"""The same for rows of 32 bits or more whose verifier says that they are the same each time: they move by some 1e-5."""
 
 LOOKED_AT = 20
 """So many rounds are run for each that is wanted; where nothing was drafted in them, plain steps are recorded."""
@@ -36,21 +39,28 @@ class Redraft(msgspec.Struct, frozen=True, eq=False):
     """What the generator proposed with other draws, without its q, of which hundreds would not fit into memory.
 
     Args:
+        again: which it is: of an even number and the next one the draws are those of two rounds under one key.
         items, parents, kind: of the proposal and its law.
         ranks: for each item its rank in the row that the law says it was drawn from, spread over its probability:
             uniform on [0, 1) when it was drawn from that row.
         quantiles: the same with the row in the order of the vocabulary, in which most generators draw: there a number
             that was used for two items shows.
         impossible: an item to which that row gives nothing, or None.
+        surprise: Σ f(item) − E f over the items, f being the logarithm of the row's probability, cut off and scaled to
+            [-1, 0]; what is drawn at another temperature is more or less likely than its row expects.
+        variance: Σ of the terms' variances under their rows.
         first: [V], q's first row; the same array in all redrafts of a round whose rows are equal.
     """
 
+    again: int
     items: tuple[int, ...]
     parents: tuple[int, ...]
     kind: str
     ranks: tuple[float, ...]
     quantiles: tuple[float, ...]
     impossible: int | None
+    surprise: float
+    variance: float
     first: Any
 
 
@@ -70,6 +80,7 @@ class Recorded(msgspec.Struct, frozen=True, eq=False):
         redrafts: what the generator proposed with other draws; () for law "given".
         rows_apart: the largest TV of the first, the last and one other row from those of plain steps; None where not
             looked at.
+        rows_bound: a TV that is no rounding, of rows of this dtype.
         drafting: what the generator was asked; None where nothing was drafted.
     """
 
@@ -80,6 +91,7 @@ class Recorded(msgspec.Struct, frozen=True, eq=False):
     raw_maxima: Any
     redrafts: tuple[Redraft, ...]
     rows_apart: float | None
+    rows_bound: float
     drafting: Draft | None
 
 
@@ -146,32 +158,59 @@ def _redrafts(request: Draft, redraws: int) -> Iterator[Redraft]:
     first: Any = None
     with uncached(request.context) as context:
         for again in range(redraws):
-            draws = Draws(stream_key(again, context.task.id, context.attempt, "audit"), context.round)
-            other = msgspec.structs.replace(context, draws=draws)
-            made = on_host(request.part.propose(other, request.n))
+            other = next_round(context) if again % 2 else context
+            draws = Draws(stream_key(again // 2, context.task.id, context.attempt, "audit"), other.round)
+            made = on_host(request.part.propose(msgspec.structs.replace(other, draws=draws), request.n))
             if len(made):
                 row = np.asarray(made.law.q[0], dtype=np.float64)  # type: ignore[index]
                 first = row if first is None or not np.array_equal(row, first) else first
                 # Numbers of its own for each round: an item that could only be one has no others.
                 name = f"ranks of {context.task.id}, round {context.round}"
-                yield _redraft(made, first, Draws(stream_key(again, name, context.attempt, "audit"), 0))
+                yield _redraft(
+                    again, made, first, Draws(stream_key(again, name, context.attempt, "audit"), 0)
+                )
 
 
-def _redraft(proposal: Proposal, first: Any, spread: Draws) -> Redraft:
+def next_round(context: Context) -> Context:
+    """The context after a round in which nothing was accepted."""
+    rounds = Trail.of([*context.rounds, Round(index=context.round)])
+    return msgspec.structs.replace(context, rounds=rounds)
+
+
+def _redraft(again: int, proposal: Proposal, first: Any, spread: Draws) -> Redraft:
     ranks: list[float] = []
     quantiles: list[float] = []
     impossible = None
+    surprise = variance = 0.0
     for node, item in enumerate(proposal.items):
         row = _declared(proposal, node)
         if not row[item] > 0:
             impossible = item
             break
+        row /= row.sum()
         before = float(row[row > row[item]].sum() + row[:item][row[:item] == row[item]].sum())
-        whole, within = float(row.sum()), spread.uniform(node) * float(row[item])
-        ranks.append((before + within) / whole)
-        quantiles.append((float(row[:item].sum()) + within) / whole)
-    items, parents, kind = tuple(proposal.items), proposal.parents, proposal.law.kind
-    return Redraft(items, parents, kind, tuple(ranks), tuple(quantiles), impossible, first)
+        within = spread.uniform(node) * float(row[item])
+        ranks.append(before + within)
+        quantiles.append(float(row[:item].sum()) + within)
+        f = np.log(np.maximum(row, _RAREST)) / -np.log(_RAREST)
+        mean = float(row @ f)
+        surprise += float(f[item]) - mean
+        variance += max(float(row @ np.square(f)) - mean**2, 0.0)
+    return Redraft(
+        again=again,
+        items=tuple(proposal.items),
+        parents=proposal.parents,
+        kind=proposal.law.kind,
+        ranks=tuple(ranks),
+        quantiles=tuple(quantiles),
+        impossible=impossible,
+        surprise=surprise,
+        variance=variance,
+        first=first,
+    )
+
+
+_RAREST = 1e-4
 
 
 def _declared(proposal: Proposal, node: int) -> Any:
@@ -203,7 +242,15 @@ def _recorded(pipeline: Pipeline, request: Decide, drafted: Drafted, rows: bool,
         drafting=drafted[0],
         redrafts=drafted[1],
         rows_apart=apart,
+        rows_bound=_no_rounding(request.verification),
     )
+
+
+def _no_rounding(verification: Verification) -> float:
+    """The TV that is no rounding. Half precision may give rows of 32 bits too, but says it is not deterministic."""
+    evidence: Any = verification.evidence
+    whole = verification.deterministic and not str(evidence.target.dtype).endswith("float16")
+    return EXACT_ROWS_APART if whole else ROWS_APART
 
 
 def _apart(pipeline: Pipeline, request: Decide, end: int, row: Array) -> float:

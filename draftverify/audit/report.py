@@ -43,9 +43,12 @@ class Draws(msgspec.Struct, frozen=True, kw_only=True):
         detects: a distance TV between what is emitted and p, over a test's cells, that is seen with probability .9 at
             any one prefix; None where the rule was not judged.
         detects_together: the same for one that all prefixes have on average.
+        detects_generator: the same for a distance between what items are drawn from and the q that is declared, over
+            the tenths of q and on average over all that were drawn anew; None where nothing was.
         farthest: the largest TV between the rule's counts and their expectation that was found.
         rows_apart: the largest TV between a row of a block and the same row of a plain step; None at temperature 0,
             where greedy text says more.
+        rows_bound: the TV of such rows that is no rounding; less is not seen.
         failures: what was wrong.
     """
 
@@ -58,7 +61,9 @@ class Draws(msgspec.Struct, frozen=True, kw_only=True):
     detects: float | None
     detects_together: float | None
     farthest: float | None
+    detects_generator: float | None = None
     rows_apart: float | None = None
+    rows_bound: float | None = None
     failures: tuple[str, ...] = ()
 
 
@@ -124,6 +129,47 @@ class PipelineReport(msgspec.Struct, frozen=True, kw_only=True):
         """Whether an exact claim holds; a rule that claims nothing passes."""
         return not (self.exact and self.found)
 
+    @property
+    def tested(self) -> tuple[str, ...]:
+        """What was looked at, in words, and the least that would have been seen."""
+        tiny, draws, text = self.enumeration, self.draws, self.text
+        said = [f"the rule on {tiny.cases} tiny models, exactly"] if tiny else []
+        if draws and draws.detects is not None and draws.detects_together is not None:
+            part = f"to TV {draws.detects:.3f} at one prefix and {draws.detects_together:.3f} over all"
+            said.append(f"the rule at {draws.prefixes} prefixes, {part}")
+        if draws and draws.detects_generator is not None:
+            said.append(
+                f"{draws.redrawn} proposals of the generator, to TV {draws.detects_generator:.3f} from its q"
+            )
+        if draws and draws.rows_bound is not None:
+            said.append(f"the verifier's rows of blocks, to TV {draws.rows_bound:g} from plain steps")
+        return (*said, *([f"the greedy text of {text.tasks} tasks"] if text else []))
+
+    @property
+    def untested(self) -> tuple[str, ...]:
+        """What was not looked at, in words; `notes` say why."""
+        draws = self.draws
+        drafted = bool(draws and draws.drafted)
+        looked = {
+            "the rule on tiny models": self.enumeration is not None,
+            "the rule at recorded prefixes": bool(draws and draws.detects is not None),
+            "the generator and blocks": drafted,
+            "the verifier's rows": self.text is not None or bool(draws and draws.rows_bound is not None),
+        }
+        return tuple(name for name, done in looked.items() if not done)
+
+    @property
+    def verdict(self) -> str:
+        """The audit's word: "lossless" only where rule, generator and verifier were looked at."""
+        if not self.exact:
+            measured = "not measured" if self.drift is None else f"{self.drift:.3g} a task"
+            return f"lossy, drift {measured}"
+        if self.found:
+            return "NOT lossless"
+        if self.untested:
+            return "nothing found in what was tested" if self.tested else "not tested"
+        return "lossless as far as tested"
+
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """An experiment's audit, in the order of its pipelines."""
@@ -142,5 +188,5 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         plain["passed"] = self.passed
         for entry, each in zip(plain["pipelines"], self.pipelines, strict=True):
             entry["passed"] = each.passed
-            entry["found"] = each.found
+            entry |= {name: getattr(each, name) for name in ("found", "verdict", "tested", "untested")}
         return msgspec.json.format(msgspec.json.encode(plain), indent=1)

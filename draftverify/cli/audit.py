@@ -37,6 +37,13 @@ def audit() -> None:
 @click.option(
     "--draws", type=click.IntRange(min=100), default=4096, show_default=True, help="Rounds played at each."
 )
+@click.option(
+    "--redraws",
+    type=click.IntRange(min=2),
+    default=64,
+    show_default=True,
+    help="Proposals that the generator makes anew at each.",
+)
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON, all of it.")
 def lossless(
     config: str,
@@ -45,6 +52,7 @@ def lossless(
     limit: int | None,
     prefixes: int,
     draws: int,
+    redraws: int,
     as_json: bool,
 ) -> None:
     """Say of each pipeline of CONFIG whose rule claims to be exact whether it is.
@@ -78,7 +86,9 @@ def lossless(
             # The probability of a false alarm is shared out, so that it holds for the command as a whole.
             error = 1e-6 / len(pipelines)
             try:
-                report = examine(pipeline, tasks, prefixes=prefixes, copies=draws, error=error)
+                report = examine(
+                    pipeline, tasks, prefixes=prefixes, copies=draws, redraws=redraws, error=error
+                )
             except ConfigError as wrong:
                 path = f"pipelines.{pipeline.name}.{wrong.path}"
                 raise ConfigError(wrong.message, where=wrong.where, path=path) from wrong
@@ -126,15 +136,15 @@ def audit_table(report: Report) -> RenderableType:
         table.add_column(heading)
     lines: list[RenderableType] = []
     for each in report.pipelines:
-        verdict = Line("lossless", "green") if each.passed else Line("NOT lossless", "bold red")
-        if not each.exact:
-            drift = ", drift not measured" if each.drift is None else f", drift {each.drift:.3g} a task"
-            verdict = Line(f"lossy{drift}", "yellow")
+        color = "bold red" if not each.passed else "green" if each.exact and not each.untested else "yellow"
+        verdict = Line(each.verdict, color)
         cells = (_enumerated(each.enumeration), _drawn(each.draws), _decoded(each.text))
         names = (Line(clean(each.pipeline)), Line(clean(each.rule)))
         table.add_row(*names, "exact" if each.exact else "none", verdict, *cells)
         rounding = [d for d in (each.text.divergences if each.text else ()) if d.why.cause == "rounding"]
+        looks = (("tested", each.tested), ("not tested", each.untested)) if each.exact else ()
         remarks = [
+            *(("", f"{word}: {'; '.join(what)}") for word, what in looks if what),
             *(("red", found) for found in each.found),
             *(("dim", f"task {d.task}: {d.why.text}") for d in rounding),
             *(("dim", note) for note in each.notes),

@@ -351,7 +351,7 @@ def _check_law(law: Any, laws: frozenset[str], n: int, rows: int) -> None:
             )
         maxima = getattr(law.raw_maxima, "shape", None)
         if law.raw_maxima is not None and maxima != found[:1]:
-            came = _shown(law.raw_maxima) if maxima is None else f"of shape {tuple(maxima)}"
+            came = shown(law.raw_maxima) if maxima is None else f"of shape {tuple(maxima)}"
             raise ContractError(f"raw_maxima of q came {came}; [{found[0]}] is needed, one of each row")
 
 

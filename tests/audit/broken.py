@@ -172,6 +172,23 @@ class FirstsDraws(Broken):
         return [self.rule.decide(*call, rngs[0]) for call in calls]
 
 
+class SeedsWithTheKey(Broken):
+    """It makes a generator of its own from the key, which is the same in every round."""
+
+    class _OfNumPy:
+        def __init__(self, rng: Any) -> None:
+            self._u = np.random.default_rng(list(rng.key)).random((16, 8))
+
+        def uniform(self, position: int = 0, draw: int = 0) -> float:
+            return float(self._u[position, draw])
+
+        def uniforms(self, positions: Any, draw: int = 0) -> list[float]:
+            return [self.uniform(position, draw) for position in positions]
+
+    def decide(self, context, proposal, verification, rng):
+        return self.rule.decide(context, proposal, verification, self._OfNumPy(rng))
+
+
 class OtherPositions(Broken):
     """Not broken: it numbers its draws otherwise."""
 
@@ -196,6 +213,25 @@ class Tempered(DraftFrom):
             paths[node] = (*paths[parent], made.items[node])
         rows = [self.model(paths[parent]) for parent in range(-1, max(made.parents, default=-1) + 1)]
         return msgspec.structs.replace(made, law=msgspec.structs.replace(made.law, q=np.stack(rows)))
+
+
+class SlightlyTempered(DraftFrom):
+    """Draws at temperature 0.9 and reports the row of temperature 1."""
+
+    def propose(self, context, n):
+        made = DraftFrom(self.model, temperature=0.9, shape=self.shape, law=self.law).propose(context, n)
+        prefix = (*context.task.input["prompt_ids"], *context.accepted)
+        rows = [self.model((*prefix, *made.items[:i])) for i in range(len(made))]
+        q = np.stack(rows) if rows else np.empty((0, self.model.vocabulary))
+        return msgspec.structs.replace(made, law=msgspec.structs.replace(made.law, q=q))
+
+
+class SameEachRound(DraftFrom):
+    """Draws with a generator of its own made from the key, which is the same in every round."""
+
+    def propose(self, context, n):
+        draws = Draws(context.draws.key, 0)
+        return super().propose(msgspec.structs.replace(context, draws=draws), n)
 
 
 class OneHotQ(DraftFrom):

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import numpy as np
 import pytest
 
-from draftverify import Pipeline, PipelineError, Task, fallback
+from draftverify import Pipeline, PipelineError, Task, Verification, fallback
 from draftverify.audit import lossless
-from draftverify.audit.counts import Count, count, detectable, limit, pooled, verdicts
+from draftverify.audit.counts import Count, count, detectable, limit, pooled, strays, verdicts
 from draftverify.audit.draws import draw_tests
 from draftverify.audit.recorded import record
+from draftverify.audit.report import PipelineReport
 from draftverify.rules import (
     BlockVerification,
     GreedyMatch,
@@ -158,6 +160,97 @@ def test_a_generator_that_reports_certainty_is_no_fault():
     """q one-hot on what it drew is how a given item is judged: fewer are kept, and what is emitted is p's."""
     found = audit(Speculative(), draft=broken.OneHotQ, redraws=64)
     assert found.passed, found.found
+
+
+@pytest.mark.parametrize("rule", [Speculative(), TokenMatch()])
+def test_a_rule_that_uses_its_numbers_again_each_round_is_found(rule):
+    """Each round by itself is exact; two rounds of a task are not independent."""
+    found = audit(broken.SeedsWithTheKey(rule), copies=4096, block=1)
+    (failure,) = found.draws.failures
+    assert "the first values of two rounds of a task together" in failure
+    assert not found.passed
+
+
+def test_a_generator_that_uses_its_numbers_again_each_round_is_found():
+    """Its items are drawn from its q in every round, and are not independent of the round before."""
+    found = audit(Speculative(), draft=broken.SameEachRound, redraws=64)
+    (failure,) = found.draws.failures
+    assert "the generator's items at the same place of two rounds of a task together" in failure
+
+
+def test_a_generator_at_another_temperature_than_it_says_is_found():
+    """At .9 in place of 1, where no count of cells sees it: its items are more likely than q expects."""
+    found = audit(Speculative(), draft=broken.SlightlyTempered, prefixes=12, redraws=64)
+    (failure,) = found.draws.failures
+    assert "drawn at another temperature than is declared" in failure
+
+
+class SlightlyTemperedBlocks(TargetFrom):
+    """Verifies blocks at temperature .9 and takes plain steps at 1; `bits` is the dtype of its rows."""
+
+    bits = np.float32
+    deterministic = True
+
+    def verify(self, context, proposal):
+        made = TargetFrom(self.model, temperature=0.9 if len(proposal) else 1.0).verify(context, proposal)
+        evidence = msgspec.structs.replace(made.evidence, target=made.evidence.target.astype(self.bits))
+        return Verification(evidence=evidence, deterministic=self.deterministic)
+
+
+class HalfPrecision(SlightlyTemperedBlocks):
+    """The same of a verifier that says that its rows may round otherwise another time."""
+
+    deterministic = False
+
+
+def test_a_verifier_at_another_temperature_inside_blocks_is_found():
+    """Rows of 32 bits may differ by a thousandth at most."""
+    found = audit(Speculative(), target=SlightlyTemperedBlocks(TARGET))
+    assert found.draws.rows_bound == 0.001
+    assert any("and rounding 0.001; the verifier gives other rows" in each for each in found.draws.failures)
+
+
+def test_what_half_precision_hides_is_said():
+    """Such rows may differ by a tenth: less is not seen, and the report says so."""
+    found = audit(Speculative(), target=HalfPrecision(TARGET))
+    assert found.draws.failures == ()
+    assert 0.01 < found.draws.rows_apart < found.draws.rows_bound == 0.1
+    assert "the verifier's rows of blocks, to TV 0.1 from plain steps" in found.tested
+
+
+def test_more_redraws_see_less_of_a_difference():
+    """The report states it of the generator as of the rule; nothing is stated where nothing was drawn."""
+    few, many = (audit(Speculative(), copies=256, redraws=redraws).draws for redraws in (16, 128))
+    assert 0 < many.detects_generator < few.detects_generator / 2
+    assert audit(Speculative(), law="given", copies=256).draws.detects_generator is None
+
+
+def test_lossless_is_said_of_what_was_tested():
+    """Without tasks the rule alone was; without distributions nothing was."""
+    whole, alone = audit(Speculative()), lossless(pipeline(Speculative()), enumerate_all=False)
+    assert (whole.verdict, whole.untested) == ("lossless as far as tested", ())
+    assert [words.split(",")[0] for words in whole.tested[1:]] == [
+        "the rule at 6 prefixes",
+        "192 proposals of the generator",
+        "the verifier's rows of blocks",
+    ]
+    assert alone.verdict == "nothing found in what was tested"
+    assert "the generator and blocks" in alone.untested
+    assert alone.tested[0].startswith("the rule on ")
+    assert PipelineReport(pipeline="", rule="", exact=True).verdict == "not tested"
+
+
+def test_a_sum_of_dependent_terms_strays_no_more_often_than_it_may():
+    """2,000 sound sums whose variances depend on what came, at an error of 1e-2 each: at most 20 by the bound; 50 has a
+    chance below 1e-8."""
+    rng = np.random.default_rng(11)
+    totals, variances = np.zeros(2000), np.zeros(2000)
+    for _ in range(300):
+        p = np.where(totals > 0, 0.5, 0.02)  # it throws larger coins where it is ahead
+        totals += (rng.random(2000) < p) - p
+        variances += p * (1 - p)
+    assert sum(strays(*each, 1e-2) for each in zip(totals, variances, strict=True)) <= 50
+    assert strays(60.0, 100.0, 1e-3)
 
 
 class RowsOfBlocks(TargetFrom):
