@@ -248,13 +248,17 @@ def _persistent(
 
     @wraps(method)
     def call(store: Store, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        for pause in PAUSES:
+        pauses = iter(PAUSES)
+        while True:
             try:
                 return method(store, *args, **kwargs)
             except _Lost as error:
+                pause = next(pauses, None)
+                if pause is None:
+                    stays = "what was committed stays, and the same command goes on from it"
+                    raise StoreError(f"{error}; {stays}") from error
                 _log.warning("%s; trying again", error)
                 time.sleep(pause)
-        return method(store, *args, **kwargs)
 
     return call
 
@@ -733,14 +737,9 @@ class Store:
                 with suppress(sa.exc.DBAPIError):
                     self._connection.close()
                 self._connection = None
-            why = (
-                "another process keeps it locked"
-                if sqlite
-                else "the server cannot be reached, or ended the connection"
-            )
-            return _Lost(
-                f"{self._place}: {why} ({said}). What was committed stays; the same command goes on from it"
-            )
+            lost = "the server cannot be reached, or ended the connection"
+            why = "another process keeps it locked" if sqlite else lost
+            return _Lost(f"{self._place}: {why} ({said})")
         return StoreError(f"{self._place}: the database cannot be used: {said}")
 
     def _damaged(self, said: str) -> StoreError:
