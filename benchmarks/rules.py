@@ -1,6 +1,6 @@
 """What each rule on samples costs beside a lean decision of the same block, written by hand for that one case.
 
-    python -m benchmarks.rules [--vocabulary 32768,131072] [--gamma 8] [--arrays numpy,torch] [--repeats 30]
+    python -m benchmarks.rules [--vocabulary 32768,131072] [--gamma 8] [--arrays numpy,torch] [--repeats 31]
         [--rules speculative,tree] [--out benchmarks/results/rules.json]
 
 A rival is a plain function of one block's arrays: no batch, no checks, no error messages, and it stops as early as
