@@ -22,7 +22,7 @@ from draftverify.plugins import find
 from draftverify.records import Store
 from draftverify.values import Task, TaskRecord
 
-__all__ = ["metric_key", "scores_of"]
+__all__ = ["scores_of"]
 
 AT_ONCE = 16
 """Scores that are written down together; a run that is killed asks for at most so many again."""
@@ -51,7 +51,8 @@ def scores_of(
     found: dict[str, dict[tuple[str, str], Score]] = {}
     for name, spec in metrics.items():
         said = found[name] = {}
-        keys = {task.id: metric_key(spec, task) for task in tasks}
+        made = metric_of(spec)
+        keys = {task.id: score_key(made, task) for task in tasks}
         with ExitStack() as stack:
             metric: Any = None
             missing = []
@@ -76,8 +77,14 @@ def scores_of(
     return found
 
 
-def metric_key(spec: ComponentSpec, task: Task) -> str:
-    """The same while the metric, its settings, its version and the task's truth are."""
-    version = "" if spec.file else find("metric", spec.use).version
-    told = msgspec.json.encode([spec, version, dict(task.truth)], order="deterministic", enc_hook=repr)
-    return hashlib.sha256(told).hexdigest()
+def metric_of(spec: ComponentSpec) -> bytes:
+    """The same while the metric, its settings, and the code behind its name are."""
+    plugin = None if spec.file else find("metric", spec.use)
+    code = "" if plugin is None else f"{plugin.package} {plugin.sha256()}"
+    return msgspec.json.encode([spec, code], order="deterministic")
+
+
+def score_key(metric: bytes, task: Task) -> str:
+    """The same while the metric and the task's truth are."""
+    truth = msgspec.json.encode(dict(task.truth), order="deterministic", enc_hook=repr)
+    return hashlib.sha256(metric + truth).hexdigest()

@@ -44,7 +44,7 @@ def score(metric: Metric, task: Task, outcome: Outcome) -> Score:
     """
     try:
         return _read(metric(task, outcome))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return Score(None, str(Failure.of(error)))
 
 

@@ -30,12 +30,13 @@ def test_another_word_is_a_problem_and_no_score(says: Any) -> None:
     assert "a metric says" in found.problem
 
 
-def test_a_metric_that_raises_has_not_said_wrong() -> None:
-    """The failure is kept in words."""
+@pytest.mark.parametrize("error", [KeyError, SystemExit])
+def test_a_metric_that_raises_has_not_said_wrong(error: type[BaseException]) -> None:
+    """The failure is kept in words, and ends nothing else."""
 
     def broken(task: Task, outcome: Outcome) -> bool:
-        raise KeyError("answer")
+        raise error("answer")
 
     found = score(broken, Task(id="1"), OUTCOME)
     assert found.value is None
-    assert "KeyError" in found.problem
+    assert error.__name__ in found.problem
