@@ -44,10 +44,8 @@ def json_of(text: str) -> Any:
         return json.loads(text, parse_constant=_no_number)
     except json.JSONDecodeError as error:
         found = text[error.pos : error.pos + 20]
-        place = f"line {error.lineno}, column {error.colno}"
-        raise NotJson(
-            f"{error.msg} at {place}, before {shown(found)}" if found else f"{error.msg} at its end"
-        ) from error
+        place = f"line {error.lineno}, column {error.colno}: {shown(found)}" if found else "its end"
+        raise NotJson(f"{error.msg} ({place})") from error
 
 
 def _no_number(word: str) -> Any:

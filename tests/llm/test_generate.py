@@ -195,6 +195,23 @@ def test_a_template_that_cannot_be_filled_is_refused_when_opened(template: str, 
     assert message in caught.value.message
 
 
+def test_words_around_an_answer_can_be_left_out() -> None:
+    """The item is the first part that matches, the whole answer where none does; so it is what feedback shows."""
+
+    class Chatty(Echo):
+        def complete(self, prompt: Prompt, **settings: Any) -> list[Completion]:
+            self.asked.append((prompt, settings))
+            texts = ['JSON:\n```\n{"a":\n 1}\n``` and {"b": 2}', "I cannot say."]
+            return [Completion(text, 1, 1, "stop") for text in texts]
+
+    chatty = Chatty()
+    record = run(Sample(chatty, take=r"(?s)\{.*?\}"), {"prompt": "hi"}, refusals=1, policy=feedback(1))
+    assert record.rounds[0].items == ('{"a":\n 1}', "I cannot say.")
+    assert chatty.asked[1][0][1] == {"role": "assistant", "content": "I cannot say."}
+    with pytest.raises(ConfigError, match=r"take: '\(a' is no regular expression"):
+        Sample(chatty, take="(a").open()
+
+
 def test_temperature_and_top_p_are_the_pipelines_settings() -> None:
     """Unless the part has its own, which is then what counts."""
 

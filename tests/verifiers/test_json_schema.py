@@ -48,11 +48,11 @@ def check(schema: Any, item: Any) -> Check:
         ('{"number": "A-1", "total": 1, "vat": 2}', "additionalProperties", "$: Additional properties are not allowed"),
         ('{"number": "A-1", "total": 1, "due": "2023-02-29"}', "format", "$.due: '2023-02-29' is not a 'date'"),
         ("[]", "type", "$: [] is not of type 'object'"),
-        ("Here you are: {}", "json", 'Expecting value at line 1, column 1, before "Here you are: {}"'),
-        ('{"number": "A-1", "total": 3', "json", "Expecting ',' delimiter at its end"),
-        ('{"number": "A-1", "total": 3} Thank you.', "json", 'Extra data at line 1, column 31, before "Thank you."'),
+        ("Here you are: {}", "json", 'Expecting value (line 1, column 1: "Here you are: {}")'),
+        ('{"number": "A-1", "total": 3', "json", "Expecting ',' delimiter (its end)"),
+        ('{"number": "A-1", "total": 3} Thank you.', "json", 'Extra data (line 1, column 31: "Thank you.")'),
         ('{"number": "A-1", "total": NaN}', "json", "NaN is no number of JSON"),
-        ("", "json", "Expecting value at its end"),
+        ("", "json", "Expecting value (its end)"),
     ],
 )  # fmt: skip
 def test_what_is_said_of_an_answer(text: str, reason: str, said: str) -> None:

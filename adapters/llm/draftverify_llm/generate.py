@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from string import Formatter
 from typing import Any
@@ -46,6 +47,8 @@ class Sample:
         top_p: sample among the likeliest tokens that hold this probability together. When absent the pipeline's
             setting, without one 1.
         stop: strings that end an answer; they are not part of it.
+        take: a regular expression (Python's): the item is the first part of the answer that it matches, such as the
+            object in braces without the words around it; the whole answer where it matches nothing, or is absent.
     """
 
     shape = "alternatives"
@@ -59,6 +62,7 @@ class Sample:
         temperature: float | None = None,
         top_p: float | None = None,
         stop: Sequence[str] = (),
+        take: str | None = None,
     ) -> None:
         self.model = model
         self.system = system
@@ -67,6 +71,7 @@ class Sample:
         self.temperature = temperature
         self.top_p = top_p
         self.stop = stop
+        self.take = take
 
     @property
     def reads(self) -> frozenset[str]:
@@ -90,11 +95,15 @@ class Sample:
         """Check the arguments.
 
         Raises:
-            ConfigError: one is out of its range, or the template cannot be filled.
+            ConfigError: one is out of its range, the template cannot be filled, or `take` is no regular expression.
         """
         check_sampling(1, self.max_tokens, *read_sampling({}, self.temperature, self.top_p))
         if self.template is not None:
             fields_of(self.template)
+        try:
+            re.compile(self.take or "")
+        except re.error as error:
+            raise ConfigError(f"{self.take!r} is no regular expression: {error}", path="take") from error
 
     def propose(self, context: Context, n: int) -> Proposal:
         """Sample `n` answers, seeded by this round's draws.
@@ -119,10 +128,14 @@ class Sample:
             chat=chat,
         )
         return Proposal.alternatives(
-            tuple(each.text for each in made),
+            tuple(self._taken(each.text) for each in made),
             evidence=_evidence(made),
             cost=Cost(units=self.model.price(made)),
         )
+
+    def _taken(self, answer: str) -> str:
+        found = re.search(self.take, answer) if self.take is not None else None
+        return found[0] if found else answer
 
     def _prompt(self, context: Context, chat: bool) -> Prompt:
         """What the model is asked: the task, within a system prompt and what was said of a refused answer."""
