@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from draftverify.errors import ConfigError
@@ -21,7 +22,8 @@ __all__ = ["Contains", "Exact", "Numeric", "Regex"]
 class Exact:
     """Whether the answer is the truth.
 
-    White space around texts does not count. Where the truth is no text, an answer that is one is read as JSON.
+    White space around texts does not count, nor the order of a mapping's keys; 1 and 1.0 are one number, and true is
+    none. Where the truth is no text, an answer that is one is read as JSON.
 
     Args:
         truth: the field of the task's truth.
@@ -141,16 +143,23 @@ def _judged(field: str, task: Task, outcome: Outcome, right: Callable[[Any, Any]
 
 def _equal(truth: Any, value: Any) -> bool:
     if isinstance(truth, str):
-        return as_text(value).strip() == truth.strip()
+        return _same(truth, as_text(value))
     values = [value]
-    if isinstance(value, (list, tuple)):
-        values = [list(value), *value] if len(value) == 1 else [list(value)]  # a chain of one is its item
+    if isinstance(value, (list, tuple)) and len(value) == 1:
+        values.extend(value)  # a chain of one is its item
     for each in values:
-        if isinstance(each, str):
-            try:
-                each = json.loads(each)
-            except ValueError:
-                continue
-        if each == truth and isinstance(each, bool) == isinstance(truth, bool):
-            return True
+        with suppress(ValueError):
+            if _same(truth, json.loads(each) if isinstance(each, str) else each):
+                return True
     return False
+
+
+def _same(truth: Any, value: Any) -> bool:
+    """Whether two JSON values are one: mappings in any order, 1 and 1.0, texts but for space around; true is not 1."""
+    if isinstance(truth, Mapping) and isinstance(value, Mapping):
+        return truth.keys() == value.keys() and all(_same(each, value[key]) for key, each in truth.items())
+    if isinstance(truth, (list, tuple)) and isinstance(value, (list, tuple)):
+        return len(truth) == len(value) and all(map(_same, truth, value))
+    if isinstance(truth, str) and isinstance(value, str):
+        return truth.strip() == value.strip()
+    return bool(truth == value) and isinstance(truth, bool) == isinstance(value, bool)
