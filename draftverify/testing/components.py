@@ -148,16 +148,18 @@ def keeps_no_state_about_tasks(subject: Subject) -> None:
 def draws_anew_each_round(subject: Subject) -> None:
     """What is drawn changes with the round of the draws, as it does with their key."""
     for call in subject.drawing_calls():
-        made: list[tuple[str, str]] = []
-        while len(made) < STREAMS:
-            this, following = (subject.drawn(call, len(made), later) for later in (0, 1))
-            made.append((_said(subject.answer(this)), _said(subject.answer(following))))
-            if len(made) == PROBED and len({one for one, _ in made}) == 1:
-                break  # nothing is drawn here
-        counts = np.asarray(list(Counter(one for one, _ in made).values()))
+
+        def said(stream: int, later: int, call: Any = call) -> str:
+            return _said(subject.answer(subject.drawn(call, stream, later)))
+
+        made = [said(stream, 0) for stream in range(PROBED)]
+        if len(set(made)) == 1:
+            continue  # nothing is drawn here
+        made += [said(stream, 0) for stream in range(PROBED, STREAMS)]
+        counts = np.asarray(list(Counter(made).values()))
         # Given the first round's answers, those of independent draws repeat them all with this probability at most.
         chance = np.exp(np.sum(counts * np.log(counts / len(made))))
-        alike = all(one == following for one, following in made) and chance < ERROR_PROBABILITY / 8
+        alike = chance < ERROR_PROBABILITY / 8 and made == [said(stream, 1) for stream in range(STREAMS)]
         what = f"with {len(made)} keys the answers differ, and with the next round's draws of each key they do not"
         hint = "use draws.uniform() or draws.seed(), which know the round; draws.key alone is the same in every round"
         ensure(not alike, f"{what}: the random numbers of one round are used again in the next; {hint}")

@@ -496,12 +496,7 @@ class ChecksAsTheyCome(Evens):
             return self.check(item)
 
         calls = [check(*each) for each in enumerate(proposal.items)]
-        tasks = [asyncio.ensure_future(each) for each in calls]
-        found: list[Check] = []
-        for task in tasks:
-            task.add_done_callback(lambda done: found.append(done.result()))
-        await asyncio.gather(*tasks)
-        await asyncio.sleep(0)
+        found = [await each for each in asyncio.as_completed(calls)]
         return Verification(checks=tuple(found))
 
 

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from itertools import count
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
-from draftverify import Check, Choice, ConfigError, Decision, Proposal, Verification, generator
+from draftverify import (
+    Check,
+    Choice,
+    ConfigError,
+    ContractError,
+    Decision,
+    Proposal,
+    Verification,
+    generator,
+    iid,
+)
 from draftverify.rules import LongestPrefix
 from draftverify.testing import (
     ConformanceError,
@@ -108,7 +119,34 @@ class AbstainsOnErrors(Prefix):
         return Decision(abstain=True) if errors else super().decide(context, proposal, verification, rng)
 
 
+class Remembers:
+    """A verifier with a cache on its class, whose key is all that a verdict depends on; it refuses trees."""
+
+    known: ClassVar[dict[Any, bool]] = {"from before": True}
+
+    def verify(self, context: Any, proposal: Proposal) -> Verification:
+        if not proposal.fits("chain") and not proposal.fits("alternatives"):
+            raise ContractError("a tree of words cannot be read")
+        words = context.task.input["prompt"].split()
+        passed = [self.known.setdefault((*words, item), item < len(words)) for item in proposal.items]
+        return Verification(checks=tuple(Check("pass" if each else "reject") for each in passed))
+
+
+class SeedsALibrary:
+    """Draws with NumPy's generator, seeded anew for each round."""
+
+    laws = frozenset({"iid"})
+    shape = "alternatives"
+
+    def propose(self, context: Any, n: int) -> Proposal:
+        row = np.asarray([0.5, 0.3, 0.2])
+        items = np.random.default_rng(context.draws.seed()).choice(3, size=n, p=row)
+        return Proposal.alternatives(items.tolist(), iid(row[None]))
+
+
 RIGHT = [
+    Remembers(),
+    SeedsALibrary(),
     AsyncEcho("hm"),
     NextEven(),
     AsyncCorrects(),
@@ -141,6 +179,13 @@ RIGHT = [
 def test_right_components_pass(component: Any, check: Any) -> None:
     """Scripted parts, the table pair, lifted functions and plain rules pass every check."""
     check(component)
+
+
+def test_a_cache_outside_the_instance_is_put_back() -> None:
+    """It is emptied while answers are compared, and is afterwards what it was: what had been in it, too."""
+    check_component(Remembers())
+    assert Remembers.known.pop("from before")
+    assert len(Remembers.known) > 6
 
 
 @parametrize_with_checks(
