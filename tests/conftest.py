@@ -1,4 +1,8 @@
-"""Settings for all tests, and the rule on skips: a skipped test that allowed_skips.txt does not list fails the run."""
+"""Settings for all tests, and two rules of the whole suite.
+
+A skipped test that allowed_skips.txt does not list fails the run. A test marked `exhaustive` is left out, unless the
+command line names that mark (`-m exhaustive`) or the test itself (`file.py::test`).
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,16 @@ _skipped = pytest.StashKey[list[str]]()
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_skipped] = []
     config.pluginmanager.register(_Skips(config), "skips")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Here and not as `-m "not exhaustive"` in addopts, which a `-m` of the user's would take away."""
+    if "exhaustive" in config.option.markexpr or any("::" in each for each in config.args):
+        return
+    sweeps = [item for item in items if item.get_closest_marker("exhaustive")]
+    if sweeps:
+        config.hook.pytest_deselected(items=sweeps)
+        items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
 
 
 class _Skips:

@@ -98,6 +98,7 @@ def test_it_is_not_slower_than_plain(name: str, bursts: float) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("bursts", [0.0, 0.03])
 @pytest.mark.parametrize("name", NOT_WORTH_IT)
 def test_it_is_not_slower_than_plain_in_95_of_100_runs(name: str, bursts: float) -> None:

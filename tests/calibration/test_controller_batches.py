@@ -90,6 +90,7 @@ def test_it_is_not_slower_than_plain(name: str, size: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("size", [1, 3, 8])
 @pytest.mark.parametrize("name", NOT_WORTH_IT)
 def test_it_is_not_slower_than_plain_in_95_of_100_runs(name: str, size: int) -> None:
@@ -98,6 +99,7 @@ def test_it_is_not_slower_than_plain_in_95_of_100_runs(name: str, size: int) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", NOT_WORTH_IT)
 def test_it_is_not_slower_than_plain_at_64(name: str) -> None:
     """Sixteen runs at batch 64: a controller that is slow in 17 % of its runs passes with probability .05."""

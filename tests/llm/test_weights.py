@@ -167,6 +167,7 @@ def test_llama_s_tokenizer_agrees_with_llama_cpp(text: str, stories_url: str) ->
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 def test_tinyllama_and_stories15m_are_one_family() -> None:
     """The two models' tokenizers were made from different files and are one: same vocabulary, same ids of all texts."""
     large, small = LocalModel(LARGE), LocalModel(STORIES)
@@ -176,6 +177,7 @@ def test_tinyllama_and_stories15m_are_one_family() -> None:
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 def test_tinyllama_s_directory_is_the_file_s_nearest_bfloat16() -> None:
     """Two-bit, four-bit and plain tensors equal the file's dequantised values rounded to bfloat16, bit for bit."""
     import torch
@@ -192,6 +194,7 @@ def test_tinyllama_s_directory_is_the_file_s_nearest_bfloat16() -> None:
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 def test_tinyllama_goes_on_with_a_story() -> None:
     """Its two bits a weight are weak, and yet it writes sentences."""
     (told,) = LocalModel(LARGE).complete("Once upon a time", max_tokens=12, temperature=0, chat=False)

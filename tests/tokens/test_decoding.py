@@ -144,7 +144,7 @@ def statistic(generator: Any, tasks: int) -> tuple[float, float]:
     pipeline = Pipeline(
         generator, Target(SMALL_TARGET), Speculative(), block=2, done=Stop(LENGTH), settings=SETTINGS, seed=11
     )
-    runs = (pipeline.run(Task(id=str(i), input={"prompt_ids": START})) for i in range(tasks))
+    runs = pipeline.run_batch([Task(id=str(i), input={"prompt_ids": START}) for i in range(tasks)], size=100)
     counts = Counter(tuple(outcome.value) for outcome in runs)
     expected = joint()
     assert counts.keys() <= expected.keys()

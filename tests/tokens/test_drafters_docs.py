@@ -150,6 +150,7 @@ def test_tasks_after_an_epoch_are_drafted_what_earlier_ones_said(tiny: Path, tmp
 
 
 @pytest.mark.weights
+@pytest.mark.exhaustive
 def test_the_target_rounded_drafts_in_the_target_s_cache(tmp_path: Path) -> None:
     """The page's own models: the rounded one drafts where the lookup has nothing, and tokens part by rounding alone."""
     config = completed(FENCES["The target, rounded, in the target's cache"], weights=None, tokens=24)

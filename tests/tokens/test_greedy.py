@@ -1,4 +1,8 @@
-"""Greedy output is transformers' own, token for token: every drafter, chain and tree, in batches of 1, 3 and 8."""
+"""Greedy output is transformers' own, token for token: every drafter, chain and tree, in batches of 1, 3 and 8.
+
+The default run has every pair of family, way and batch size on tiny models, and every way once on a real model's short
+prompts; the sweep (`-m exhaustive`) has every triple, and every way at every batch size on long prompts.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +34,12 @@ from tests.tokens.tiny import FAMILIES, byte_tokenizer, tiny_of
 
 SPEC_BENCH = Path(__file__).parents[3] / "shared" / "data" / "spec_bench" / "question.jsonl"
 EXAMPLES = Path(__file__).parents[2] / "examples" / "prompts.jsonl"
+SHORT = [
+    "Repeat word for word: The harbour office decided not to wait, and the harbour office was right.",
+    "List in this order: 24 butter croissants, 6 rye loaves, 40 plain rolls.",
+    "Continue: one two three one two three one two",
+]
+BATCHES = (1, 3, 8)
 
 # A drafter, a rule that takes its law, and the block.
 WAYS: dict[str, Callable[[LocalModel], tuple[Any, Any, Any]]] = {
@@ -79,7 +89,7 @@ def decode(model: LocalModel, way: str, tasks: list[Task], tokens: int, batch: i
     return pipeline.run_batch(tasks, size=batch) if batch > 1 else [pipeline.run(task) for task in tasks]
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
+@pytest.fixture(scope="module")
 def tiny(request: pytest.FixtureRequest) -> tuple[LocalModel, list[Task], list[list[int]]]:
     """A random model of each family, prompts of different lengths, and what transformers makes of them."""
     model = LocalModel.from_module(tiny_of(request.param, 24, seed=5, layers=3), byte_tokenizer())
@@ -97,8 +107,19 @@ def tiny(request: pytest.FixtureRequest) -> tuple[LocalModel, list[Task], list[l
     return model, tasks, [generated(model, prompt, 24) for prompt in prompts]
 
 
-@pytest.mark.parametrize("batch", [1, 3, 8])
-@pytest.mark.parametrize("way", WAYS)
+def every_pair() -> list[Any]:
+    """Each way with each family, at batch sizes in turn: all pairs of the three; other triples are swept."""
+    return [
+        pytest.param(
+            family, way, batch, marks=() if BATCHES[(i + j) % 3] == batch else pytest.mark.exhaustive
+        )
+        for i, family in enumerate(FAMILIES)
+        for j, way in enumerate(WAYS)
+        for batch in BATCHES
+    ]
+
+
+@pytest.mark.parametrize(("tiny", "way", "batch"), every_pair(), indirect=["tiny"])
 def test_on_a_random_model_of_each_family(tiny, way, batch):
     """Sliding windows, several rotations and norms; sessions that end are replaced by waiting ones."""
     model, tasks, expected = tiny
@@ -106,31 +127,38 @@ def test_on_a_random_model_of_each_family(tiny, way, batch):
     assert [list(outcome.value or ()) for outcome in got] == expected
 
 
-@pytest.fixture(scope="module")
-def real() -> tuple[LocalModel, list[Task], list[list[int]]]:
-    """SmolLM2 in float32 on eight prompts: of Spec-Bench where it is at hand, else the quickstart's."""
+Real = tuple[LocalModel, list[Task], list[list[int]], int]
+
+
+def asked(texts: list[str], tokens: int) -> Real:
+    """SmolLM2 in float32, these prompts, and so many tokens of transformers' own for each."""
     model = LocalModel("smollm2-135m-instruct", dtype="float32")
+    prompts = [model.encode_prompt({"prompt": text}) for text in texts]
+    tasks = [Task(id=str(i), input={"prompt_ids": prompt}) for i, prompt in enumerate(prompts)]
+    return model, tasks, [generated(model, prompt, tokens) for prompt in prompts], tokens
+
+
+@pytest.fixture(scope="module")
+def short() -> Real:
+    """Prompts of some 40 tokens each."""
+    return asked(SHORT, 12)
+
+
+@pytest.fixture(scope="module")
+def real() -> Real:
+    """Eight prompts: of Spec-Bench where it is at hand, else the quickstart's."""
     if SPEC_BENCH.exists():
         rows = [json.loads(line) for line in SPEC_BENCH.read_text().splitlines()]
         first = {row["category"]: row["turns"][0] for row in rows if len(row["turns"][0]) < 2500}
         texts = list(first.values())[:8]
     else:
         texts = [json.loads(line)["prompt"] for line in EXAMPLES.read_text().splitlines()][:8]
-    tasks = [
-        Task(id=str(i), input={"prompt_ids": model.encode_prompt({"prompt": text})})
-        for i, text in enumerate(texts)
-    ]
-    return model, tasks, [generated(model, task.input["prompt_ids"], 24) for task in tasks]
+    return asked(texts, 24)
 
 
-@pytest.mark.weights
-@pytest.mark.slow
-@pytest.mark.parametrize("batch", [1, 3, 8])
-@pytest.mark.parametrize("way", WAYS)
-def test_on_a_real_model(real, way, batch):
-    """Token for token; a first divergence is named with its top-2 gap."""
-    model, tasks, expected = real
-    got = decode(model, way, tasks, 24, batch)
+def compare(case: Real, got: list[Any]) -> None:
+    """A first divergence is named with its top-2 gap."""
+    model, tasks, expected, _ = case
     for task, tokens, outcome in zip(tasks, expected, got, strict=True):
         assert list(outcome.value or ()) == tokens, Target(model).explain(
             task, tokens, outcome.value, {"temperature": 0}
@@ -138,22 +166,47 @@ def test_on_a_real_model(real, way, batch):
 
 
 @pytest.mark.weights
+@pytest.mark.parametrize(("way", "batch"), [(way, BATCHES[i % 3]) for i, way in enumerate(WAYS)])
+def test_on_a_real_model(short, way, batch):
+    """Token for token, on short prompts."""
+    model, tasks, _, tokens = short
+    compare(short, decode(model, way, tasks, tokens, batch))
+
+
+@pytest.mark.weights
 @pytest.mark.slow
-@pytest.mark.parametrize("batch", [1, 3, 8])
-def test_a_real_drafter_of_another_tokenizer(real, batch):
-    """stories15M, of Llama's tokenizer, drafts for SmolLM2: token for token the same, and some of it is kept."""
-    model, tasks, expected = real
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("way", WAYS)
+def test_on_a_real_model_s_long_prompts(real, way, batch):
+    """Token for token, on all kinds of text."""
+    model, tasks, _, tokens = real
+    compare(real, decode(model, way, tasks, tokens, batch))
+
+
+def drafted_by_another(case: Real, batch: int) -> int:
+    """How many tokens of stories15M's, which has Llama's tokenizer, were kept; the output is token for token right."""
+    model, tasks, _, tokens = case
     drafter = OtherTokenizer(LocalModel("stories15m", dtype="float32"), target=model)
     pipeline = Pipeline(
-        drafter, Target(model), Speculative(), block=4, done=Stop(24), settings={"temperature": 0}
+        drafter, Target(model), Speculative(), block=4, done=Stop(tokens), settings={"temperature": 0}
     )
-    if batch > 1:
-        got = pipeline.run_batch(tasks, size=batch)
-    else:
-        got = [pipeline.run(task) for task in tasks]
-    for task, tokens, outcome in zip(tasks, expected, got, strict=True):
-        assert list(outcome.value or ()) == tokens, Target(model).explain(
-            task, tokens, outcome.value, {"temperature": 0}
-        )
-    assert sum(outcome.tally.trials for outcome in got) > 100
-    assert sum(outcome.tally.accepted for outcome in got) > 0
+    got = pipeline.run_batch(tasks, size=batch) if batch > 1 else [pipeline.run(task) for task in tasks]
+    compare(case, got)
+    assert sum(outcome.tally.trials for outcome in got) > 3 * tokens
+    return sum(outcome.tally.accepted for outcome in got)
+
+
+@pytest.mark.weights
+def test_a_real_drafter_of_another_tokenizer(short):
+    """Some of what it drafts is kept."""
+    assert drafted_by_another(short, 3) > 0
+
+
+@pytest.mark.weights
+@pytest.mark.slow
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("batch", BATCHES)
+def test_a_real_drafter_of_another_tokenizer_on_long_prompts(real, batch):
+    """Alone and in batches."""
+    assert drafted_by_another(real, batch) > 0
