@@ -129,15 +129,21 @@ def test_the_converted_weights_are_the_file_s() -> None:
             assert np.array_equal(converted.get_tensor(ours), expected), ours
 
 
+@pytest.fixture(scope="module")
+def small() -> LocalModel:
+    """The small model, whose tokenizer is read once."""
+    return LocalModel(SMALL)
+
+
 @pytest.mark.weights
 @pytest.mark.parametrize("text", TEXTS)
-def test_the_tokenizer_agrees_with_llama_cpp(text: str, llama_url: str) -> None:
+def test_the_tokenizer_agrees_with_llama_cpp(text: str, small: LocalModel, llama_url: str) -> None:
     """The converted tokenizer gives the ids that llama.cpp gives, digits and runs of spaces included."""
     import httpx
 
     body = {"content": text, "add_special": False, "parse_special": True}
     theirs = httpx.post(f"{llama_url}/tokenize", json=body).json()["tokens"]
-    assert LocalModel(SMALL).encode_prompt({"prompt": text, "chat": False}) == theirs
+    assert small.encode_prompt({"prompt": text, "chat": False}) == theirs
 
 
 @pytest.fixture(scope="module")
@@ -154,16 +160,21 @@ def stories_url() -> Iterator[str]:
     del running
 
 
+@pytest.fixture(scope="module")
+def stories() -> LocalModel:
+    """The model with Llama's tokenizer."""
+    return LocalModel(STORIES)
+
+
 @pytest.mark.weights
 @pytest.mark.parametrize("text", [*TEXTS, " x", "", "a</s>\nb <s> c"])
-def test_llama_s_tokenizer_agrees_with_llama_cpp(text: str, stories_url: str) -> None:
+def test_llama_s_tokenizer_agrees_with_llama_cpp(text: str, stories: LocalModel, stories_url: str) -> None:
     """The same with Llama's tokenizer: a space before every text, also one that begins with a space."""
     import httpx
 
     body = {"content": text, "add_special": True, "parse_special": True}
     theirs = httpx.post(f"{stories_url}/tokenize", json=body).json()["tokens"]
-    ours = LocalModel(STORIES).encode_prompt({"prompt": text})
-    assert ours == theirs
+    assert stories.encode_prompt({"prompt": text}) == theirs
 
 
 @pytest.mark.large
