@@ -128,7 +128,7 @@ def test_a_broken_rule_is_found_by_its_draws_too(kind):
 @pytest.mark.parametrize("kind", [broken.OneUniform, broken.ShiftedRows, broken.OtherQ])
 def test_a_broken_tree_rule_is_found_by_its_draws_too(kind):
     """With siblings of the declared law."""
-    found = audit(kind(KSeq()), shape="alternatives")
+    found = audit(kind(KSeq()), shape="alternatives", copies=512)
     assert found.draws.failures
 
 
