@@ -1,6 +1,7 @@
 """The figures of an example experiment: what drafting was predicted to be worth, and what it was worth.
 
     python -m benchmarks.experiment examples/quickstart.yaml --out benchmarks/results/quickstart.json
+    python -m benchmarks.experiment examples/extract.yaml --out benchmarks/results/extract.json
     python -m benchmarks.experiment examples/plan.yaml --out benchmarks/results/plan.json
     python -m benchmarks.experiment examples/code-humaneval.yaml --out benchmarks/results/code_humaneval.json
     python -m benchmarks.experiment examples/code-repair.yaml --out benchmarks/results/code_repair_examples.json
