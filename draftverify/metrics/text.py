@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+import regex
+
 from draftverify.errors import ConfigError
 from draftverify.values import Outcome, Task
 
@@ -97,7 +99,7 @@ class Numeric:
 
 
 class Regex:
-    """Whether the truth, a regular expression, is found in the answer.
+    """Whether the truth, a regular expression, is found in the answer; a search of more than a second says nothing.
 
     Args:
         truth: the field of the task's truth.
@@ -107,10 +109,14 @@ class Regex:
         self.truth = truth
 
     def __call__(self, task: Task, outcome: Outcome) -> bool | None:
-        """Raises: ConfigError: the task's truth has no such field. re.error: it is no regular expression."""
-        return _judged(
-            self.truth, task, outcome, lambda truth, value: re.search(truth, as_text(value)) is not None
-        )
+        """Raises: ConfigError: the task's truth has no such field. regex.error: it is no regular expression.
+        TimeoutError: it backtracks without end.
+        """
+
+        def found(truth: Any, value: Any) -> bool:
+            return regex.search(truth, as_text(value), timeout=1.0) is not None
+
+        return _judged(self.truth, task, outcome, found)
 
 
 def last_number(value: Any) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import regex
 
 from draftverify.engine.functions import each_item, failed
 from draftverify.errors import ConfigError, ContractError
@@ -15,19 +15,22 @@ __all__ = ["Regex"]
 class Regex:
     """Passes texts that a regular expression matches; of the others it tells what does match, and what is too much.
 
-    An item that is no text is an error. The expression is the config's own, and nothing bounds its time: one that
-    backtracks without end, such as `(a+)+b`, hangs on a text that a model can write.
+    An item that is no text is an error. An expression that backtracks without end, such as `(a|aa)+b`, can be held up
+    by a text that a model writes: after `timeout` seconds the check is a timeout, which is no rejection.
 
     Args:
-        pattern: Python's syntax; `(?i)` at its beginning for either case, `(?s)` for a dot that takes line breaks.
+        pattern: Python's syntax (that of the package regex); `(?i)` at its beginning for either case, `(?s)` for a dot
+            that takes line breaks.
         whole: whether the whole text must match; else a part of it.
+        timeout: seconds for one item.
     """
 
     reads: frozenset[str] = frozenset()
 
-    def __init__(self, pattern: str, whole: bool = True) -> None:
+    def __init__(self, pattern: str, whole: bool = True, timeout: float = 1.0) -> None:
         self.pattern = pattern
         self.whole = whole
+        self.timeout = timeout
 
     def open(self) -> None:
         """Check the pattern.
@@ -36,8 +39,8 @@ class Regex:
             ConfigError: it is no regular expression.
         """
         try:
-            re.compile(self.pattern)
-        except re.error as error:
+            regex.compile(self.pattern)
+        except regex.error as error:
             raise ConfigError(
                 f"{self.pattern!r} is no regular expression: {error}", path="pattern"
             ) from error
@@ -49,18 +52,21 @@ class Regex:
     def _check(self, item: object) -> Check:
         try:
             text = text_of(item, "regex")
-        except ContractError as error:
+            pattern = regex.compile(self.pattern)
+            if (pattern.fullmatch if self.whole else pattern.search)(text, timeout=self.timeout):
+                return PASS
+            return Check("reject", reason="no match", feedback=self._why(pattern, text))
+        except (ContractError, TimeoutError) as error:
             return failed(Failure.of(error))
-        pattern = re.compile(self.pattern)
-        if (pattern.fullmatch if self.whole else pattern.search)(text):
-            return PASS
-        return Check("reject", reason="no match", feedback=self._why(pattern, text))
 
-    def _why(self, pattern: re.Pattern[str], text: str) -> str:
+    def _why(self, pattern: regex.Pattern[str], text: str) -> str:
         needed = (
             f"the {'whole text' if self.whole else 'text'} must match the regular expression {self.pattern}"
         )
-        found = (pattern.match(text) or pattern.search(text)) if self.whole else None
+        found = None
+        if self.whole:
+            bound = self.timeout
+            found = pattern.match(text, timeout=bound) or pattern.search(text, timeout=bound)
         if found is None or not found[0]:
             return f"{needed}; nothing in {shown(text)} does"
         around = [

@@ -50,6 +50,8 @@ class Echo:
 class Refuse:
     """Refuses everything in the first `times` rounds, with feedback; keeps one answer after that."""
 
+    reads = frozenset[str]()
+
     def __init__(self, times: int) -> None:
         self.times = times
 

@@ -90,6 +90,12 @@ def test_regex() -> None:
     assert said(Regex(), r"^\d{4}-\d\d$", "Nov 2026") is False
 
 
+def test_a_pattern_that_backtracks_without_end_says_nothing() -> None:
+    """A hostile answer costs a second, and is neither right nor wrong."""
+    with pytest.raises(TimeoutError):
+        said(Regex(), r"^(a|aa)+$", "a" * 60 + "c")
+
+
 @pytest.mark.parametrize("metric", [Exact(), Contains(), Numeric(), Regex()])
 def test_giving_up_is_never_right_and_abstaining_only_without_an_answer(metric: Any) -> None:
     """An outcome that was not accepted is wrong, whatever it was left with; null says that there is no answer."""

@@ -58,6 +58,12 @@ def test_what_is_no_text_is_an_error(item: Any) -> None:
     assert "regex checks texts" in found[0].feedback
 
 
+def test_a_text_that_makes_the_pattern_backtrack_without_end_is_a_timeout() -> None:
+    """A model may have written it: the item is not refused, and the others are judged."""
+    found = checks(Regex("(a|aa)+", timeout=0.05), "a" * 60 + "c", "aa")
+    assert [(check.verdict, check.reason) for check in found] == [("timeout", "timeout"), ("pass", "")]
+
+
 def test_a_pattern_that_is_none_is_refused_when_opened() -> None:
     """With its place in the pipeline."""
     pipeline = Pipeline(generator(lambda c, n: ["a"]), Regex("a(b"), First())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from string import Formatter
 from typing import Any
+
+import regex
 
 from draftverify import ConfigError, Context, Cost, Proposal, Task
 from draftverify_llm.text import (
@@ -101,8 +102,8 @@ class Sample:
         if self.template is not None:
             fields_of(self.template)
         try:
-            re.compile(self.take or "")
-        except re.error as error:
+            regex.compile(self.take or "")
+        except regex.error as error:
             raise ConfigError(f"{self.take!r} is no regular expression: {error}", path="take") from error
 
     def propose(self, context: Context, n: int) -> Proposal:
@@ -134,7 +135,12 @@ class Sample:
         )
 
     def _taken(self, answer: str) -> str:
-        found = re.search(self.take, answer) if self.take is not None else None
+        if self.take is None:
+            return answer
+        try:
+            found = regex.search(self.take, answer, timeout=1.0)
+        except TimeoutError:  # an answer that makes it backtrack without end stays whole
+            return answer
         return found[0] if found else answer
 
     def _prompt(self, context: Context, chat: bool) -> Prompt:
