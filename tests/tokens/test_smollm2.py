@@ -16,13 +16,10 @@ pytestmark = pytest.mark.weights
 
 PROMPTS = [
     "Repeat this sentence word for word: The harbour office decided not to wait for the end of the season.",
-    "List the items in this order, one per line: 24 butter croissants, 6 large rye loaves, 40 plain rolls.",
-    "Rewrite in the past tense: Every morning Elena opens the shop and feeds the grey cat under the steps.",
     "Rename s to total:\n```python\ndef add(xs):\n    s = 0\n    for x in xs:\n        s = s + x\n    return s\n```",
-    "Answer from the text. The canal was dug in 1794 to bring coal to the coast. Why was the canal dug?",
     "My neighbour plays the trumpet every evening. What can I do?",
 ]
-TOKENS = 32
+TOKENS = 16
 
 
 @pytest.fixture(scope="module")
