@@ -305,7 +305,7 @@ def test_a_running_state_is_refused():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["llama", "gemma3"])
+@pytest.mark.parametrize("family", ["llama", pytest.param("gemma3", marks=pytest.mark.exhaustive)])
 def test_compiled_steps_give_the_same(family):
     """The compiled pass, with its fixed shapes, gives the rows of the plain one over several rounds of a batch."""
     model = tiny_of(family, VOCABULARY, seed=3)
