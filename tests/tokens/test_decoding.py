@@ -165,10 +165,9 @@ def test_sampled_output_has_the_targets_distribution(generator):
 class Overconfident(DraftModel):
     """Draws from its q and tells another one: the mistake that several published drafters made."""
 
-    def propose(self, context, n):
-        proposal = super().propose(context, n)
-        q = torch.full_like(proposal.law.q, 1 / 6)
-        return Proposal.chain(proposal.items, type(proposal.law)("iid", q))
+    def propose_many(self, contexts, ns):
+        made = super().propose_many(contexts, ns)
+        return [Proposal.chain(each.items, iid(torch.full_like(each.law.q, 1 / 6))) for each in made]
 
 
 @pytest.mark.slow
