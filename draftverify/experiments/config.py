@@ -120,6 +120,7 @@ def _read_parts(reading: Reading) -> None:
             found = file.load()
         except ConfigError as error:
             reading.wrong(node, error.message)
+            reading.unread.add(Path(node.value).stem)
             continue
         if any(file.stem == other.stem for other in reading.files):
             reading.wrong(node, f"two parts files are named {file.stem}; rename one")

@@ -12,7 +12,7 @@ from draftverify.errors import ConfigError
 from draftverify.experiments.bench import Bench, Unit
 from draftverify.experiments.compare import Summary, summarise
 from draftverify.experiments.report import report_html, tables
-from draftverify.metrics import score
+from draftverify.metrics import check_metrics, score
 from draftverify.plugins import did_you_mean
 from draftverify.protocols import Metric
 from draftverify.values import EMPTY, Task, TaskRecord
@@ -64,9 +64,12 @@ def evaluate(
         name: of the tables.
 
     Raises:
-        ConfigError: the baseline is none of the pipelines, or two tasks have one id.
+        ConfigError: the baseline is none of the pipelines, two tasks have one id, or a metric cannot judge them.
         DraftVerifyError: a part cannot be opened. Tasks that fail do not raise: the tables say so.
     """
+    for what, given in (("pipelines", pipelines), ("metrics", metrics)):
+        if not isinstance(given, Mapping):
+            raise ConfigError(f"{what} is a {type(given).__name__}; a mapping by name is needed", path=what)
     if baseline is not None and baseline not in pipelines:
         near = did_you_mean(baseline, pipelines)
         raise ConfigError(f"there is no pipeline {baseline!r}{near}", path="baseline")
@@ -74,6 +77,7 @@ def evaluate(
     of_task = {task.id: task for task in work}
     if len(of_task) < len(work):
         raise ConfigError("two tasks have the same id; ids are unique", path="tasks")
+    check_metrics(metrics, work)
     units = (
         Unit(pipeline=each, task=task)
         for place, task in enumerate(work)

@@ -62,6 +62,7 @@ class Reading:
         errors: each with its place, "file:line".
         local: what the parts files define, by name, and in which of them.
         files: the parts files.
+        unread: the stems of those that cannot be read.
         specs: of the models that have been read; None for one that is wrong.
         resolving: the models that are being read, each for the sake of the one before it.
     """
@@ -72,6 +73,7 @@ class Reading:
         self.errors: list[tuple[str, DraftVerifyError]] = [(error.where, error) for error in errors]
         self.local: dict[str, tuple[PartsFile, Any]] = {}
         self.files: list[PartsFile] = []
+        self.unread: set[str] = set()
         self.specs: dict[str, ComponentSpec | None] = {}
         self.resolving: list[str] = []
 

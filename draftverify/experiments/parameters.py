@@ -108,6 +108,9 @@ class Component(Form):
             takes = parameters(target)
         except DraftVerifyError as error:
             raise reading.broken(use, error) from error
+        if file is not None and inspect.isfunction(target) and next(iter(takes), "") in ("context", "task"):
+            what = f"{use.value} is a function of ({', '.join(takes)}), not one that returns a part"
+            raise reading.wrong(use, f"{what}; write {{use: python, function: {use.value}}}")
         return ComponentSpec(role, use.value, _check_keys(node, takes, reading, use.value), file)
 
     def _find(self, use: Located, reading: Reading) -> tuple[Role, PartsFile | None, Any]:
@@ -127,6 +130,8 @@ class Component(Form):
             except DraftVerifyError as error:
                 raise reading.broken(use, error) from error
         stem, _, own = name.partition(".")
+        if stem in reading.unread:
+            raise Wrong  # what is wrong with the file has been noted
         if any(file.stem == stem for file in reading.files):
             near = did_you_mean(name, [each for each in reading.local if each.startswith(f"{stem}.")])
             raise reading.wrong(use, f"{stem}.py defines no {own!r}{near}")

@@ -33,6 +33,7 @@ from draftverify.experiments.memory import Recall, Recollection
 from draftverify.experiments.report import report_html
 from draftverify.experiments.scoring import scores_of
 from draftverify.experiments.specs import Experiment
+from draftverify.metrics import check_metrics
 from draftverify.records import Prediction, Question, RunDirectory, Store
 from draftverify.records.store import Key
 from draftverify.secret import quiet
@@ -110,6 +111,7 @@ def run(
     bench = builder.bench(experiment)
     where: Where | Batch = builder.part(experiment.executor)
     tasks = _load(builder.part(experiment.tasks))
+    check_metrics({name: builder.part(spec) for name, spec in experiment.metrics.items()}, tasks)
     first, measured = _split(tasks, experiment.calibrate)
     try:
         if where.local and (fresh or not Path(out).exists()):

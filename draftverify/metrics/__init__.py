@@ -4,7 +4,7 @@ A metric is any function of (task, outcome). It says how right the outcome is, f
 where it has no say, as for a task without truth. Accepted is the verifier's word; solved is the metric's.
 """
 
-from draftverify.metrics.score import Score, function, score
+from draftverify.metrics.score import Score, check_metrics, function, score
 from draftverify.metrics.text import Contains, Exact, Numeric, Regex
 
-__all__ = ["Contains", "Exact", "Numeric", "Regex", "Score", "function", "score"]
+__all__ = ["Contains", "Exact", "Numeric", "Regex", "Score", "check_metrics", "function", "score"]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 
+from draftverify.errors import ConfigError, below
 from draftverify.protocols import Metric
 from draftverify.values import Failure, Outcome, Task
 
-__all__ = ["Score", "function", "score"]
+__all__ = ["Score", "check_metrics", "function", "score"]
 
 
 class Score(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -32,6 +34,20 @@ def function(function: Annotated[Metric, "function"]) -> Metric:
         function: how right the outcome is: True, False, 0 to 1, or None where it has no say.
     """
     return function
+
+
+def check_metrics(metrics: Mapping[str, Metric], tasks: Sequence[Task]) -> None:
+    """Refuse metrics that cannot judge these tasks (`check_tasks`, where a metric has it), before any task runs.
+
+    Raises:
+        ConfigError: one is no function of (task, outcome), or refuses the tasks; the path begins with its name.
+    """
+    for name, metric in metrics.items():
+        with below(f"metrics.{name}"):
+            if isinstance(metric, type) or not callable(metric):
+                raise ConfigError(f"{metric!r} is no function of (task, outcome)")
+            if hasattr(metric, "check_tasks"):
+                metric.check_tasks(tasks)
 
 
 def score(metric: Metric, task: Task, outcome: Outcome) -> Score:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -21,7 +22,57 @@ from draftverify.values import Outcome, Task
 __all__ = ["Contains", "Exact", "Numeric", "Regex"]
 
 
-class Exact:
+class AgainstTruth(ABC):
+    """A metric that compares the answer with one field of the task's truth.
+
+    Args:
+        truth: the field of the task's truth.
+    """
+
+    def __init__(self, truth: str = "answer") -> None:
+        self.truth = truth
+
+    def check_tasks(self, tasks: Sequence[Task]) -> None:
+        """Refuse tasks without truth, before any of them is paid for.
+
+        Raises:
+            ConfigError: no task has a truth, or one has a truth without the field.
+        """
+        if tasks and not any(task.truth for task in tasks):
+            raise ConfigError(
+                "no task has a truth to compare with; say in `tasks` where it stands (truth: …)"
+            )
+        for task in tasks:
+            if task.truth:
+                self._truth_of(task)
+
+    def __call__(self, task: Task, outcome: Outcome) -> bool | None:
+        """Whether the outcome is right; None for a task without truth.
+
+        Raises:
+            ConfigError: its truth has no such field.
+        """
+        if not task.truth:
+            return None
+        truth = self._truth_of(task)
+        if truth is None:
+            return outcome.status == "abstained"
+        return outcome.status == "accepted" and self.holds(truth, outcome.value)
+
+    def _truth_of(self, task: Task) -> Any:
+        if self.truth not in task.truth:
+            there = ", ".join(map(str, task.truth))
+            raise ConfigError(
+                f"the truth of task {task.id!r} has no {self.truth!r}; there is {there}", path="truth"
+            )
+        return task.truth[self.truth]
+
+    @abstractmethod
+    def holds(self, truth: Any, value: Any) -> bool:
+        """Whether an accepted answer is right, of a truth that is not null."""
+
+
+class Exact(AgainstTruth):
     """Whether the answer is the truth.
 
     White space around texts does not count, nor the order of a mapping's keys; 1 and 1.0 are one number, and true is
@@ -36,40 +87,30 @@ class Exact:
         True
     """
 
-    def __init__(self, truth: str = "answer") -> None:
-        self.truth = truth
-
-    def __call__(self, task: Task, outcome: Outcome) -> bool | None:
-        """Raises: ConfigError: the task's truth has no such field."""
-        return _judged(self.truth, task, outcome, _equal)
+    def holds(self, truth: Any, value: Any) -> bool:
+        """Whether they are equal."""
+        return _equal(truth, value)
 
 
-class Contains:
+class Contains(AgainstTruth):
     """Whether the truth stands in the answer, or one of them where it is a list. Upper and lower case are one.
 
     Args:
         truth: the field of the task's truth: a text or several.
     """
 
-    def __init__(self, truth: str = "answer") -> None:
-        self.truth = truth
-
-    def __call__(self, task: Task, outcome: Outcome) -> bool | None:
-        """Raises: ConfigError: the task's truth has no such field."""
-
-        def holds(truth: Any, value: Any) -> bool:
-            text = as_text(value).casefold()
-            return any(
-                as_text(each).casefold() in text for each in (truth if isinstance(truth, list) else [truth])
-            )
-
-        return _judged(self.truth, task, outcome, holds)
+    def holds(self, truth: Any, value: Any) -> bool:
+        """Whether one stands in it."""
+        text = as_text(value).casefold()
+        return any(
+            as_text(each).casefold() in text for each in (truth if isinstance(truth, list) else [truth])
+        )
 
 
 NUMBER = re.compile(r"[-+]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?")
 
 
-class Numeric:
+class Numeric(AgainstTruth):
     """Whether the last number in the answer is the truth. Commas between digits are left out: 1,234.5 is 1234.5.
 
     Args:
@@ -83,22 +124,22 @@ class Numeric:
     """
 
     def __init__(self, truth: str = "answer", tolerance: float = 0.0) -> None:
-        self.truth = truth
+        super().__init__(truth)
         self.tolerance = tolerance
 
-    def __call__(self, task: Task, outcome: Outcome) -> bool | None:
-        """Raises: ConfigError: the task's truth has no such field, or no number in it."""
+    def holds(self, truth: Any, value: Any) -> bool:
+        """Whether the numbers are near enough.
 
-        def near(truth: Any, value: Any) -> bool:
-            want, got = last_number(truth), last_number(value)
-            if want is None:
-                raise ConfigError(f"the truth {truth!r} of task {task.id!r} holds no number", path=self.truth)
-            return got is not None and math.isclose(got, want, rel_tol=1e-9, abs_tol=self.tolerance)
+        Raises:
+            ConfigError: there is no number in the truth.
+        """
+        want, got = last_number(truth), last_number(value)
+        if want is None:
+            raise ConfigError(f"the truth {truth!r} holds no number", path=self.truth)
+        return got is not None and math.isclose(got, want, rel_tol=1e-9, abs_tol=self.tolerance)
 
-        return _judged(self.truth, task, outcome, near)
 
-
-class Regex:
+class Regex(AgainstTruth):
     """Whether the truth, a regular expression, is found in the answer; a search of more than a second says nothing.
 
     Args:
@@ -106,17 +147,15 @@ class Regex:
     """
 
     def __init__(self, truth: str = "pattern") -> None:
-        self.truth = truth
+        super().__init__(truth)
 
-    def __call__(self, task: Task, outcome: Outcome) -> bool | None:
-        """Raises: ConfigError: the task's truth has no such field. regex.error: it is no regular expression.
-        TimeoutError: it backtracks without end.
+    def holds(self, truth: Any, value: Any) -> bool:
+        """Whether it is found.
+
+        Raises:
+            regex.error: the truth is no regular expression. TimeoutError: it backtracks without end.
         """
-
-        def found(truth: Any, value: Any) -> bool:
-            return regex.search(truth, as_text(value), timeout=1.0) is not None
-
-        return _judged(self.truth, task, outcome, found)
+        return regex.search(truth, as_text(value), timeout=1.0) is not None
 
 
 def last_number(value: Any) -> float | None:
@@ -134,17 +173,6 @@ def as_text(value: Any) -> str:
     if isinstance(value, (list, tuple)) and value and all(isinstance(each, str) for each in value):
         return "".join(value)
     return json.dumps(value, ensure_ascii=False)
-
-
-def _judged(field: str, task: Task, outcome: Outcome, right: Callable[[Any, Any], bool]) -> bool | None:
-    if not task.truth:
-        return None
-    if field not in task.truth:
-        raise ConfigError(f"the truth of task {task.id!r} has {', '.join(task.truth)}, and no {field!r}")
-    truth = task.truth[field]
-    if truth is None:
-        return outcome.status == "abstained"
-    return outcome.status == "accepted" and right(truth, outcome.value)
 
 
 def _equal(truth: Any, value: Any) -> bool:

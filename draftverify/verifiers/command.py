@@ -67,8 +67,10 @@ class Command:
         """
         if not self.command or isinstance(self.command, str):
             raise ConfigError("a list of words is needed, the program first", path="command")
-        if shutil.which(self.command[0]) is None:
-            raise ConfigError(f"there is no program {str(self.command[0])!r} that can be run", path="command")
+        program = str(self.command[0])
+        if shutil.which(program) is None:
+            there = "is not executable; chmod +x it" if Path(program).is_file() else "is not there"
+            raise ConfigError(f"the program {program!r} {there}", path="command")
         if not self.timeout > 0:
             raise ConfigError(f"timeout is {self.timeout}; seconds above 0 are needed", path="timeout")
 

@@ -170,6 +170,44 @@ def test_a_wrong_metric_is_refused_with_its_place(tmp_path: Path, metrics: str, 
     assert "metrics.yaml:5" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("tasks", "message"),
+    [
+        (
+            "truth: {other: answer}",
+            r"metrics\.exact\.truth: the truth of task '1' has no 'answer'; there is other",
+        ),
+        ("", r"metrics\.exact: no task has a truth to compare with"),
+    ],
+)
+def test_a_metric_that_cannot_judge_the_tasks_is_told_before_any_runs(
+    tmp_path: Path, tasks: str, message: str
+) -> None:
+    """No task is paid for, and no directory made."""
+    file = write(tmp_path, "+-")
+    file.write_text(file.read_text().replace("truth: {answer: answer}", tasks))
+    with pytest.raises(ConfigError, match=message):
+        ran(file)
+    assert not (tmp_path / "run").exists()
+
+
+def test_of_a_broken_parts_file_only_its_own_error_is_told(tmp_path: Path) -> None:
+    """Names that it would have defined are not unknown parts."""
+    broken = tmp_path / "metric_parts.py"
+    broken.write_text("def f(:\n")
+    file = write(tmp_path, "+")
+    file.write_text(file.read_text().replace(str(PARTS), str(broken)))
+    with pytest.raises(ConfigError, match="SyntaxError") as caught:
+        load_experiment(file)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_function_in_a_parts_place_is_told_how_it_is_written(tmp_path: Path) -> None:
+    """It does not return a part; `python` makes one of it."""
+    with pytest.raises(ConfigError, match=r"write \{use: python, function: metric_parts\.agrees\}"):
+        load_experiment(write(tmp_path, "+", metrics="metrics: {agrees: {use: metric_parts.agrees}}"))
+
+
 def pipelines() -> dict[str, Pipeline]:
     return {
         "slow": Pipeline(Answers("slow", 1000), Believes(), First(), name="slow"),
@@ -210,7 +248,11 @@ def test_a_function_is_a_metric() -> None:
 
 
 def test_what_cannot_be_evaluated_is_refused() -> None:
-    """A baseline that is no pipeline, and two tasks of one id."""
+    """A baseline that is no pipeline, two tasks of one id, and what is no metric."""
+    with pytest.raises(ConfigError, match=r"metrics\.exact: .* is no function of"):
+        evaluate(pipelines(), [], metrics={"exact": Exact})  # type: ignore[dict-item]
+    with pytest.raises(ConfigError, match="a mapping by name is needed"):
+        evaluate(pipelines(), [], metrics=[Exact()])  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="did you mean slow"):
         evaluate(pipelines(), [], baseline="slwo")
     with pytest.raises(ConfigError, match="the same id"):

@@ -136,7 +136,9 @@ def test_output_without_end_fills_nothing() -> None:
 def test_a_program_that_is_missing_is_told_when_it_is_opened() -> None:
     """And is an error of the items, should it go away later."""
     part = Command(["no-such-program-here"])
-    with pytest.raises(ConfigError, match=r"verifier\.command: there is no program 'no-such-program-here'"):
+    with pytest.raises(
+        ConfigError, match=r"verifier\.command: the program 'no-such-program-here' is not there"
+    ):
         Pipeline(generator(lambda c, n: ["a"]), part, First()).open()
     assert check(part, "x").reason == "FileNotFoundError"
     for bad, where in ((Command([]), "command"), (Command([sys.executable], timeout=0), "timeout")):
