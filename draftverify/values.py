@@ -51,6 +51,10 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     group: str = ""
     truth: Mapping[str, Any] = EMPTY
 
+    def without_truth(self) -> Task:
+        """The task as parts and persons are shown it."""
+        return msgspec.structs.replace(self, truth=EMPTY) if self.truth else self
+
 
 class Place(msgspec.Struct, frozen=True, eq=False):
     """Where a block's rows stand in the array of a whole pass, so that a rule need not put a batch together again.

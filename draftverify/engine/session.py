@@ -27,7 +27,6 @@ from draftverify.errors import DraftVerifyError
 from draftverify.randomness import Draws, stream_key
 from draftverify.secret import quiet
 from draftverify.values import (
-    EMPTY,
     PASS,
     By,
     Check,
@@ -118,8 +117,7 @@ class Session:
         person: AskPerson | None = None,
         on_event: Listener | None = None,
     ) -> None:
-        if task.truth:
-            task = replace(task, truth=EMPTY)  # which is for metrics alone
+        task = task.without_truth()  # which is for metrics alone
         self.pipeline = pipeline
         self.task = task
         self.outcome: Outcome | None = outcome

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -94,6 +94,7 @@ class Bench:
         self.memories = Memories()
         self._opened: list[str] = []
         self._parts: set[int] = set()
+        self._closing = ExitStack()
         self._opening = threading.Lock()
         self._stopping = threading.Event()
         self._loop = _Loop()
@@ -171,10 +172,21 @@ class Bench:
         """Make units that run in other threads end at their next round, unfinished."""
         self._stopping.set()
 
+    def opened(self, part: T) -> T:
+        """A part that is no pipeline's, a metric, opened; it is closed with the bench, since it may share a model."""
+        if id(part) not in self._parts:
+            self._parts.add(id(part))
+            if hasattr(part, "close"):
+                self._closing.callback(part.close)
+            if hasattr(part, "open"):
+                part.open()
+        return part
+
     def close(self) -> None:
         """Close what was opened."""
         while self._opened:
             self.pipelines[self._opened.pop()].close()
+        self._closing.close()
         self._loop.close()
 
 

@@ -88,16 +88,21 @@ def evaluate(
         found = {
             (done.pipeline, done.record.task): done.record for done in bench.perform_all(units, size=size)
         }
+        waiting = [key for key, record in found.items() if record.outcome.status == "waiting"]
+        records = {
+            each: [found[each, task.id] for task in work if (each, task.id) not in waiting] for each in names
+        }
+        scores = {
+            said: {
+                (each, record.task): score(bench.opened(metric), of_task[record.task], record.outcome)
+                for each, own in records.items()
+                for record in own
+            }
+            for said, metric in metrics.items()
+        }
     finally:
         bench.close()
-    records = {each: tuple(found[each, task.id] for task in work) for each in names}
-    scores = {
-        said: {
-            (each, record.task): score(metric, of_task[record.task], record.outcome)
-            for each, own in records.items()
-            for record in own
-        }
-        for said, metric in metrics.items()
-    }
-    summary = summarise(name=name, tasks=work, records=records, baseline=baseline, scores=scores)
-    return Evaluation(summary, records)
+    summary = summarise(
+        name=name, tasks=work, records=records, baseline=baseline, waiting=waiting, scores=scores
+    )
+    return Evaluation(summary, {each: tuple(found[each, task.id] for task in work) for each in names})

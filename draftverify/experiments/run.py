@@ -139,7 +139,7 @@ def run(
                 work = _Work(experiment, directory.store, watcher, crew, recollection)
                 if first:
                     work.perform(first, "calibrate")
-                    _predict(experiment, directory.store, first, measured, builder)
+                    _predict(experiment, directory.store, first, measured, builder, bench)
                 work.perform(measured, "measure")
             summary = _summary(experiment, directory.store, measured, bench, builder)
             directory.write_summary(summary.plain())
@@ -277,7 +277,7 @@ class _Work:
                 restore = self.store.rounds(name, task.id, 0)
             except StoreError as error:
                 _log.warning("task %r of %s begins anew: %s", task.id, name, error)
-        unit = Unit(pipeline=name, task=task, restore=restore, recall=recall)
+        unit = Unit(pipeline=name, task=task.without_truth(), restore=restore, recall=recall)
         # An answer that led to a round of its own is in the rounds already.
         if question is None or question.state != "answered" or question.round != len(restore):
             return unit
@@ -314,14 +314,19 @@ def _records(store: Store, names: Sequence[str], tasks: Sequence[Task]) -> dict[
 
 
 def _predict(
-    experiment: Experiment, store: Store, first: Sequence[Task], measured: Sequence[Task], builder: Builder
+    experiment: Experiment,
+    store: Store,
+    first: Sequence[Task],
+    measured: Sequence[Task],
+    builder: Builder,
+    bench: Bench,
 ) -> None:
     """Write down what the measuring run should show, once, before it begins."""
     ids = {task.id for task in measured}
     if experiment.baseline is None or any(task in ids for _, task, _ in store.committed()):
         return
     records = _records(store, experiment.names, first)
-    scores = scores_of(experiment.metrics, first, records, store, builder)
+    scores = scores_of(experiment.metrics, first, records, store, builder, bench)
     plain = records.pop(experiment.baseline)
     counts = Counter(task.group for task in measured)
     predictions = []
@@ -370,7 +375,7 @@ def _summary(
         waiting=waiting,
         explain=_explainer(bench),
         blocks=blocks,
-        scores=scores_of(experiment.metrics, measured, records, store, builder),
+        scores=scores_of(experiment.metrics, measured, records, store, builder, bench),
     )
 
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from itertools import islice
-from typing import Any
 
 import msgspec
 
+from draftverify.experiments.bench import Bench
 from draftverify.experiments.build import Builder
 from draftverify.experiments.compare import Scores
 from draftverify.experiments.specs import ComponentSpec
@@ -34,6 +33,7 @@ def scores_of(
     records: Mapping[str, Sequence[TaskRecord]],
     store: Store,
     builder: Builder,
+    bench: Bench,
 ) -> Scores:
     """What each metric says of each committed outcome.
 
@@ -43,6 +43,7 @@ def scores_of(
         records: by pipeline; of these tasks.
         store: where scores are kept.
         builder: makes the metrics.
+        bench: opens them, and closes them at the run's end.
     """
     if not metrics:
         return {}
@@ -53,27 +54,21 @@ def scores_of(
         said = found[name] = {}
         made = metric_of(spec)
         keys = {task.id: score_key(made, task) for task in tasks}
-        with ExitStack() as stack:
-            metric: Any = None
-            missing = []
-            for pipeline, own in records.items():
-                for record in own:
-                    key = (pipeline, record.task, keys[record.task])
-                    if key in known:
-                        said[pipeline, record.task] = known[key]
-                    else:
-                        missing.append((key, record))
-            if missing:
-                metric = builder.part(spec)
-                if hasattr(metric, "open"):
-                    metric.open()
-                if hasattr(metric, "close"):
-                    stack.callback(metric.close)
-            rest = iter(missing)
-            while some := list(islice(rest, AT_ONCE)):
-                new = {key: score(metric, of_task[key[1]], record.outcome) for key, record in some}
-                store.add_scores(new)
-                said.update({key[:2]: each for key, each in new.items()})
+        missing = []
+        for pipeline, own in records.items():
+            for record in own:
+                key = (pipeline, record.task, keys[record.task])
+                if key in known:
+                    said[pipeline, record.task] = known[key]
+                else:
+                    missing.append((key, record))
+        rest = iter(missing)
+        while some := list(islice(rest, AT_ONCE)):
+            metric = bench.opened(builder.part(spec))
+            new = {key: score(metric, of_task[key[1]], record.outcome) for key, record in some}
+            said.update({key[:2]: each for key, each in new.items()})
+            # One that failed is asked again: what ailed it may be over.
+            store.add_scores({key: each for key, each in new.items() if not each.problem})
     return found
 
 

@@ -7,11 +7,11 @@ Where it is not, only an accepted outcome can be right: what a task was left wit
 from __future__ import annotations
 
 import json
-import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from decimal import Decimal
 from typing import Any
 
 import regex
@@ -107,7 +107,8 @@ class Contains(AgainstTruth):
         )
 
 
-NUMBER = re.compile(r"[-+]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?")
+NUMBER = re.compile(r"(?<![\w.^])[-+]?(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?")
+"""A number in a text: with commas between thousands or without; no part of a word, and no exponent."""
 
 
 class Numeric(AgainstTruth):
@@ -115,7 +116,10 @@ class Numeric(AgainstTruth):
 
     Args:
         truth: the field of the task's truth: a number, or a text whose last number it is.
-        tolerance: how far the answer may be from it.
+        tolerance: how far the answer may be from it, 0 or more.
+
+    Raises:
+        ConfigError: `tolerance` is negative.
 
     Examples:
         >>> task = Task(id="1", truth={"answer": "#### 1,200"})
@@ -125,6 +129,8 @@ class Numeric(AgainstTruth):
 
     def __init__(self, truth: str = "answer", tolerance: float = 0.0) -> None:
         super().__init__(truth)
+        if not tolerance >= 0:
+            raise ConfigError(f"tolerance is {tolerance}; 0 or more is needed", path="tolerance")
         self.tolerance = tolerance
 
     def holds(self, truth: Any, value: Any) -> bool:
@@ -136,7 +142,7 @@ class Numeric(AgainstTruth):
         want, got = last_number(truth), last_number(value)
         if want is None:
             raise ConfigError(f"the truth {truth!r} holds no number", path=self.truth)
-        return got is not None and math.isclose(got, want, rel_tol=1e-9, abs_tol=self.tolerance)
+        return got is not None and (got == want or abs(got - want) <= Decimal(repr(self.tolerance)))
 
 
 class Regex(AgainstTruth):
@@ -158,12 +164,15 @@ class Regex(AgainstTruth):
         return regex.search(truth, as_text(value), timeout=1.0) is not None
 
 
-def last_number(value: Any) -> float | None:
-    """The last number in a text; a number as it is; None without any."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value)
-    found = NUMBER.findall(as_text(value))
-    return float(found[-1].replace(",", "")) if found else None
+def last_number(value: Any) -> Decimal | None:
+    """The last number in a text, exactly; a number as it is; None without any."""
+    numeric = isinstance(value, (int, float)) and not isinstance(value, bool)
+    try:
+        found = [repr(value)] if numeric else NUMBER.findall(as_text(value))
+        number = Decimal(found[-1].replace(",", "")) if found else None
+    except (ArithmeticError, ValueError):  # of more digits than can be read
+        return None
+    return number if number is not None and number.is_finite() else None
 
 
 def as_text(value: Any) -> str:
@@ -182,7 +191,7 @@ def _equal(truth: Any, value: Any) -> bool:
     if isinstance(value, (list, tuple)) and len(value) == 1:
         values.extend(value)  # a chain of one is its item
     for each in values:
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             if _same(truth, json.loads(each) if isinstance(each, str) else each):
                 return True
     return False

@@ -67,6 +67,8 @@ def test_endless_programs_are_wrong_and_broken_tests_say_nothing() -> None:
     assert metric(task, accepted("def f():\n    while True: pass")) is False
     assert metric(task, Outcome(status="exhausted", value="def f(): return 1")) is False
     assert metric(Task(id="1"), accepted("def f(): return 1")) is None
+    assert metric(task, accepted(5)) is False
+    assert metric(task, accepted(("def f(): return 1", "and more"))) is False
     broken = Task(id="1", input={"entry_point": "f"}, truth={"test_list": ["assert f( =="]})
     with pytest.raises(ContractError):
         metric(broken, accepted("def f(): return 1"))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from draftverify import Check, Context, Cost, Outcome, Proposal, Task, Verification
+from draftverify import PASS, Check, Context, Cost, Explanation, Outcome, Proposal, Task, Verification
 
 
 class Answers:
@@ -53,6 +54,76 @@ class Broken:
         if int(task.id) % 2:
             raise ValueError("odd\x1b[31m")
         return None if task.id == "0" else True
+
+
+class Shared:
+    """A model that cannot be used once it is closed."""
+
+    closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+    def use(self) -> None:
+        assert not self.closed, "the model is closed"
+
+
+class Uses:
+    """Passes all, and explains what differs, with a model."""
+
+    def __init__(self, model: Shared) -> None:
+        self.model = model
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        self.model.use()
+        return Verification(checks=(PASS,) * len(proposal.items), cost=Cost(seconds=0.0))
+
+    def explain(self, task: Task, expected: Any, got: Any, settings: Any) -> Explanation:
+        self.model.use()
+        return Explanation("rounding", f"the truth is {dict(task.truth)}")
+
+    def close(self) -> None:
+        self.model.close()
+
+
+class Asks:
+    """Whether the answer is right, by the same model; it must be opened first."""
+
+    def __init__(self, model: Shared) -> None:
+        self.model = model
+        self.ready = False
+
+    def open(self) -> None:
+        self.ready = True
+
+    def __call__(self, task: Task, outcome: Outcome) -> bool:
+        assert self.ready
+        self.model.use()
+        return bool(outcome.value == task.truth["answer"])
+
+    def close(self) -> None:
+        self.model.close()
+
+
+class ComplexTruths:
+    """Tasks whose truth JSON does not hold."""
+
+    def load(self) -> list[Task]:
+        return [
+            Task(id=str(i), input={"slow": "a", "quick": "b"}, truth={"answer": 1 + 2j}) for i in range(2)
+        ]
+
+
+class Flaky:
+    """Fails while a file is there."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __call__(self, task: Task, outcome: Outcome) -> bool:
+        if self.file.exists():
+            raise ConnectionError("service down")
+        return True
 
 
 def agrees(task: Task, outcome: Outcome) -> bool:

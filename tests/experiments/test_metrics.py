@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from draftverify import ConfigError, Outcome, Pipeline, Task
+from draftverify import ConfigError, Outcome, Pipeline, Task, escalate
 from draftverify.experiments import RunResult, evaluate, load_experiment, run
 from draftverify.experiments.compare import Row
 from draftverify.metrics import Exact
 from draftverify.rules import First
-from tests.experiments.metric_parts import Answers, Believes
+from tests.experiments.metric_parts import Answers, Asks, Believes, Shared
 
 PARTS = Path(__file__).with_name("metric_parts.py")
 
@@ -168,6 +168,58 @@ def test_a_wrong_metric_is_refused_with_its_place(tmp_path: Path, metrics: str, 
     with pytest.raises(Exception, match=message) as caught:
         load_experiment(write(tmp_path, "+", metrics=metrics))
     assert "metrics.yaml:5" in str(caught.value)
+
+
+def test_a_metric_may_share_a_model_with_the_pipelines(tmp_path: Path) -> None:
+    """It is opened, and closed with the run: calibration's scores leave the measured tasks their model."""
+    file = write(
+        tmp_path,
+        "+++-++++",
+        metrics="models: {m: {use: metric_parts.Shared}}\nmetrics: {asks: {use: metric_parts.Asks, model: m}}",
+        more="calibrate: {limit: 3}",
+    )
+    file.write_text(file.read_text().replace("metric_parts.Believes", "metric_parts.Uses, model: m"))
+    row = quick_row(ran(file))
+    assert dict(row.statuses) == {"accepted": 5}
+    assert row.solved["asks"].rate.value == 0.8
+    # Its verifier is asked why answers differ, and is shown no truth either.
+    assert "the truth is {}" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_a_metric_that_failed_is_asked_again(tmp_path: Path) -> None:
+    """What ailed it may be over; what it said stands."""
+    down = tmp_path / "down"
+    down.touch()
+    metrics = f"metrics: {{flaky: {{use: metric_parts.Flaky, file: {down}}}}}"
+    assert quick_row(ran(write(tmp_path, "+++", metrics=metrics))).solved["flaky"].failed == 3
+    down.unlink()
+    assert quick_row(ran(write(tmp_path, "+++", metrics=metrics))).solved["flaky"].rate.value == 1.0
+
+
+def test_workers_are_not_sent_the_truth(tmp_path: Path) -> None:
+    """So that a truth which JSON does not hold is no matter, under any executor."""
+    file = write(tmp_path, "+", more="executor: {use: process, workers: 1}")
+    lines = [
+        "tasks: {use: metric_parts.ComplexTruths}" if x.startswith("tasks") else x
+        for x in file.read_text().splitlines()
+    ]
+    file.write_text("\n".join(lines))
+    assert quick_row(ran(file)).solved["exact"].rate.value == 0.0
+
+
+def test_evaluate_opens_metrics_and_leaves_waiting_tasks_out() -> None:
+    """As a run does: the one needs open(), the others have no outcome to judge yet."""
+    asks = Asks(Shared())
+    waits = Pipeline(Answers("slow"), Believes(), First(), policy=escalate())
+    tasks = [
+        Task(id=str(i), input={"slow": word}, truth={"answer": "yes"}) for i, word in enumerate(("yes", "?"))
+    ]
+    found = evaluate({"waits": waits}, tasks, metrics={"asks": asks})
+    row = found.summary.pipelines[0].rows[-1]
+    assert dict(row.statuses) == {"accepted": 1, "waiting": 1}
+    assert (row.tasks, row.solved["asks"].rate.value) == (1, 1.0)
+    assert asks.model.closed
+    assert [record.outcome.status for record in found.records["waits"]] == ["accepted", "waiting"]
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,7 @@ def said(metric: Any, truth: Any, value: Any, status: Any = "accepted") -> bool 
         ([1, 2], (1,), False),
         (["a"], ["a"], True),
         (["a"], ('["a"]',), True),
+        (5, "[" * 50_000, False),  # no JSON that can be read is a wrong answer, not a metric that failed
     ],
 )
 def test_exact(truth: Any, value: Any, right: bool) -> None:
@@ -77,6 +78,20 @@ def test_contains(truth: Any, value: Any, right: bool) -> None:
         (18, "eighteen", 0, False),
         (18, 18, 0, True),
         (18, None, 0, False),
+        (1234567891, "1234567890", 0, False),
+        (10**12, str(10**12 + 500), 0, False),
+        (10**12, str(10**12 + 500), 1000, True),
+        (34, "(3,4)", 0, False),
+        (2, "the points (1,2)", 0, True),
+        (4, "between 3-4", 0, True),
+        (31, "2020-12-31", 0, True),
+        (9.8, "9.8 m/s^2", 0, True),
+        (7, "x2 is 7", 0, True),
+        (-3, "from 5 to -3", 0, True),
+        (9e99, "1e400", 0, False),
+        (1, "9" * 10_000, 0, False),
+        (5, 10**400, 0, False),
+        (0.3, "0.30", 0, True),
     ],
 )
 def test_numeric(truth: Any, value: Any, tolerance: float, right: bool) -> None:
@@ -115,6 +130,12 @@ def test_a_task_without_truth_has_no_score_and_one_without_the_field_is_an_error
     assert metric(Task(id="1"), Outcome(status="accepted", value="1")) is None
     with pytest.raises(ConfigError, match="other"):
         metric(Task(id="1", truth={"other": 1}), Outcome(status="accepted", value="1"))
+
+
+def test_a_negative_tolerance_is_refused() -> None:
+    """When it is made, not at every task."""
+    with pytest.raises(ConfigError, match="0 or more"):
+        Numeric(tolerance=-1)
 
 
 def test_a_truth_without_a_number_is_an_error() -> None:

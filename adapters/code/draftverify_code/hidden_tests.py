@@ -37,9 +37,13 @@ class HiddenTests(Sandboxed):
         value = outcome.value
         if isinstance(value, (list, tuple)) and len(value) == 1:
             (value,) = value  # a chain of one is its item
+        try:
+            program = program_of(value)
+        except ContractError:  # an answer that is no program has solved nothing
+            return False
         suite = Tests().suite(Task(id=task.id, input={**task.input, **task.truth}))
         box = sandbox_for(self.sandbox)
-        (finding,) = box.judge(suite, [program_of(value)], limits_of(self.timeout, self.memory))
+        (finding,) = box.judge(suite, [program], limits_of(self.timeout, self.memory))
         check = finding.check
         if check.verdict not in ("pass", "reject", "timeout"):
             raise ContractError(f"the hidden tests came to nothing ({check.reason}): {check.feedback}")
