@@ -108,6 +108,15 @@ def test_after_a_persons_word_on_one_the_other_refused_ones_are_drafted_again():
     assert record.outcome.value == (1, 3, 5, 4, 1, 3)
 
 
+def test_a_persons_refused_edit_waits_beside_the_other_refused_ones():
+    """Once a person has accepted it after all, the others are drafted again."""
+    part, answers = Counting(), [Answer("edit", 6), Answer("accept")]
+    pipeline = Pipeline(part, verifier(odd), All(), block=6, done=Limit(6), policy=escalate(partial=True))
+    record = pipeline.record("x", ask=lambda request: answers.pop(0))
+    assert part.drafted == [[0, 1, 2, 3, 4, 5], [1, 3]]
+    assert record.outcome.value == (1, 3, 5, 6, 1, 3)
+
+
 def test_giving_up_on_partial_progress_ends_the_task():
     """`give_up(partial=True)` demands whole blocks."""
     pipeline = Pipeline(

@@ -55,6 +55,32 @@ def test_the_clause_taken_answers_a_trouble_and_has_uses_left(clauses, troubles)
 
 
 @pytest.mark.parametrize(
+    ("step", "answered"),
+    [
+        (retry(), set(TROUBLES)),
+        (feedback(), {"reject"}),
+        (reverify(), {"error", "timeout"}),
+        (fallback(object()), set(TROUBLES)),
+        (escalate(), set(TROUBLES)),
+        (give_up(), set(TROUBLES)),
+    ],
+)
+def test_a_step_answers_its_own_troubles_once_unless_it_is_told_otherwise(step, answered):
+    """Feedback needs a refused item, and a check made again one that came to nothing; a fallback is for one round."""
+    taken = {trouble for trouble in TROUBLES if step.next([trouble], [0], reverifiable=True) == 0}
+    assert taken == answered
+    (clause,) = step.clauses
+    assert (clause.times, clause.rounds, clause.verified, clause.partial) == (1, 1, True, False)
+
+
+def test_a_person_is_asked_only_where_there_is_something_new():
+    """The step after it is taken then; where there is news it is taken however often it was before."""
+    policy = escalate().then(give_up())
+    assert policy.next(["reject"], [0, 0], reverifiable=False, askable=False) == 1
+    assert policy.next(["reject"], [5, 0], reverifiable=False) == 0
+
+
+@pytest.mark.parametrize(
     ("make", "words"),
     [
         (lambda: Clause(do="explode"), "is no policy step"),
@@ -64,9 +90,14 @@ def test_the_clause_taken_answers_a_trouble_and_has_uses_left(clauses, troubles)
         (lambda: Clause(do="fallback", generator=object(), name=3), "name 3"),  # type: ignore[arg-type]
         (lambda: Clause(do="regenerate", partial="no"), "partial 'no'"),  # type: ignore[arg-type]
         (lambda: Clause(do="regenerate", verified=None), "verified None"),  # type: ignore[arg-type]
-        (lambda: retry(0), "at least 1"),
+        (lambda: retry(0), "times 0; at least 1"),
+        (lambda: fallback(object(), rounds=0), "rounds 0; at least 1"),
+        (lambda: retry(True), "times True; a whole number"),
+        (lambda: fallback(object(), rounds=False), "rounds False; a whole number"),
         (lambda: reverify(on=["reject"]), "a reject stands"),
+        (lambda: reverify(on=["error", "exhausted"]), "nothing was checked"),
         (lambda: fallback(object(), name="person"), "cannot be named"),
+        (lambda: fallback(object(), name="generator"), "cannot be named"),
     ],
 )
 def test_a_clause_that_means_nothing_is_refused(make, words):
