@@ -153,6 +153,9 @@ _tasks = sa.Table(
     sa.Column("grp", sa.Text, nullable=False),
     sa.Column("input", sa.Text, nullable=False),
 )
+_SAME = {"input": "input", "grp": "group", "phase": "phase"}
+"""What stays as it is of a task, in words."""
+
 _records = sa.Table(
     "draftverify_records",
     _meta,
@@ -368,7 +371,8 @@ class Store:
         """Write the run's tasks down, once; on a resume compare them with what was written.
 
         Raises:
-            StoreError: when a task of this id was recorded with another input: the task file has changed.
+            StoreError: when a task of this id was recorded with another input, group or phase: the task file
+                has changed.
         """
         rows = [
             {
@@ -386,11 +390,12 @@ class Store:
             found = connection.execute(query.where(_tasks.c.run == self._run)).mappings()
             known = {row["task"]: row for row in found}
             for row in rows:
-                old = known.get(row["task"])
-                if old is not None and any(old[name] != row[name] for name in ("input", "grp", "phase")):
+                old = known.get(row["task"], row)
+                changed = [word for name, word in _SAME.items() if old[name] != row[name]]
+                if changed:
                     raise StoreError(
                         f"{self._place}: task {row['task']!r} is not the one that this run began with (its "
-                        "input has changed); choose another --out, or start over with --fresh"
+                        f"{' and '.join(changed)} changed); choose another --out, or start over with --fresh"
                     )
             missing = [row for row in rows if row["task"] not in known]
             if missing:

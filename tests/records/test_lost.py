@@ -12,9 +12,10 @@ import pytest
 
 from draftverify.errors import StoreError
 from draftverify.experiments.run import run
-from draftverify.records import Store, load_run, store, timeless
-from draftverify.values import TaskRecord
+from draftverify.records import Question, Store, load_run, store, timeless
+from draftverify.values import Task, TaskRecord
 from tests.experiments.runs import load, results
+from tests.records.samples import ROUNDS as RECORDED
 from tests.records.samples import record
 
 EXECUTORS = ["{use: serial}", "{use: thread, workers: 2}", "{use: process, workers: 2}"]
@@ -26,6 +27,61 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for tenths of a second where a run waits for half a minute."""
     monkeypatch.setattr(store, "LOCKED_SECONDS", 0.1)
     monkeypatch.setattr(store, "PAUSES", (0.0, 0.1, 0.2))
+
+
+QUESTION = Question(pipeline="spec", task="t", round=2)
+WRITES: dict[str, Callable[[Store], Any]] = {
+    "add_tasks": lambda opened: opened.add_tasks([Task(id="t")]),
+    "commit": lambda opened: opened.commit("spec", record()),
+    "commit_round": lambda opened: opened.commit_round("spec", "t", 0, RECORDED[0]),
+    "park": lambda opened: opened.park("spec", record(), QUESTION),
+    "answer": lambda opened: opened.answer(QUESTION, "accept"),
+    "predict": lambda opened: opened.predict([]),
+    "add_scores": lambda opened: opened.add_scores({}),
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_every_write_is_tried_again_while_the_file_is_held(
+    tmp_path: Path, write: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three times, after longer and longer pauses; then it says so, and once the file is free it is carried out."""
+    monkeypatch.setattr(store, "LOCKED_SECONDS", 0.01)
+    slept: list[float] = []
+    path = tmp_path / "records.db"
+    with Store.open(store.sqlite_url(path), "run", config_hash="x") as opened:
+        held = sqlite3.connect(path)
+
+        def sleep(seconds: float) -> None:
+            slept.append(seconds)
+            if len(slept) == 6:
+                held.rollback()
+
+        monkeypatch.setattr(store.time, "sleep", sleep)
+        held.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreError, match="keeps it locked"):
+            WRITES[write](opened)
+        assert slept == list(store.PAUSES)
+        WRITES[write](opened)
+        assert slept == [*store.PAUSES, *store.PAUSES]
+        held.close()
+
+
+def test_a_statement_waits_for_seconds_before_it_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is held for a moment costs not even a further try."""
+    monkeypatch.setattr(store, "LOCKED_SECONDS", 10.0)
+    monkeypatch.setattr(store, "PAUSES", ())
+    path = tmp_path / "records.db"
+    with Store.open(store.sqlite_url(path), "run", config_hash="x") as opened:
+        held = sqlite3.connect(path, check_same_thread=False)
+        held.execute("BEGIN IMMEDIATE")
+        timer = threading.Timer(0.1, held.rollback)
+        timer.start()
+        assert opened.commit("spec", record())
+        timer.join()
+        held.close()
 
 
 class Disturbing:

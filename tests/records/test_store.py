@@ -9,6 +9,7 @@ import sys
 import threading
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from draftverify.errors import ContractError, StoreError
@@ -142,6 +143,13 @@ def test_a_later_question_uses_the_earlier_answer(store: Store) -> None:
     assert len(store.rounds("spec", "t", 0)) == 3
 
 
+def test_questions_come_oldest_first(store: Store) -> None:
+    """Whatever their tasks are called: who has waited longest is asked about first."""
+    for name in ("z", "a", "m"):
+        store.park("spec", record(name), msgspec.structs.replace(question(), task=name))
+    assert [found.task for found in store.questions("pending")] == ["z", "a", "m"]
+
+
 def test_a_prediction_is_never_rewritten(store: Store) -> None:
     """What was predicted before the measuring run stands; an interval may be open."""
     first = Prediction(pipeline="spec", group="", kind="speedup", value=1.5, low=0.0, high=None)
@@ -157,8 +165,16 @@ def test_tasks_come_back_and_a_changed_one_is_refused(store: Store) -> None:
     assert [(task.id, task.input, task.group) for task in store.tasks()] == [
         (task.id, task.input, task.group) for task in TASKS
     ]
-    with pytest.raises(StoreError, match=r"task 'a'.*changed.*--fresh"):
-        store.add_tasks([Task(id="a", input={"prompt": "other"}, group="g")])
+    for changed, words in (
+        (Task(id="a", input={"prompt": "other"}, group="g"), "its input changed"),
+        (Task(id="a", input={"prompt": "A"}, group="h"), "its group changed"),
+        (Task(id="a", input={}, group="h"), "its input and group changed"),
+    ):
+        with pytest.raises(StoreError, match=rf"task 'a'.*{words}.*--fresh"):
+            store.add_tasks([changed])
+    with pytest.raises(StoreError, match=r"task 't'.*its phase changed"):
+        store.add_tasks(TASKS, "calibrate")
+    assert store.tasks("calibrate") == ()
 
 
 def test_runs_share_a_database_and_nothing_else(store: Store, url: str, run_id: str) -> None:
@@ -176,20 +192,22 @@ def test_another_config_is_refused(store: Store, url: str, run_id: str) -> None:
         Store.open(url, run_id, config_hash="beef")
 
 
-def test_a_newer_format_is_refused(url: str, run_id: str, store: Store) -> None:
-    """A store of a later version is named as such and not touched."""
-    with store._transaction() as connection:
-        connection.exec_driver_sql(
-            f"UPDATE draftverify_meta SET value = '{SCHEMA_VERSION + 1}' WHERE name = 'schema_version'"
-        )
-    try:
-        with pytest.raises(StoreError, match=r"newer draftverify.*use that version"):
-            Store.open(url, run_id, config_hash="c0ffee")
-    finally:
+@pytest.mark.parametrize(("by", "words"), [(1, "newer"), (-1, "older")])
+def test_another_format_is_refused(url: str, run_id: str, store: Store, by: int, words: str) -> None:
+    """A store of another version is named as such and not touched."""
+
+    def write(version: int) -> None:
         with store._transaction() as connection:
             connection.exec_driver_sql(
-                f"UPDATE draftverify_meta SET value = '{SCHEMA_VERSION}' WHERE name = 'schema_version'"
+                f"UPDATE draftverify_meta SET value = '{version}' WHERE name = 'schema_version'"
             )
+
+    write(SCHEMA_VERSION + by)
+    try:
+        with pytest.raises(StoreError, match=rf"{words} draftverify.*use that version"):
+            Store.open(url, run_id, config_hash="c0ffee")
+    finally:
+        write(SCHEMA_VERSION)
 
 
 def test_no_database_is_a_store_error(tmp_path: Path) -> None:
