@@ -78,8 +78,8 @@ class BatchCosts:
         look: what drafting costs a pass in which nobody finds anything; `opening` what a first draft costs more.
         passes: how many.
         since: drafted passes since a plain step was timed; `odd` plain steps in a row that were far off, amid drafts.
-        idle, gap: plain steps since the last block, and how many to wait before the next probe (in batches; alone a
-            session has its own).
+        idle, gap: plain steps since a block was last asked for, and how many to wait before the next probe (in batches;
+            alone a session has its own).
         once: (batch size, block size) pairs that were seen, so that what only the first costs is not learned; `tried`
             their block sizes.
         vector, best: caches, emptied by `solve`: cost of blocks of 1, 2, …; best size and gain by acceptance.

@@ -149,6 +149,8 @@ class Measured:
         unopened = 1.0 - sum(member.opened for member in members) / max(batch, 1)
         while n and self._balance < DEEP * unit and self._balance < unit * self._risk(costs, n, unopened):
             n //= 2
+        if n:
+            costs.idle = 0  # now, since a batch asks for its next size before its pass is learned from
         return n
 
     def _risk(self, costs: BatchCosts, n: int, unopened: float) -> float:
@@ -265,7 +267,7 @@ class Measured:
             costs.solve()
 
     def _learn_empty(self, now: Pass, costs: BatchCosts, verify: float, draft: float) -> None:
-        costs.idle += 1
+        costs.idle = costs.gap if now.asked else costs.idle + 1  # a look that found nothing was no probe
         if now.dirty:
             costs.since = max(0, costs.since - REFRESH // 2)
         unit = self._table.unit(now.batch)
@@ -310,7 +312,6 @@ class Measured:
             self._balance += net * unit
             self._won += net
             costs.gap = FIRST_GAP if net > 0.0 else min(2 * costs.gap, LAST_GAP)
-        costs.idle = 0
         self._splice += 0.05 * (now.spliced / now.told - self._splice)
 
     def report(self) -> dict[str, Any]:
