@@ -1,0 +1,314 @@
+"""The crew: what is in flight, what becomes of it when a worker dies, and how it ends; on pools told what to do."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from draftverify import Pipeline, generator, retry, verifier
+from draftverify.engine.budget import Budget
+from draftverify.errors import ResourceError
+from draftverify.experiments.bench import Bench, Done, Unit
+from draftverify.experiments.build import Builder
+from draftverify.experiments.executors import CRASHES_IN_A_ROW, Crew, Thread
+from draftverify.records.encoding import decode
+from draftverify.rules import First
+from draftverify.values import Outcome, Task, TaskRecord
+from tests.experiments.runs import load
+
+Perform = Callable[[Unit], Done]
+
+
+def units(*names: str) -> list[Callable[[], Unit]]:
+    """Units of these tasks."""
+    return [lambda name=name: Unit(pipeline="only", task=Task(id=name)) for name in names]
+
+
+def done(unit: Unit) -> Done:
+    """What comes of one at once."""
+    record = TaskRecord(task=unit.task.id, outcome=Outcome(status="accepted"))
+    return Done(pipeline=unit.pipeline, record=record)
+
+
+class Told:
+    """A bench that performs as it is told."""
+
+    def __init__(self, perform: Perform = done) -> None:
+        self.perform = perform
+
+    def stop(self) -> None:
+        """Nothing is under way."""
+
+
+class Pools:
+    """An executor whose pools are made by a function, and counted.
+
+    Args:
+        make: makes one.
+        workers: how many units at once.
+        local: whether this process's pipelines are used.
+    """
+
+    def __init__(self, make: Callable[[], Executor], workers: int = 1, local: bool = True) -> None:
+        self.make, self.workers, self.local = make, workers, local
+        self.made = 0
+
+    def pool(self) -> Executor:
+        """A fresh one."""
+        self.made += 1
+        return self.make()
+
+
+def crew(where: Any, bench: Any = None, spec: bytes = b"") -> Crew:
+    return Crew(where, bench=bench, spec=spec)
+
+
+class Mortal(Executor):
+    """Performs at once, and breaks for good at a task whose name begins with "deadly"."""
+
+    def __init__(self) -> None:
+        self.broken = False
+
+    def submit(self, fn: Any, unit: Unit) -> Future[Any]:  # type: ignore[override]
+        """Perform it, or break."""
+        if self.broken:
+            raise BrokenExecutor
+        future: Future[Any] = Future()
+        if unit.task.id.startswith("deadly"):
+            self.broken = True
+            future.set_exception(BrokenExecutor())
+        else:
+            future.set_result(fn(unit))
+        return future
+
+
+def statuses(found: list[Done]) -> dict[str, str]:
+    return {each.record.task: each.record.outcome.status for each in found}
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_tasks_that_kill_their_worker_cost_no_other_task_however_many_they_are(workers: int) -> None:
+    """Each is tried twice, on workers of its own, and recorded as failed; what comes to its end between them counts."""
+    names = [f"{kind} {i}" for i in range(CRASHES_IN_A_ROW + 2) for kind in ("deadly", "good")]
+    found: list[Done] = []
+    where = Pools(Mortal, workers)
+    with crew(where, Told()) as crew_:
+        crew_.perform(units(*names), found.append)
+    expected = {name: "accepted" if name.startswith("good") else "failed" for name in names}
+    assert statuses(found) == expected
+    assert len(found) == len(names)
+
+
+def test_workers_that_die_one_after_the_other_end_the_run() -> None:
+    """At the fifth lone unit; those before it are recorded."""
+    found: list[Done] = []
+    with pytest.raises(ResourceError, match="5 worker processes died"), crew(Pools(Mortal), Told()) as crew_:
+        crew_.perform(units(*(f"deadly {i}" for i in range(9))), found.append)
+    assert statuses(found) == {f"deadly {i}": "failed" for i in range(4)}
+
+
+def test_what_was_finished_when_a_worker_died_is_not_done_again() -> None:
+    """Its answer had come from another one, and is taken."""
+    performed = []
+
+    def perform(unit: Unit) -> Done:
+        performed.append(unit.task.id)
+        time.sleep(0.05)
+        return done(unit)
+
+    class Half(Mortal):
+        def submit(self, fn: Any, unit: Unit) -> Future[Any]:  # type: ignore[override]
+            if unit.task.id == "slow":
+                return ThreadPoolExecutor(1).submit(fn, unit)
+            return super().submit(fn, unit)
+
+    found: list[Done] = []
+    with crew(Pools(Half, 2), Told(perform)) as crew_:
+        crew_.perform(units("slow", "deadly"), found.append)
+    assert performed == ["slow"]
+    assert statuses(found) == {"slow": "accepted", "deadly": "failed"}
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_no_more_units_are_in_flight_than_there_are_workers(local: bool) -> None:
+    """One more where they are elsewhere, so that none waits for this thread."""
+    inside, most, lock = [0], [0], threading.Lock()
+
+    def perform(unit: Unit) -> Done:
+        with lock:
+            inside[0] += 1
+            most[0] = max(most[0], inside[0])
+        time.sleep(0.01)
+        with lock:
+            inside[0] -= 1
+        return done(unit)
+
+    class Far(ThreadPoolExecutor):
+        def submit(self, fn: Any, spec: bytes, data: bytes) -> Future[Any]:  # type: ignore[override]
+            unit = decode(data, Unit, "a unit")
+            return super().submit(lambda: msgspec.json.encode({"done": perform(unit)}))
+
+    found: list[Done] = []
+    where = Pools(lambda: (ThreadPoolExecutor if local else Far)(16), 3, local)
+    with crew(where, Told(perform) if local else None) as crew_:
+        crew_.perform(units(*map(str, range(16))), found.append)
+    assert (len(found), where.made) == (16, 1)
+    assert most == [3 if local else 4]
+
+
+def test_a_slow_unit_holds_up_nobody() -> None:
+    """What comes to its end beside it is taken at once, and others follow."""
+    over = threading.Event()
+    waited: list[bool] = []
+
+    def perform(unit: Unit) -> Done:
+        if unit.task.id == "slow":
+            waited.append(over.wait(10))
+        return done(unit)
+
+    found: list[str] = []
+
+    def take(each: Done) -> None:
+        found.append(each.record.task)
+        if len(found) == 5:
+            over.set()
+
+    with crew(Thread(2), Told(perform)) as crew_:
+        crew_.perform(units("slow", *map(str, range(5))), take)
+    assert waited == [True]
+    assert found == [*map(str, range(5)), "slow"]
+
+
+def test_after_an_error_nothing_more_is_begun() -> None:
+    """What waits for a thread is let go."""
+    performed = []
+
+    def perform(unit: Unit) -> Done:
+        performed.append(unit.task.id)
+        time.sleep(0.05)
+        return done(unit)
+
+    def take(each: Done) -> None:
+        raise KeyboardInterrupt
+
+    where = Pools(lambda: ThreadPoolExecutor(1), 6)
+    with pytest.raises(KeyboardInterrupt), crew(where, Told(perform)) as crew_:
+        crew_.perform(units(*map(str, range(6))), take)
+    assert len(performed) <= 2
+
+
+def test_after_ctrl_c_units_in_threads_end_at_their_next_round() -> None:
+    """A thread cannot be killed, and a long task need not be waited for."""
+    rounds = []
+
+    def propose(context: Any, n: int) -> list[str]:
+        if context.task.id == "long":
+            rounds.append(context.round)
+            time.sleep(0.005)
+        return [context.task.id]
+
+    def take(each: Done) -> None:
+        raise KeyboardInterrupt
+
+    short = verifier(lambda context, item: item == "short")
+    long = Pipeline(generator(propose), short, First(), policy=retry(None), budget=Budget(rounds=400))
+    bench = Bench({"only": long})
+    with pytest.raises(KeyboardInterrupt), crew(Thread(2), bench) as crew_:
+        crew_.perform(units("long", "short"), take)
+    assert len(rounds) < 200
+    bench.close()
+
+
+class Far:
+    """Anybody's executor with one worker."""
+
+    local = False
+    workers = 1
+
+    def pool(self) -> Executor:
+        """A thread."""
+        return ThreadPoolExecutor(1)
+
+
+def far(folder: Path, **changes: Any) -> list[Done]:
+    """What comes of an experiment's tasks there."""
+    config = load(folder, count=3, **changes)
+    tasks = Builder().part(config.tasks).load()
+    made = [
+        lambda name=name, task=task: Unit(pipeline=name, task=task)
+        for name in ("plain", "spec")
+        for task in tasks
+    ]
+    found: list[Done] = []
+    with crew(Far(), spec=config.to_json()) as crew_:
+        crew_.perform(made, found.append)
+    return found
+
+
+def test_a_worker_opens_its_parts_once(tmp_path: Path) -> None:
+    """For all units of an experiment; another experiment has its own."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        log = tmp_path / name / "opened"
+        assert len(far(tmp_path / name, verifier="Opened", check=f", log: {log}")) == 6
+        assert len(log.read_text().splitlines()) == 1
+
+
+def test_an_error_of_a_worker_keeps_its_name(tmp_path: Path) -> None:
+    """Whoever catches it here catches it from there."""
+    with pytest.raises(ResourceError, match="the weights are missing"):
+        far(tmp_path, verifier="Missing")
+
+
+class Heavy:
+    """A generator with weights."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def open(self) -> None:
+        """Load them."""
+        self.calls.append("open")
+
+    def close(self) -> None:
+        """Free them."""
+        self.calls.append("close")
+
+    def propose(self, context: Any, n: int) -> list[str]:
+        """Nothing."""
+        return []
+
+
+def test_a_bench_closes_every_pipeline_that_it_opened() -> None:
+    """And none that it did not."""
+    parts = [Heavy(), Heavy(), Heavy()]
+    pipelines = {
+        str(i): Pipeline(part, verifier(lambda c, item: True), First()) for i, part in enumerate(parts)
+    }  # type: ignore[arg-type]
+    bench = Bench(pipelines)
+    for name in ("0", "1", "0"):
+        bench.open(name)
+    bench.close()
+    assert [part.calls for part in parts] == [["open", "close"], ["open", "close"], []]
+
+
+def test_a_unit_that_cannot_be_taken_up_keeps_its_rounds() -> None:
+    """Rounds of another policy: its record has them, says how many, and why it failed; the others go on."""
+    parts = generator(lambda context, n: [1]), verifier(lambda context, item: False), First()
+    rounds = Pipeline(*parts, policy=retry(2)).record("x").rounds
+    bench = Bench({"only": Pipeline(*parts)})
+    bad = Unit(pipeline="only", task=Task(id="bad"), restore=rounds)
+    record = bench.perform(bad).record
+    assert (record.outcome.status, record.outcome.rounds, record.rounds) == ("failed", 3, rounds)
+    assert "of another policy" in record.outcome.reason
+    good = Unit(pipeline="only", task=Task(id="good"))
+    found = [each.record.task for each in bench.perform_all(iter([good, bad, good, bad]), size=2)]
+    assert sorted(found) == ["bad", "bad", "good", "good"]
+    bench.close()
