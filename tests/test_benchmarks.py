@@ -1,10 +1,12 @@
-"""Benchmarks that need a machine or data that CI has not: their rehearsal runs from end to end."""
+"""Benchmarks that need a machine, data or time that CI has not: their rehearsal runs, and their data is true."""
 
 from __future__ import annotations
 
 import json
 
 import pytest
+
+from benchmarks.mutants import ROOT, mutants
 
 
 @pytest.mark.slow
@@ -23,3 +25,13 @@ def test_the_gpu_benchmark_rehearses_on_a_cpu(tmp_path):
         assert 1 <= row["gamma 2"]["emitted_per_round"] <= 3
     assert figures["batches"]["1"]["transformers"]["tokens_per_second"]["median"] > 0
     assert figures["provenance"]["command"]
+
+
+def test_every_mutant_can_still_be_made():
+    """Its text is in its file exactly once, and what comes of the edit is Python; its tests are there."""
+    found = mutants()
+    assert len(found) >= 60
+    for mutant in found:
+        text = (ROOT / mutant.file).read_text()
+        compile(text.replace(mutant.old, mutant.new), mutant.file, "exec")
+        assert (ROOT / mutant.tests[0]).exists()
