@@ -128,7 +128,8 @@ class Way(ABC):
 
     def enough_at(self, last: bool) -> int | None:
         """Whether the next stage may stop early, and when: what an earlier one left would be missing at the last."""
-        return self.enough if last else None
+        # In a chain or a tree a stage counts items that are cut with what they stand on.
+        return self.enough if last and self.proposal.fits("alternatives") else None
 
     @abstractmethod
     def take(self, found: StagePass) -> None:

@@ -170,7 +170,7 @@ def validator() -> Any:
 def test_the_schema_knows_every_part(validator: Any) -> None:
     """Each installed part is a definition with its arguments, and each reference leads somewhere."""
     definitions = validator.schema["$defs"]
-    assert set(definitions["rule.lossy"]["properties"]) == {"use", "alpha", "beta"}
+    assert set(definitions["rule.lossy"]["properties"]) == {"use", "alpha", "beta", "measure_drift"}
     assert definitions["rule.lossy"]["required"] == ["use", "alpha"]
     assert "larger keeps more" in definitions["rule.lossy"]["properties"]["alpha"]["description"]
     assert definitions["block.measured"]["properties"]["at_most"]["default"] == 16
