@@ -57,6 +57,12 @@ def at_hand(array: Array, like: Array = None) -> Array:
     return host_to(like, array)
 
 
+def floats(rows: Array) -> Array:
+    """The rows; as float32 where they came as integers, as one-hot ones do, which have no room for a residual."""
+    xp = array_namespace(rows)
+    return rows if xp.isdtype(rows.dtype, "real floating") else xp.astype(rows, xp.float32)
+
+
 def positive(x: Array) -> Array:
     """(x)₊; a NaN stays one, so that it is found and not drawn from."""
     xp = array_namespace(x)
@@ -118,7 +124,7 @@ def stack(rows: Sequence[Array], length: int) -> Array:
 def together(
     rows: Sequence[Array], places: Sequence[Place | None], most: int | None = None, like: Array = None
 ) -> Array:
-    """[batch, rows, V] of each block's rows; what a block lacks holds anything.
+    """[batch, rows, V] of each block's rows, as floats; what a block lacks holds anything.
 
     Nothing is copied for one block, nor for those that follow each other in the array of a whole pass.
 
@@ -129,7 +135,7 @@ def together(
         like: on whose device; that of the rows when None.
     """
     if len(rows) == 1:
-        return at_hand(rows[0][:most], like)[None, ...]
+        return at_hand(floats(rows[0][:most]), like)[None, ...]
     shared: Any = None if places[0] is None else places[0].whole
     found = [
         place.index
@@ -139,6 +145,6 @@ def together(
     if len(found) == len(rows):
         first, last = found[0], found[-1] + 1
         at = slice(first, last) if found == list(range(first, last)) else host_to(shared, found)
-        return at_hand(shared[at, :most], like)
-    held = [at_hand(row[:most], like) for row in rows]
+        return at_hand(floats(shared[at, :most]), like)
+    held = [at_hand(floats(row[:most]), like) for row in rows]
     return stack(held, max(row.shape[0] for row in held))

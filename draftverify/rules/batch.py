@@ -24,6 +24,7 @@ __all__ = [
     "BatchRule",
     "blamed",
     "checked_ids",
+    "distributions",
     "drafted_from",
     "no_distribution",
     "numbers",
@@ -37,7 +38,7 @@ NO_P, NO_Q = -1, -2
 """What stands for an item that could not be drawn, since the target's row, or the generator's, is no distribution."""
 
 SLACK = 0.01
-"""How far from 1 a row of q may sum: rounded to bfloat16 its sum may be .004 away."""
+"""How far from 1 a row may sum: rounded to bfloat16 its sum may be .004 away."""
 
 
 class BatchRule:
@@ -154,19 +155,20 @@ def numbers(rngs: Sequence[Draws], n: int) -> tuple[Array, Array]:
 
 
 def sample(residual: Array, p: Array, v: Array, whole: Array | bool = False) -> Array:
-    """One item [batch] from each row of the residual, or of p where a block was kept whole; see `sound`.
+    """One item [batch] from each row of the residual, or of p where a block was kept whole; NO_P where p is no
+    distribution.
 
     Args:
         residual: [batch, V], what replaces a refused item, up to a factor; the caller gives it away. p itself where
             all blocks were kept whole.
-        p: [batch, V], the bonus's distribution.
+        p: [batch, V], the rows where the blocks stopped: what the residual was made of, and the bonus's distribution.
         v: [batch], uniforms.
         whole: [batch].
     """
     xp = array_namespace(p)
-    total = xp.sum(residual, axis=-1)
     if residual is p:
-        return sound(inverse_cdf(p, host_to(p, v)), total)
+        return sound(inverse_cdf(p, host_to(p, v)), p)
+    fine, total = distributions(p), xp.sum(residual, axis=-1)
     # p = q but for rounding can end in a rejection with nothing left to draw from; p itself is right there.
     whole = whole | (total == 0)
     if not on_host(p):
@@ -176,32 +178,36 @@ def sample(residual: Array, p: Array, v: Array, whole: Array | bool = False) -> 
         at = xp.nonzero(whole)[0]
         residual[at, :] = bonus = p[at, :]
         total[at] = xp.sum(bonus, axis=-1)
-    return sound(inverse_cdf(residual, host_to(p, v)), total)
+    fine = fine & (total > 0) & (total < float("inf"))
+    return xp.where(fine, inverse_cdf(residual, host_to(p, v)), NO_P)
 
 
-def sound(item: Array, total: Array) -> Array:
-    """The item [batch]; NO_P where it was drawn from a total [batch] that is zero, infinite or not a number."""
-    xp = array_namespace(item)
-    return xp.where((total > 0) & (total < float("inf")), item, NO_P)
+def distributions(rows: Array) -> Array:
+    """[...], whether each row [..., V] sums to 1, but for rounding, and has nothing negative."""
+    xp = array_namespace(rows)
+    return (xp.abs(mass(rows) - 1) <= SLACK) & (xp.min(rows, axis=-1) >= 0)  # neither is true of a NaN
+
+
+def sound(item: Array, p: Array) -> Array:
+    """The item [batch] that the rows p [batch, V] decided on; NO_P where one is no distribution."""
+    return array_namespace(item).where(distributions(p), item, NO_P)
 
 
 def blamed(item: Array, q: Array, judged: Array) -> Array:
-    """The item [batch]; NO_Q where a block was judged [batch] by a row q [batch, V] that nothing can be drawn from.
+    """The item [batch]; NO_Q where a block was judged [batch] by a row q [batch, V] that is no distribution.
 
     One row of each block is looked at, which its splice reads anyway: that of the items that were judged last.
     """
-    xp = array_namespace(q)
-    fine = (xp.abs(mass(q) - 1) <= SLACK) & (xp.min(q, axis=-1) >= 0)  # neither is true of a NaN
-    return xp.where(judged & ~fine, NO_Q, item)
+    return array_namespace(q).where(judged & ~distributions(q), NO_Q, item)
 
 
 def no_distribution(item: int, of_p: int, of_q: int) -> ContractError:
     """The error for an item NO_P or NO_Q: row `of_p` of the target, or row `of_q` of q, cannot be drawn from."""
+    row, must = f"row {of_q} of the generator's q", "q must be what the items were drawn from"
     if item == NO_P:
-        return ContractError(
-            f"row {of_p} of the target is no distribution: it is all zero, or holds nan or inf"
+        row, must = (
+            f"row {of_p} of the verifier's target",
+            "p must be probabilities, normalised after any cut",
         )
-    return ContractError(
-        f"row {of_q} of the generator's q is no distribution: it does not sum to 1, or holds a negative number, nan or "
-        "inf; q must be what the items were drawn from"
-    )
+    what = "is no distribution: it does not sum to 1, or holds a negative number, nan or inf"
+    return ContractError(f"{row} {what}; {must}")

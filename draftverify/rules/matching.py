@@ -9,7 +9,7 @@ from array_api_compat import device
 
 from draftverify.randomness import Draws, array_namespace, inverse_cdf
 from draftverify.rules.arrays import host_to, on_host, positive, row_of
-from draftverify.rules.batch import numbers, sound
+from draftverify.rules.batch import NO_P, numbers, sound
 from draftverify.rules.chains import Blocks, ChainRule
 from draftverify.values import Decision, LawKind
 
@@ -44,8 +44,10 @@ class GreedyMatch(_Match):
         wanted = xp.argmax(batch.p, axis=-1)
         kept = batch.leading(wanted[:, : batch.items.shape[1]] == batch.items)
         item = wanted[block, kept]
-        # A NaN, or inf, is what argmax finds, and of a row without mass it finds a zero.
-        item, drift = sound(item, batch.p[block, kept, item]), None
+        # A NaN, or inf, is what argmax finds, and of a row without mass it finds a zero. What else the row sums to
+        # makes no other argmax, and would be a second look at it.
+        highest, drift = batch.p[block, kept, item], None
+        item = xp.where((highest > 0) & (highest < float("inf")), item, NO_P)
         if self.measure_drift:
             likely = xp.take_along_axis(batch.p, wanted[..., None], axis=-1)[..., 0]
             drift = positive(1 - xp.astype(likely, xp.float64))
@@ -74,5 +76,5 @@ class TokenMatch(_Match):
             if on_host(wanted) and not xp.any(xp.all(same, axis=-1)):
                 break
         kept = batch.leading(wanted[:, :n] == batch.items)
-        total = xp.sum(row_of(batch.p, block, kept), axis=-1)
-        return batch.decided(kept, sound(wanted[block, kept], total), "another item was drawn")
+        item = sound(wanted[block, kept], row_of(batch.p, block, kept))
+        return batch.decided(kept, item, "another item was drawn")

@@ -16,7 +16,14 @@ from array_api_compat import device
 from draftverify.errors import ConfigError
 from draftverify.randomness import Draws, array_namespace
 from draftverify.rules.arrays import host_to, on_host, positive, top
-from draftverify.rules.batch import NO_P, checked_ids, drafted_from, no_distribution, target_rows
+from draftverify.rules.batch import (
+    NO_P,
+    checked_ids,
+    distributions,
+    drafted_from,
+    no_distribution,
+    target_rows,
+)
 from draftverify.rules.walk import TreeRule
 from draftverify.values import Array, Decision, LawKind, Proposal, Refusal, Verification
 
@@ -88,7 +95,8 @@ class Typical(TreeRule):
         likelihoods = [p[parent + 1, item].item() for parent, item in zip(parents, items, strict=False)]
         least = cache(lambda row: self.threshold(p[row, :][None, :])[0].item())
         kept, refused = _best(proposal, likelihoods, lambda i: least(parents[i] + 1))
-        item, likely = top(p[kept[-1] + 1 if kept else 0, :])
+        end = kept[-1] + 1 if kept else 0
+        item, likely = _tops(p[end : end + 1, :])
         return _decision(kept, refused, item.item(), likely.item())
 
     def threshold(self, p: Array) -> Array:
@@ -104,7 +112,7 @@ class Typical(TreeRule):
 
         Returns:
             For each item, block after block, its probability, the threshold at its parent, and, if it is measured, the
-            drift there of a chain drawn from q; and for each block the argmax of each of its rows, and its probability.
+            drift there of a chain drawn from q; and for each block what `_tops` says of each of its rows.
         """
         xp = array_namespace(p)
         # The rows with children, and for each item its place and that of its parent's row among them.
@@ -129,10 +137,16 @@ class Typical(TreeRule):
                 tv = xp.zeros(len(rows), dtype=xp.float64, device=device(p))
                 tv[some] = _drift(p_rows[some], q, threshold[some])
                 found[2, :] = tv[at]
-        tops = [xp.astype(each, xp.float64) for each in top(p)]
+        tops = [xp.astype(each, xp.float64) for each in _tops(p)]
         flat = np.asarray(xp.concat([xp.reshape(each, (-1,)) for each in (found, *tops)]).tolist())
         of_items, of_rows = np.split(flat, [3 * len(drafted)])
         return [*of_items.reshape(3, -1).tolist(), *of_rows.reshape(2, len(proposals), -1).tolist()]
+
+
+def _tops(p: Array) -> tuple[Array, Array]:
+    """The argmax of each row of p [..., V], and its probability; NaN where a row is no distribution."""
+    xp, (items, highest) = array_namespace(p), top(p)
+    return items, xp.where(distributions(p), highest, xp.full_like(highest, xp.nan))
 
 
 def _drawn(proposal: Proposal) -> bool:
@@ -154,7 +168,7 @@ def _decision(
     kept: tuple[int, ...], refused: tuple[Refusal, ...], item: int, likely: float, drift: Sequence[float] = ()
 ) -> Decision:
     """A block's decision, which ends with the likeliest item of its last row."""
-    if not 0 < likely < math.inf:
+    if math.isnan(likely):
         raise no_distribution(NO_P, kept[-1] + 1 if kept else 0, 0)
     within = tuple(min(max(tv, 0.0), 1.0) for tv in drift)
     return Decision(kept=kept, spliced=(item,), refused=refused, drift=within)

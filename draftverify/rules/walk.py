@@ -145,7 +145,9 @@ def _alone(
 def _decision(proposal: Proposal, kept: tuple[int, ...], item: int) -> Decision:
     if item < 0:
         last = kept[-1] if kept else -1
-        above = last if last in proposal.parents else proposal.parents[last]  # whose children were judged
+        above = (
+            last if last < 0 or last in proposal.parents else proposal.parents[last]
+        )  # whose children were judged
         raise no_distribution(item, last + 1, above + 1)
     return Decision(kept=kept, spliced=(item,), refused=_refused(proposal.parents, kept))
 

@@ -32,6 +32,8 @@ BY_NAME: dict[str, Any] = {"ids": lambda part: getattr(part, "kind", type(part).
 READ_Q = [
     rule for rule in CHAIN_RULES + TREE_RULES if not isinstance(rule, (GreedyMatch, TokenMatch, Typical))
 ]
+READ_P = [rule for rule in CHAIN_RULES + TREE_RULES if not isinstance(rule, GreedyMatch)]
+"""The one left out asks for the argmax, which is the same whatever a row sums to."""
 
 
 def decide(rule: Any, proposal: Proposal, verification: Verification, seed: int = 0) -> Any:
@@ -156,6 +158,70 @@ def test_the_row_that_is_named_is_the_one_that_decided(rule: Any) -> None:
         block = Proposal.chain(items, iid(q)), Verification(evidence=Evidence(target=p))
         with pytest.raises(ContractError, match=f"row {row} of the generator's q"):
             decide(rule, *block)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize("rule", READ_P, **BY_NAME)
+def test_a_p_that_is_no_distribution_is_the_verifier_s_fault(rule: Any, bad: str, library: str) -> None:
+    """The error names the verifier and the row of p, whatever q says: of a block and an empty one; in a batch too."""
+    rng = np.random.default_rng(1)
+    for n in (0, 1):
+        proposal, verification = a_block(rng, n, 12, law_of(rule, 0))
+        evidence = verification.evidence
+        p = np.asarray([BAD[bad](row) for row in evidence.target])  # type: ignore[union-attr]
+        wrong = Verification(evidence=msgspec.structs.replace(evidence, target=p))  # type: ignore[type-var]
+        block = on_torch(proposal, wrong) if library == "torch" else (proposal, wrong)
+        with pytest.raises(ContractError, match=rf"row [0-{n}] of the verifier's target .* sum to 1"):
+            decide(rule, *block)
+        sound = on_torch(proposal, verification) if library == "torch" else (proposal, verification)
+        with pytest.raises(ContractError, match=rf"row [0-{n}] of the verifier's target"):
+            rule.decide_many(
+                [None] * 2, *zip(sound, block, strict=True), [Draws((i, 5), 0) for i in range(2)]
+            )
+
+
+def test_the_row_of_p_that_is_named_is_the_one_that_decided() -> None:
+    """With a q that is exact: of an item that is refused its own, and after a block that was kept whole the last."""
+    items, q = [1, 2], np.eye(4)[[1, 2]]
+    for rule in (Speculative(), BlockVerification(), TokenMatch(), KSeq(), Typical()):
+        for row, wanted in ((0, 3), (1, 3), (2, 3)):
+            p = np.eye(4)[[1, 2, 3]]
+            p[row] = 0.6 * np.eye(4)[wanted]
+            proposal = Proposal.chain(items, Law("given") if isinstance(rule, Typical) else iid(q))
+            with pytest.raises(ContractError, match=f"row {row} of the verifier's target"):
+                decide(rule, proposal, Verification(evidence=Evidence(target=p)))
+
+
+@pytest.mark.parametrize("kind", ["int64", "bool"])
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("rule", CHAIN_RULES + TREE_RULES, **BY_NAME)
+def test_rows_of_integers_are_decided_on_as_the_same_numbers_in_floats(
+    rule: Any, library: str, kind: str
+) -> None:
+    """A target at temperature 0 is all ones and zeros; alone, and in a batch beside rows of floats."""
+    rng = np.random.default_rng(5)
+    made = []
+    for n in (0, 3, 4):
+        proposal, verification = a_block(rng, n, 6, law_of(rule, n))
+        target = np.eye(6, dtype=np.float32)[rng.integers(0, 6, n + 1)]
+        made.append((proposal, Evidence(target=target, raw_maxima=verification.evidence.raw_maxima)))  # type: ignore[union-attr]
+    floats = [(proposal, Verification(evidence=evidence)) for proposal, evidence in made]
+    whole = [
+        (o, Verification(evidence=msgspec.structs.replace(e, target=e.target.astype(kind)))) for o, e in made
+    ]
+    if library == "torch":
+        floats, whole = ([on_torch(*block) for block in blocks] for blocks in (floats, whole))
+    draws = [Draws((i, 9), 2) for i in range(len(made))]
+    alone = [rule.decide(None, *block, draw) for block, draw in zip(whole, draws, strict=True)]
+    assert alone == [rule.decide(None, *block, draw) for block, draw in zip(floats, draws, strict=True)]
+    mixed = [whole[0], floats[1], whole[2]]
+    of_floats, *others = (
+        rule.decide_many([None] * len(batch), *zip(*batch, strict=True), draws)
+        for batch in (floats, whole, mixed)
+    )
+    assert others == [of_floats, of_floats]
 
 
 def test_a_q_that_was_rounded_is_taken() -> None:

@@ -217,7 +217,7 @@ def test_a_target_row_that_is_no_distribution_is_an_error(rule: Any, rows: str) 
     verification = Verification(evidence=Evidence(target=BAD_ROWS[rows]))
     with (
         np.errstate(invalid="ignore"),
-        pytest.raises(ContractError, match="of the target is no distribution"),
+        pytest.raises(ContractError, match="of the verifier's target is no distribution"),
     ):
         rule.decide(None, Proposal.chain([1]), verification, Draws((0, 0), 0))
 
@@ -228,7 +228,7 @@ def test_the_row_that_is_no_distribution_is_named_of_the_block_that_has_it() -> 
     good[:2] = bad[0] = [0, 1, 0]
     made = [Verification(evidence=Evidence(target=rows)) for rows in (good, bad)]
     proposals, draws = [Proposal.chain([1, 1])] * 2, [Draws((0, 0), 0)] * 2
-    with pytest.raises(ContractError, match="row 1 of the target is no distribution"):
+    with pytest.raises(ContractError, match="row 1 of the verifier's target is no distribution"):
         Speculative().decide_many([None] * 2, proposals, made, draws)  # type: ignore[list-item]
 
 
