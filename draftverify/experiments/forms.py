@@ -133,6 +133,10 @@ class Form(ABC):
         """Whether a written value is meant as this form rather than another."""
         return False
 
+    def files(self, value: Any) -> Iterator[str]:
+        """The paths in checked data; those of a part within it are its own spec's."""
+        yield from ()
+
 
 @dataclass(frozen=True)
 class Plain(Form):
@@ -199,6 +203,9 @@ class FilePath(Form):
     def means(self, node: Located, reading: Reading) -> bool:
         return isinstance(node.value, str) and node.value.startswith(("./", "../", "/", "~"))
 
+    def files(self, value: Any) -> Iterator[str]:
+        yield value
+
 
 @dataclass(frozen=True)
 class Secreted(Form):
@@ -255,6 +262,10 @@ class Listed(Form):
     def means(self, node: Located, reading: Reading) -> bool:
         return isinstance(node.value, list)
 
+    def files(self, value: Any) -> Iterator[str]:
+        for inner in value:
+            yield from self.element.files(inner)
+
 
 @dataclass(frozen=True)
 class Keyed(Form):
@@ -296,6 +307,10 @@ class Keyed(Form):
     def means(self, node: Located, reading: Reading) -> bool:
         return isinstance(node.value, dict) and "use" not in node.value
 
+    def files(self, value: Any) -> Iterator[str]:
+        for inner in value.values():
+            yield from self.element.files(inner)
+
 
 @dataclass(frozen=True)
 class Either(Form):
@@ -318,6 +333,10 @@ class Either(Form):
 
     def schema(self, definitions: dict[str, Schema], name: str) -> Schema:
         return {"anyOf": [each.schema(definitions, name) for each in self.forms]}
+
+    def files(self, value: Any) -> Iterator[str]:
+        place, data = value
+        yield from self.forms[place].files(data)
 
 
 def check_each(places: Iterable[tuple[Any, Form, Located]], reading: Reading) -> dict[Any, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections.abc
 import inspect
+import os
 import re
 import types
 import typing
@@ -111,7 +112,10 @@ class Component(Form):
         if file is not None and inspect.isfunction(target) and next(iter(takes), "") in ("context", "task"):
             what = f"{use.value} is a function of ({', '.join(takes)}), not one that returns a part"
             raise reading.wrong(use, f"{what}; write {{use: python, function: {use.value}}}")
-        return ComponentSpec(role, use.value, _check_keys(node, takes, reading, use.value), file)
+        given = _check_keys(node, takes, reading, use.value)
+        paths = [path for key, value in given.items() for path in takes[key].form.files(value)]
+        files = {os.path.relpath(path, reading.base): path for path in paths}
+        return ComponentSpec(role, use.value, given, file, files)
 
     def _find(self, use: Located, reading: Reading) -> tuple[Role, PartsFile | None, Any]:
         """The first role that has the name, and what stands behind it."""

@@ -98,8 +98,8 @@ def run(
         experiment: from `load_experiment`.
         out: the run directory.
         fresh: move what is there aside and begin anew.
-        accept_changed: go on though a plugin or a parts file is no longer the one that the run was made with; run.json
-            notes what changed. Without it that is refused.
+        accept_changed: go on though a plugin, a parts file or a file of an argument is no longer the one that the run
+            was made with; run.json notes what changed. Without it that is refused.
         store: a PostgreSQL URL for the records; a SQLite file in the directory when None.
         watcher: is told how it goes on.
 
@@ -124,6 +124,7 @@ def run(
             config=experiment.config,
             config_hash=experiment.fingerprint,
             parts=experiment.parts(),
+            metrics=experiment.metric_parts(),
             fresh=fresh,
             accept_changed=accept_changed,
             url=store,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +19,9 @@ from draftverify.secret import note_urls
 
 __all__ = ["ClauseSpec", "ComponentSpec", "Experiment", "PipelineSpec"]
 
+LARGEST = 8 << 20
+"""Bytes; a larger file of an argument is a model's weights or the like, and is not read for its SHA-256."""
+
 
 class ComponentSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="part"):
     """One part: a name in a role, and the arguments of its constructor.
@@ -27,12 +32,14 @@ class ComponentSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="part"):
         arguments: plain data as the config gives it, with ComponentSpecs where parts stand, absolute paths, and
             secrets still as `${NAME}`.
         file: the local file that defines it, if it is no installed plugin.
+        files: the paths among its own arguments, by their names relative to the config.
     """
 
     role: Role
     use: str
     arguments: Mapping[str, Any] = {}
     file: PartsFile | None = None
+    files: Mapping[str, str] = {}
 
     @property
     def target(self) -> Any:
@@ -131,24 +138,15 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.decode(text, type=Experiment)
 
     def parts(self) -> dict[str, dict[str, str]]:
-        """What its results rest on beside the config: each plugin that it uses, with its package, version and SHA-256,
-        and each parts file with its own. The executor changes no result."""
-        found: dict[str, dict[str, str]] = {}
-        hashes: dict[str, str] = {}
-        for spec in _components((self.tasks, self.pipelines)):
-            if spec.file is not None:
-                found[Path(spec.file.path).name] = {"sha256": spec.file.sha256}
-                continue
-            plugin = plugins.find(spec.role, spec.use)
-            package = plugin.target.partition(".")[0]
-            if package not in hashes:
-                hashes[package] = plugin.sha256()
-            found[f"{spec.role} {spec.use}"] = {
-                "package": plugin.distribution,
-                "version": plugin.version,
-                "sha256": hashes[package],
-            }
-        return found
+        """What its records rest on beside the config: each plugin that it uses, with its package, version and SHA-256,
+        and each parts file and each file that an argument of a pipeline's part names, with its own. The executor
+        changes no record, and the tasks are compared themselves."""
+        return {**_code((self.tasks, self.pipelines)), **_files(self.pipelines)}
+
+    def metric_parts(self) -> dict[str, dict[str, str]]:
+        """What its metrics rest on, in the same form. Their scores are no part of a record."""
+        judges = tuple(self.metrics.values())
+        return {**_code(judges), **_files(judges)}
 
     @property
     def fingerprint(self) -> str:
@@ -156,6 +154,39 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         without = ("executor", "durable", "metrics")
         kept = {key: value for key, value in self.config.items() if key not in without}
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+
+
+def _code(value: Any) -> dict[str, dict[str, str]]:
+    """The plugins and parts files of the parts within a spec."""
+    found: dict[str, dict[str, str]] = {}
+    hashes: dict[tuple[str, str], str] = {}
+    for spec in _components(value):
+        if spec.file is not None:
+            found[Path(spec.file.path).name] = {"sha256": spec.file.sha256}
+            continue
+        plugin = plugins.find(spec.role, spec.use)
+        # Not the top name of the module: packages of several distributions may share a namespace.
+        module = plugin.distribution, plugin.target.partition(":")[0]
+        if module not in hashes:
+            hashes[module] = plugin.sha256()
+        found[f"{spec.role} {spec.use}"] = {
+            "package": plugin.distribution,
+            "version": plugin.version,
+            "sha256": hashes[module],
+        }
+    return found
+
+
+def _files(value: Any) -> dict[str, dict[str, str]]:
+    """The files that arguments of the parts within a spec name, as they are now; large ones (weights) are left out."""
+    found: dict[str, dict[str, str]] = {}
+    for spec in _components(value):
+        for name, path in spec.files.items():
+            with suppress(OSError):  # what cannot be read is for the part to refuse
+                if os.path.isfile(path) and os.path.getsize(path) <= LARGEST:
+                    sha256 = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+                    found[f"file {name}"] = {"sha256": sha256}
+    return found
 
 
 def _components(value: Any) -> Iterator[ComponentSpec]:

@@ -59,7 +59,8 @@ class RunDirectory:
         name: of the run.
         config: the resolved config as plain data, secrets redacted.
         config_hash: of the whole resolved config.
-        parts: what the run's results rest on beside it, by name: plugins and files, each with version and SHA-256.
+        parts: what the run's records rest on beside it, by name: plugins and files, each with version and SHA-256.
+        metrics: what its metrics rest on, in the same form; noted when it changes, and not refused.
         fresh: move a run that is there aside, and begin anew.
         accept_changed: go on with a run of other parts, and note what changed.
         url: of another store than the directory's own SQLite file.
@@ -77,6 +78,7 @@ class RunDirectory:
         config: Mapping[str, Any],
         config_hash: str,
         parts: Mapping[str, Mapping[str, str]] = EMPTY,
+        metrics: Mapping[str, Mapping[str, str]] = EMPTY,
         fresh: bool = False,
         accept_changed: bool = False,
         url: str | None = None,
@@ -87,6 +89,7 @@ class RunDirectory:
         self._config = config
         self._hash = config_hash
         self._parts = parts
+        self._metrics = metrics
         self._fresh = fresh
         self._accept_changed = accept_changed
         self._url = url
@@ -149,7 +152,7 @@ class RunDirectory:
                 mend = "PostgreSQL; give --store" if self._url is None else "records.db; leave out --store"
                 raise StoreError(f"{self.path}: its records are in {mend}, or choose another --out")
         starts = about.setdefault("starts", [])
-        start = {"versions": versions(), "parts": dict(self._parts)}
+        start = {"versions": versions(), "parts": dict(self._parts), "metrics": dict(self._metrics)}
         last = {key: starts[-1].get(key) for key in start} if starts else {}
         if last != start:
             changed = self._changed(last)
@@ -191,11 +194,11 @@ class RunDirectory:
     def _changed(self, last: Mapping[str, Any]) -> list[str]:
         """How the parts differ from those of the last start, where that is accepted."""
         before = last.get("parts")
-        changed = [] if before is None else list(_differences(before, self._parts, ""))
+        changed = [] if before is None else list(_changes(before, self._parts))
         if changed and not self._accept_changed:
             raise StoreError(
-                f"{self.path}: what this run was made with has changed ({_some(changed)}), and its results are not "
-                "those of two versions; choose another --out, start over with --fresh (which moves the old run aside), "
+                f"{self.path}: {_some(changed)} since this run was made, and its results are not those of two "
+                "versions; choose another --out, start over with --fresh (which moves the old run aside), "
                 "or go on with --accept-changed (which notes it)"
             )
         return changed
@@ -346,6 +349,20 @@ def _differences(old: Any, new: Any, path: str) -> Iterator[str]:
                 yield from _differences(old[key], new[key], inner)
     elif old != new:
         yield f"{path} was {_short(old)}, is {_short(new)}"
+
+
+def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    """How parts differ, in words; the hashes themselves stand in run.json."""
+    for name in dict.fromkeys((*old, *new)):
+        before, now = old.get(name), new.get(name)
+        if before == now:
+            continue
+        if before is None or now is None:
+            yield f"{name} is {'new' if before is None else 'gone'}"
+        elif before.get("version") != now.get("version"):
+            yield f"{name} has changed from version {before.get('version')} to {now.get('version')}"
+        else:
+            yield f"{name} has changed"
 
 
 def _some(changed: Sequence[str]) -> str:

@@ -80,18 +80,18 @@ def test_an_installed_plugin_that_changed_is_not_mixed_with_what_it_was(experime
     (experiment / "site" / "dv_guesses" / "words.py").write_text("WORD = 'second'\n")
     code, said = command(experiment)
     assert code == Exit.RESOURCE
-    assert "generator guesses.guess.sha256 was" in said
+    assert "generator guesses.guess has changed since this run was made" in said
     assert "--accept-changed" in said
     info = experiment / "site" / "dv_guesses-1.0.dist-info"
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: dv-guesses\nVersion: 1.1\n")
     code, said = command(experiment)
     assert code == Exit.RESOURCE
-    assert 'generator guesses.guess.version was "1.0", is "1.1"' in said
+    assert "generator guesses.guess has changed from version 1.0 to 1.1" in said
     assert command(experiment, "--accept-changed")[0] == Exit.OK
     assert command(experiment)[0] == Exit.OK
     starts = json.loads((experiment / "run" / "run.json").read_text())["starts"]
     assert [start["parts"]["generator guesses.guess"]["version"] for start in starts] == ["1.0", "1.1"]
-    assert any("version was" in change for change in starts[1]["accepted"])
+    assert any("version 1.0" in change for change in starts[1]["accepted"])
 
 
 def test_a_parts_file_that_was_edited_is_not_mixed_with_what_it_was(
@@ -104,6 +104,64 @@ def test_a_parts_file_that_was_edited_is_not_mixed_with_what_it_was(
     with open(experiment / "local.py", "a") as file:
         file.write("\nLIMIT = 3\n")
     assert main(arguments) == Exit.RESOURCE
-    assert "local.py.sha256 was" in capsys.readouterr().err
+    assert "local.py has changed since this run was made" in capsys.readouterr().err
     assert main([*arguments, "--accept-changed"]) == Exit.OK
     assert main(arguments) == Exit.OK
+
+
+READS = """
+from collections.abc import Sequence
+from pathlib import Path
+
+class Reads(Yes):
+    def __init__(self, files: Sequence[Path | str], weights: Path | None = None):
+        self.files = files
+"""
+
+
+def test_a_file_that_an_argument_names_is_not_mixed_with_what_it_was(
+    experiment: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a list of a union too; a text beside it names no file, and weights are not read."""
+    monkeypatch.syspath_prepend(str(experiment / "site"))
+    (experiment / "local.py").write_text(LOCAL + READS)
+    (experiment / "c.sh").write_text("exit 0")
+    (experiment / "text").write_text("one")
+    with open(experiment / "weights.bin", "wb") as file:
+        file.truncate((8 << 20) + 1)
+    part = "{use: local.Reads, files: [./c.sh, text], weights: weights.bin}"
+    (experiment / "changed.yaml").write_text(CONFIG.replace("{use: local.Yes}", part))
+    arguments = ["run", str(experiment / "changed.yaml"), "--out", str(experiment / "run")]
+    assert main(arguments) == Exit.OK
+    (experiment / "text").write_text("two")
+    (experiment / "weights.bin").write_bytes(b"1" * ((8 << 20) + 2))
+    assert main(arguments) == Exit.OK
+    (experiment / "c.sh").write_text("exit 1")
+    capsys.readouterr()
+    assert main(arguments) == Exit.RESOURCE
+    said = " ".join(capsys.readouterr().err.split())
+    assert "file c.sh has changed since this run was made" in said
+    assert "--accept-changed" in said
+    assert main([*arguments, "--accept-changed"]) == Exit.OK
+    starts = json.loads((experiment / "run" / "run.json").read_text())["starts"]
+    assert starts[1]["accepted"] == ["file c.sh has changed"]
+    assert [name for name in starts[1]["parts"] if name.startswith("file ")] == ["file c.sh"]
+
+
+def test_what_metrics_are_made_of_is_noted_and_not_refused(
+    experiment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A metric that changes judges the same records anew."""
+    monkeypatch.syspath_prepend(str(experiment / "site"))
+    (experiment / "judge.py").write_text("def one(task, outcome):\n    return 1.0\n")
+    metrics = "metrics: {one: {use: python, function: judge.one}}\n"
+    (experiment / "changed.yaml").write_text(CONFIG.replace("[local.py]", "[local.py, judge.py]") + metrics)
+    arguments = ["run", str(experiment / "changed.yaml"), "--out", str(experiment / "run")]
+    assert main(arguments) == Exit.OK
+    (experiment / "judge.py").write_text("def one(task, outcome):\n    return 0.5\n")
+    assert main(arguments) == Exit.OK
+    starts = json.loads((experiment / "run" / "run.json").read_text())["starts"]
+    hashes = [start["metrics"]["judge.py"]["sha256"] for start in starts]
+    assert len(set(hashes)) == 2
+    assert ["judge.py" in start["parts"] for start in starts] == [False, False]
+    assert starts[0]["metrics"]["metric python"]["package"] == "draftverify"

@@ -192,6 +192,35 @@ def test_what_the_results_rest_on_is_named(tmp_path: Path) -> None:
     assert [name for name in parts if now[name] != parts[name]] == ["mine.py"]
 
 
+def test_two_packages_of_one_namespace_have_a_hash_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A namespace is no package: each distribution's part is hashed by its own files."""
+    for name, role in (("one", "generator"), ("two", "verifier")):
+        package = tmp_path / f"site-{name}" / "dv_shared_name" / name
+        info = tmp_path / f"site-{name}" / f"dv_shared_{name}-1.0.dist-info"
+        package.mkdir(parents=True)
+        info.mkdir()
+        method = "propose(self, context, n)" if role == "generator" else "verify(self, context, proposal)"
+        (package / "__init__.py").write_text(f"class Part:\n    shape = 'chain'\n    def {method}: ...\n")
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: dv-shared-{name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(
+            f"[draftverify.{role}s]\nshared.{name} = dv_shared_name.{name}:Part\n"
+        )
+        monkeypatch.syspath_prepend(str(tmp_path / f"site-{name}"))
+    (tmp_path / "tasks.jsonl").write_text('{"id": "a"}\n')
+    (tmp_path / "shared.yaml").write_text(
+        "tasks: {use: jsonl, path: tasks.jsonl}\n"
+        "pipelines: {p: {generator: {use: shared.one}, verifier: {use: shared.two}, rule: {use: first}}}\n"
+    )
+    experiment = load_experiment(tmp_path / "shared.yaml")
+    before = experiment.parts()
+    (tmp_path / "site-two" / "dv_shared_name" / "two" / "more.py").write_text("LIMIT = 3\n")
+    now = experiment.parts()
+    assert [name for name in before if now[name] != before[name]] == ["verifier shared.two"]
+    assert now["generator shared.one"]["sha256"] != now["verifier shared.two"]["sha256"]
+
+
 def test_the_fingerprint_follows_what_changes_results(tmp_path: Path) -> None:
     """Another argument is another experiment; another executor or version of a part is not."""
     path = write_experiment(tmp_path)
