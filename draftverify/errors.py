@@ -47,8 +47,14 @@ __all__ = [
 class DraftVerifyError(Exception):
     """The root of the tree. No message shows a secret."""
 
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(redact(each) if isinstance(each, str) else each for each in args))
+
     def __str__(self) -> str:
         return redact(super().__str__())
+
+    def __repr__(self) -> str:
+        return redact(super().__repr__())
 
 
 class ConfigError(DraftVerifyError):
@@ -61,7 +67,7 @@ class ConfigError(DraftVerifyError):
     """
 
     def __init__(self, message: str, *, where: str = "", path: str = "") -> None:
-        self.message = message
+        self.message = redact(message)
         self.where = where
         self.path = path
         place = ": ".join(part for part in (where, path) if part)

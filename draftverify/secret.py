@@ -7,10 +7,14 @@ the loggers.
 
 from __future__ import annotations
 
-import json
+import base64
 import logging
 import re
-from urllib.parse import quote, quote_plus, unquote
+from collections.abc import Callable
+from functools import partial
+from html.entities import codepoint2name
+from typing import Any
+from urllib.parse import unquote, unquote_plus
 
 __all__ = ["Secret", "note_urls", "quiet", "redact"]
 
@@ -18,11 +22,16 @@ SHORTEST = 6
 """Characters; a shorter one ("none", "EMPTY") is a placeholder, and would be taken out of ordinary words."""
 
 _URL_SECRETS = re.compile(
-    r"https?://(?P<user>[^/?#\s@'\"]+)@"
-    r"|[?&][\w.-]*(?:key|token|secret|password|sig)[\w.-]*=(?P<value>[^&#\s'\"]+)",
+    # A password may hold an @ of its own: the last one of the authority is the one before the host.
+    r"(?P<scheme>[a-z][a-z0-9+.-]{0,30})://(?P<user>[^/?#\s'\"<>]+)@"
+    r"|[?&#](?:[\w.-]*(?:key|token|secret|passw(?:or)?d|pwd|sig)[\w.-]*|(?:[\w.-]*[_.-])?auth(?:orization)?)"
+    r"=(?P<value>[^&#\s'\"]+)",
     re.IGNORECASE,
 )
-_known: tuple[str, ...] = ()
+_known: dict[str, re.Pattern[str]] = {}
+"""What finds each secret; the longest first, since one may be a part of another."""
+_quiet: set[str] = set()
+"""Names of loggers."""
 
 
 class Secret(str):
@@ -52,40 +61,97 @@ class Secret(str):
 
 
 def note_urls(text: str) -> None:
-    """Hold what the http addresses in a text carry for secrets: what stands before an @, and `key=` or the like."""
+    """Hold what the addresses in a text carry for secrets: what stands before an @, and `key=` or the like.
+
+    So is the header that a client makes of name and password: a server's error may show it.
+    """
     for found in _URL_SECRETS.finditer(text):
-        user = found["user"] or ""
-        for part in (user, user.partition(":")[2], found["value"] or ""):
-            _remember(unquote(part))
+        for read in (str, unquote, unquote_plus):
+            _remember(read(found["value"] or ""))
+        for user in (found["user"] or "", unquote(found["user"] or "")):
+            name, colon, password = user.partition(":")
+            # Alone it is a token on the web, and a name elsewhere (postgresql://postgres@localhost).
+            if colon or (found["scheme"] and found["scheme"].lower().startswith(("http", "ws"))):
+                _remember(user)
+                _remember(password)
+                _remember(
+                    base64.b64encode(f"{name}:{password}".encode(errors="replace")).decode().rstrip("=")
+                )
 
 
 def redact(text: str) -> str:
-    """The text with *** for every secret, in whichever spelling a message, a URL or JSON gives it."""
-    for spelling in _known:
-        if spelling in text:
-            text = text.replace(spelling, "***")
+    """The text with *** for every secret, in whichever spelling a message, a URL, JSON or HTML gives it."""
+    for pattern in _known.values():
+        if pattern.search(text):
+            text = pattern.sub("***", text)
     return text
 
 
 def quiet(logger: logging.Logger) -> logging.Logger:
-    """The logger, which from now on writes no secret, tracebacks included."""
-    logger.addFilter(_take_out)
+    """The logger, which from now on writes no secret, tracebacks included; nor do those below it."""
+    if not _quiet:
+        # A filter of the logger would see no record of those below it.
+        logging.setLogRecordFactory(partial(_record, logging.getLogRecordFactory()))
+    _quiet.add(logger.name)
     return logger
 
 
-def _take_out(record: logging.LogRecord) -> bool:
-    record.msg, record.args = redact(record.getMessage()), None
+def _record(make: Callable[..., logging.LogRecord], name: str, *args: Any, **more: Any) -> logging.LogRecord:
+    record = make(name, *args, **more)
+    if any(name == each or name.startswith(f"{each}.") for each in _quiet):
+        _take_out(record)
+    return record
+
+
+def _take_out(record: logging.LogRecord) -> None:
+    try:
+        said = record.getMessage()
+    except Exception:  # the arguments do not fit the message, which is no reason to stop who logs it
+        said = f"{record.msg} {record.args}"
+    record.msg, record.args = redact(said), None
     if record.exc_info:
         record.exc_text = redact(logging.Formatter().formatException(record.exc_info))
         record.exc_info = None
-    return True
 
 
 def _remember(value: str) -> None:
     global _known
     value = value.strip()
-    if len(value) < SHORTEST:
+    if len(value) < SHORTEST or value in _known:
         return
-    written = (value, repr(value)[1:-1], json.dumps(value)[1:-1], quote(value, safe=""), quote_plus(value))
-    # The longest first: one secret may be a part of another.
-    _known = tuple(sorted({*_known, *written}, key=len, reverse=True))
+    pattern = re.compile(_spellings(value[0], first=True) + "".join(map(_spellings, value[1:])))
+    found = sorted({**_known, value: pattern}.items(), key=lambda each: len(each[0]), reverse=True)
+    _known = dict(found)
+
+
+_CONTROLS = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
+
+
+def _spellings(char: str, first: bool = False) -> str:
+    """A pattern of the ways in which Python, JSON, URLs and HTML write a character, also one within the other.
+
+    Args:
+        char: one character.
+        first: nothing of the secret stands before it. A backslash there escapes it only where it must.
+    """
+    if char.isascii() and char.isalnum():
+        return char
+    point, octets = ord(char), char.encode(errors="surrogatepass")
+    units = char.encode("utf-16-be", errors="surrogatepass").hex()
+    names = [f"#0*{point}", f"#[xX]0*(?i:{point:x})"]
+    names += [codepoint2name[point]] if point in codepoint2name else ["apos"] if char == "'" else []
+    as_html = rf"&(?:amp;){{0,2}}(?:{'|'.join(names)});"
+    escape = "" if first and char != '"' else r"(?:\\(?:\\\\)?)?"
+    ways = [
+        rf"\\{{1,4}}|{as_html}" if char == "\\" else f"{escape}(?:{as_html}|{re.escape(char)})",
+        "".join(rf"\\{{1,4}}u(?i:{units[at : at + 4]})" for at in range(0, len(units), 4)),
+        rf"\\{{1,4}}U(?i:{point:08x})",
+        "".join(rf"\\{{1,4}}x(?i:{octet:02x})" for octet in octets),
+        rf"\\{{1,4}}x(?i:{point:02x})",
+        "".join(f"%(?:25){{0,2}}(?i:{octet:02x})" for octet in octets),
+    ]
+    if char in _CONTROLS:
+        ways.append(rf"\\{{1,4}}{_CONTROLS[char]}")
+    if char == " ":
+        ways.append(r"\+")
+    return f"(?:{'|'.join(ways)})"
