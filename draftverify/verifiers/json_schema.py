@@ -27,6 +27,8 @@ class JsonSchema:
 
     An item that is text is read as one JSON document, with nothing but space around it; another item is the value
     itself. The score is minus the number of places where the schema is broken; a text that is no JSON has none.
+    Nor has one that is rejected for lists nested more than 100 deep, a number beyond a float, or one too large for
+    `multipleOf`.
 
     `format` is checked for the formats that the package jsonschema knows without further ones (date, email, ipv4, …). A
     `$ref` leads to places in the schema itself and to the metaschemas; nothing is fetched.
@@ -59,6 +61,11 @@ class JsonSchema:
         from referencing import Registry
 
         schema = _read(self.schema) if isinstance(self.schema, Path) else self.schema
+        if isinstance(schema, Mapping) and not isinstance(schema.get("$schema", ""), str):
+            raise ConfigError(
+                f"$schema is {shown(schema['$schema'])}; the address of a draft is needed, or nothing",
+                path="schema.$schema",
+            )
         kind = validator_for(schema, default=Draft202012Validator)
         try:
             kind.check_schema(schema)
@@ -79,16 +86,17 @@ class JsonSchema:
         except NotJson as error:
             said = f"the answer must be one JSON document and nothing else: {error}"
             return Check("reject", reason="json", feedback=utf8(said))
-        except (
-            Exception
-        ) as error:  # of the checker: a reference that leads nowhere, a document too deep to read
+        except OverflowError:  # an integer of hundreds of digits, divided by a float
+            return Check("reject", reason="multipleOf", feedback="a number in the answer is too large")
+        except Exception as error:  # of the checker: a reference that leads nowhere, or round in a circle
             return failed(Failure.of(error))
         if not errors:
             return Check("pass", score=0.0)
         told = [_told(error) for error in islice(errors, SHOWN)]
         if len(errors) > SHOWN:
             told.append(f"… and {len(errors) - SHOWN} more")
-        return Check("reject", -float(len(errors)), errors[0].validator, utf8("\n".join(told)))
+        # The schema `false` allows nothing, by no keyword.
+        return Check("reject", -float(len(errors)), errors[0].validator or "false", utf8("\n".join(told)))
 
 
 def _told(error: Any) -> str:
@@ -96,11 +104,11 @@ def _told(error: Any) -> str:
     from jsonschema.exceptions import best_match
 
     nearest = best_match(iter([error])) or error
-    message = nearest.message
-    if len(message) > LONGEST:  # it quotes the value whole
-        message = (
-            f"{shown(nearest.instance)} breaks {nearest.validator}: {shown(nearest.validator_value, 100)}"
-        )
+    message, found = nearest.message, shown(nearest.instance)
+    if nearest.validator is None:  # the schema `false`, for which jsonschema tells the place above alone
+        message = f"nothing is allowed where {found} stands"
+    elif len(message) > LONGEST:  # it quotes the value whole
+        message = f"{found} breaks {nearest.validator}: {shown(nearest.validator_value, 100)}"
     return f"{nearest.json_path}: {message}"
 
 

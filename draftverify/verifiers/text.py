@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import isfinite
 from typing import Any
 
 from draftverify.errors import ContractError
@@ -32,20 +33,53 @@ def text_of(item: Any, needed: str) -> str:
     return item
 
 
+DEEPEST = 100
+"""So many lists and objects within each other are taken, as of items that are values: what checks a document goes as
+deep as it does."""
+
+
 def json_of(text: str) -> Any:
     """The value of a JSON document (RFC 8259: no NaN, no infinity), with nothing but space around it.
 
     Raises:
-        NotJson: it is none.
-        ValueError, RecursionError: Python's reader does not take it: a number of thousands of digits, lists nested too
-            deep.
+        NotJson: it is none; or one that a model wrote without end: nested more than 100 deep, a number of thousands of
+            digits or beyond a float.
     """
     try:
-        return json.loads(text, parse_constant=_no_number)
+        value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+    except NotJson:
+        raise
     except json.JSONDecodeError as error:
         found = text[error.pos : error.pos + 20]
         place = f"line {error.lineno}, column {error.colno}: {shown(found)}" if found else "its end"
         raise NotJson(f"{error.msg} ({place})") from error
+    except RecursionError as error:
+        raise NotJson("it is nested too deep") from error
+    except ValueError as error:  # Python reads integers of some thousands of digits alone
+        raise NotJson("a number in it is too long") from error
+    if text.count("[") + text.count("{") > DEEPEST and _is_deep(value):
+        raise NotJson("it is nested too deep")
+    return value
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(DEEPEST):
+        inner: list[Any] = []
+        for each in level:
+            if isinstance(each, list):
+                inner.extend(each)
+            elif isinstance(each, dict):
+                inner.extend(each.values())
+        level = inner
+    return any(isinstance(each, (list, dict)) for each in level)
+
+
+def _finite(word: str) -> float:
+    number = float(word)
+    if not isfinite(number):
+        raise NotJson(f"{shown(word)[1:-1]} is beyond the numbers that can be read")
+    return number
 
 
 def _no_number(word: str) -> Any:
