@@ -11,7 +11,8 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from threading import Thread
+from selectors import EVENT_READ, DefaultSelector
+from time import monotonic, sleep
 from typing import IO, Any
 
 from draftverify.engine.functions import each_item, failed
@@ -24,24 +25,30 @@ FEEDBACK = 2000
 """Characters of the command's output that feedback holds at most: its last ones."""
 KEPT = 64 << 10
 """Bytes of output that are kept, whatever is written."""
+FULL = 1 << 20
+"""Bytes that a pipe holds at most, so many of which are read when the command has ended."""
+UNRUN = {126: "what it was to run could not be executed", 127: "what it was to run was not found"}
+"""The statuses by which env, sh and others say that they never ran the program."""
 
 
 class Command:
-    """Runs a command on each item: status 0 passes it, another rejects it, and what was written is the feedback.
+    """Runs a command on each item: status 0 passes it, others reject it, and what was written is the feedback.
 
     An item that is text is given as it stands, another as JSON: on standard input, or in a file whose path is put in
     the place of `{file}`. No shell is between. The command runs with this process's own rights, in its directory and
     environment; the item is data to it. Where items are programs to be run, the code adapter's verifiers run them in
     a sandbox.
 
-    A command that does not end in time is a timeout; one that a signal ended, or that cannot be started, an error. When
-    it has ended, so has all that it started (its process group).
+    A command that does not end in time is a timeout; one that a signal ended, or that cannot be started, an error, and
+    so are the statuses 126 and 127, by which env and sh say that they could not run the program. When it has ended, its
+    process group is ended too. A child that left the group (setsid) is not: it goes on, and nothing waits for it or
+    keeps what it writes.
 
     Args:
         command: the program and its arguments; what begins with ./, ../, / or ~ is a path.
         timeout: seconds for one item.
         rejects: the statuses that reject; any other but 0 is then an error, as of a checker that failed itself. All
-            but 0 reject when absent.
+            but 0, 126 and 127 reject when absent.
         suffix: of the file.
     """
 
@@ -100,28 +107,32 @@ class Command:
             process = subprocess.Popen(
                 words, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
             )
-        output = bytearray()
         assert process.stdout is not None
-        reader = Thread(target=_keep, args=(process.stdout, output), daemon=True)
-        reader.start()
-        try:
-            status = process.wait(self.timeout)
-        except subprocess.TimeoutExpired:
+        output = bytearray()
+        with process.stdout as pipe:
+            os.set_blocking(pipe.fileno(), False)
+            try:
+                status = _waited(process, pipe, output, self.timeout)
+            finally:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            for _ in range(FULL // KEPT):  # what left the group may still write, and is not read to its end
+                if not _keep(pipe, output):
+                    break
+        if status is None:
             said = f"{words[0]} did not end within {self.timeout:g} s"
             return Check("timeout", reason="timeout", feedback=utf8(said))
-        finally:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            reader.join(1.0)  # what left the group may hold the pipe open; nobody waits for it
         return self._judged(words[0], status, bytes(output).decode(errors="replace").strip()[-FEEDBACK:])
 
     def _judged(self, program: str, status: int, said: str) -> Check:
         if status == 0:
             return PASS
         ended = f"it was ended by signal {-status}" if status < 0 else f"it ended with status {status}"
-        if status > 0 and (self.rejects is None or status in self.rejects):
+        if status > 0 and (status not in UNRUN if self.rejects is None else status in self.rejects):
             return Check("reject", reason="status", feedback=said or utf8(f"{program} refused it: {ended}"))
+        if status in UNRUN:
+            ended += f" ({UNRUN[status]})"
         return Check("error", reason="status", feedback=utf8(f"{program} failed: {ended}\n{said}".strip()))
 
 
@@ -133,9 +144,28 @@ def _bytes(item: Any) -> bytes:
         raise ContractError(f"the item cannot be written down: {error}") from error
 
 
-def _keep(pipe: IO[bytes], output: bytearray) -> None:
-    """Read to the end, so that the writer never waits, and keep the last of it."""
-    with pipe:
-        while chunk := os.read(pipe.fileno(), KEPT):
-            output += chunk
-            del output[:-KEPT]
+def _waited(
+    process: subprocess.Popen[bytes], pipe: IO[bytes], output: bytearray, timeout: float
+) -> int | None:
+    """The status of a process that is read from until it ends; None when it did not within the time."""
+    deadline, pause = monotonic() + timeout, 0.0005
+    with DefaultSelector() as selector:
+        selector.register(pipe, EVENT_READ)
+        while (status := process.poll()) is None and (left := deadline - monotonic()) > 0:
+            pause = min(2 * pause, 0.05)
+            if not selector.get_map():
+                sleep(min(pause, left))
+            elif selector.select(min(pause, left)) and not _keep(pipe, output):
+                selector.unregister(pipe)
+    return status
+
+
+def _keep(pipe: IO[bytes], output: bytearray) -> bool:
+    """Read what is there now, and keep the last of it; False at the end, and where nothing is there."""
+    try:
+        chunk = os.read(pipe.fileno(), KEPT)
+    except BlockingIOError:
+        return False
+    output += chunk
+    del output[:-KEPT]
+    return bool(chunk)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -52,6 +54,16 @@ def test_statuses_that_do_not_reject_are_errors() -> None:
     """A checker that says 1 for a refusal and 2 for trouble of its own."""
     part = python(ENDS, rejects=[1])
     assert [check(part, word).verdict for word in ("0", "1", "2")] == ["pass", "reject", "error"]
+
+
+def test_a_program_that_was_not_run_has_refused_nothing() -> None:
+    """126 and 127 are what env and sh say of a program that they cannot run; named in `rejects` they reject."""
+    for status, said in (("126", "could not be executed"), ("127", "was not found")):
+        found = check(python(ENDS), status)
+        assert (found.verdict, found.reason) == ("error", "status")
+        assert said in found.feedback
+        assert check(python(ENDS, rejects=[int(status)]), status).verdict == "reject"
+    assert check(Command(["env", "no-such-program-here"]), "x").verdict == "error"
 
 
 def test_no_shell_reads_the_item() -> None:
@@ -122,6 +134,39 @@ def test_children_that_were_left_behind_end_too() -> None:
     assert time.monotonic() - start < 20
     time.sleep(0.1)
     assert not alive(int(found.feedback))
+
+
+LEAVES = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-I", "-S", "-c", sys.argv[1]], start_new_session=True)
+print(child.pid, flush=True)
+sys.exit(1)
+"""
+
+
+@pytest.mark.parametrize("child", ["import time; time.sleep(60)", "while True: print('x' * 1000)"])
+def test_what_leaves_the_group_is_not_waited_for(child: str) -> None:
+    """It survives and holds the pipe, silent or not; no thread and no descriptor is kept for it, and no time lost."""
+    part = Command([sys.executable, "-I", "-S", "-c", LEAVES, child])
+    first = check(part, "x")
+    threads, files = threading.active_count(), len(os.listdir("/proc/self/fd"))
+    start = time.monotonic()
+    found = [check(part, "x") for _ in range(5)]
+    took = time.monotonic() - start
+    if "sleep" in child:
+        for each in [first, *found]:
+            assert alive(int(each.feedback))
+            os.kill(int(each.feedback), signal.SIGKILL)
+    assert [each.verdict for each in found] == ["reject"] * 5
+    assert threading.active_count() == threads
+    assert len(os.listdir("/proc/self/fd")) == files
+    assert took < 4
+
+
+def test_what_was_written_at_the_end_is_not_lost() -> None:
+    """The pipe is read once more when the command has ended."""
+    part = python("import os; os.write(1, b'x' * 30000 + b'the end'); os._exit(1)")
+    assert all(check(part, "x").feedback.endswith("xthe end") for _ in range(20))
 
 
 def test_output_without_end_fills_nothing() -> None:
