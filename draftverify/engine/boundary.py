@@ -63,6 +63,7 @@ __all__ = [
     "read_cut",
     "read_explanation",
     "read_size",
+    "read_verification",
     "shown",
 ]
 
@@ -82,14 +83,25 @@ def read(request: Request, value: Any, parts: Parts) -> Any:
         if type(value) is Failure:
             return _failure(value)
         return _READERS[type(request)](request, value, parts)
-    except ContractError as error:
-        return Failure(
-            "error", "ContractError", f"{name_of(request.part)}: {error}" if request.part else str(error)
-        )
-    except Exception as error:  # an answer so odd that even looking at it fails
-        why = Failure.of(error)
-        problem = f"{name_of(request.part)} returned a {type(value).__name__} that cannot be read: {why}"
-        return Failure("error", "ContractError", problem)
+    except Exception as error:
+        return _broken(error, value, request.part)
+
+
+def read_verification(value: Any, n: int, part: object) -> Verification | Failure:
+    """What a verifier said of `n` items, for verifiers that ask others: canonical, or a Failure as of `read`."""
+    try:
+        found: Verification | Failure = _failure(value) if type(value) is Failure else _verified(value, n)
+        return found
+    except Exception as error:
+        return _broken(error, value, part)
+
+
+def _broken(error: Exception, value: Any, part: object) -> Failure:
+    if isinstance(error, ContractError):
+        return Failure("error", "ContractError", f"{name_of(part)}: {error}" if part else str(error))
+    # an answer so odd that even looking at it fails
+    problem = f"{name_of(part)} returned a {type(value).__name__} that cannot be read: {Failure.of(error)}"
+    return Failure("error", "ContractError", problem)
 
 
 def raised(error: BaseException) -> Failure:
@@ -356,9 +368,12 @@ def _check_law(law: Any, laws: frozenset[str], n: int, rows: int) -> None:
 
 
 def _verification(request: Verify, value: Any, parts: Parts) -> Any:
+    return _verified(value, len(request.proposal.items))
+
+
+def _verified(value: Any, n: int) -> Any:
     if type(value) is not Verification:
         raise ContractError(f"verify() must return a Verification, not {shown(value)}")
-    n = len(request.proposal.items)
     checks, evidence = value.checks, value.evidence
     if type(checks) is not tuple:
         checks = tuple(checks)

@@ -129,7 +129,7 @@ async def _acalled(
         if inspect.isawaitable(value):
             value = await value
     except asyncio.CancelledError as error:
-        if _is_cancelled():
+        if is_cancelled():
             raise
         value = Failure.of(error)  # something that the part awaited was cancelled, and not the part
     except BaseException as error:
@@ -164,7 +164,7 @@ async def in_thread(method: Callable[..., Any], arguments: tuple[Any, ...]) -> A
     return thread.result()
 
 
-def _is_cancelled() -> bool:
+def is_cancelled() -> bool:
     """Whether the current asyncio task is being cancelled; before Python 3.11 nobody can tell, and it counts as so."""
     task = asyncio.current_task()
     return task is None or not hasattr(task, "cancelling") or task.cancelling() > 0

@@ -108,7 +108,10 @@ class verifier:  # noqa: N801
         return frozenset({"verdicts", "scores"} if self.scores else {"verdicts"})
 
     def verify(self, context: Context, proposal: Proposal) -> Any:
-        """One check per item; stops once `context.enough` passed."""
+        """One check per item; stops once `context.enough` passed.
+
+        A coroutine function judges items side by side: as many as are still missing, and no more.
+        """
         if _is_async(self.function):
             return self._later(context, proposal)
         return each_item(context, proposal, lambda item: self._check(context, item))
@@ -128,7 +131,15 @@ class verifier:  # noqa: N801
                 return failed(Failure.of(error))
             return self._read(found)
 
-        return Verification(checks=tuple(await asyncio.gather(*map(judge, proposal.items))))
+        items, checks, passed = list(proposal.items), list[Check](), 0
+        while left := items[len(checks) :]:
+            missing = len(left) if context.enough is None else context.enough - passed
+            if missing <= 0:
+                break
+            judged = await asyncio.gather(*map(judge, left[:missing]))
+            passed += sum(check.verdict == "pass" for check in judged)
+            checks += judged
+        return Verification(checks=(*checks, *[UNCHECKED] * len(left)))
 
     def _read(self, found: Any) -> Check:
         if isinstance(found, Check):

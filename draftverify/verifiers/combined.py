@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from draftverify.engine.drivers import in_thread
+from draftverify.engine.boundary import raised
+from draftverify.engine.drivers import in_thread, is_cancelled
 from draftverify.engine.parts import is_asynchronous, read_by
 from draftverify.errors import ConfigError, below
 from draftverify.protocols import Verifier
@@ -193,7 +194,7 @@ class AllOf(Combined):
     """Passes an item that every verifier passes; a later one is asked only about what the earlier ones passed.
 
     The first word that is not a pass is the item's check, an abstention too. The last verifier alone stops early, at
-    `context.enough`. Scores are the last one's.
+    `context.enough`, and not in a tree. Scores are the last one's.
 
     Args:
         stages: verifiers, from cheap to dear.
@@ -226,7 +227,9 @@ class AnyOf(Combined):
     """Passes an item that one of the verifiers passes; a later one is asked only about what no earlier one passed.
 
     An item that none passed is an error (a timeout, an abstention) where one of them said so, since that one might have
-    passed it; else it is rejected, with what each had against it. Every verifier stops early, at `context.enough`.
+    passed it; else it is rejected, with what each had against it. In a chain, an item that one of them never came to is
+    unchecked instead, or an abstention where all that it stands on passed. Every verifier stops early, at
+    `context.enough`.
 
     Args:
         stages: verifiers, from cheap to dear.
@@ -252,7 +255,7 @@ def stage_pass(
     """Give a stage some of a block's items in one call; none of them is left unchecked for the sake of others."""
     asked = _Asked(stage, [msgspec.structs.replace(context, enough=None)], [part_of(proposal, indices)])
     ((answer, seconds),) = _called(asked)
-    return heard(name, indices, answer, seconds)
+    return heard(name, stage, indices, answer, seconds)
 
 
 def walk(
@@ -294,7 +297,7 @@ def _steps(
             continue
         answers = yield asked
         for (way, indices, _), (answer, seconds) in zip(coming, answers, strict=True):
-            way.take(heard(name, indices, answer, seconds))
+            way.take(heard(name, stage, indices, answer, seconds))
 
 
 def _called(asked: _Asked) -> list[Answer]:
@@ -311,8 +314,8 @@ def _timed(method: Callable[..., Any], *arguments: Any) -> Answer:
     start = perf_counter()
     try:
         value = method(*arguments)
-    except Exception as error:
-        value = Failure.of(error)
+    except BaseException as error:
+        value = raised(error)
     return value, perf_counter() - start
 
 
@@ -333,8 +336,12 @@ async def _atimed(method: Callable[..., Any], *arguments: Any) -> Answer:
         value = method(*arguments) if iscoroutinefunction(method) else await in_thread(method, arguments)
         if isawaitable(value):
             value = await value
-    except Exception as error:
+    except asyncio.CancelledError as error:
+        if is_cancelled():
+            raise
         value = Failure.of(error)
+    except BaseException as error:
+        value = raised(error)
     return value, perf_counter() - start
 
 

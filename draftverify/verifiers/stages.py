@@ -13,7 +13,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from draftverify.engine.boundary import read_verification
 from draftverify.engine.functions import failed
+from draftverify.engine.parts import name_of
 from draftverify.errors import ContractError
 from draftverify.protocols import Verifier
 from draftverify.values import (
@@ -49,28 +51,26 @@ class StagePass(msgspec.Struct, frozen=True, eq=False):
     verification: Verification | None
 
 
-def heard(stage: str, indices: Sequence[int], answer: Any, seconds: float) -> StagePass:
-    """What a stage said of these items of a block.
+def heard(name: str, stage: Verifier, indices: Sequence[int], answer: Any, seconds: float) -> StagePass:
+    """What a stage said of these items of a block; an answer that breaks its contract is a failure of the stage.
 
     Args:
-        stage: its name.
+        name: of the stage.
+        stage: which one.
         indices: of the items.
-        answer: the Verification, or a Failure of the call.
+        answer: what came, or a Failure of the call.
         seconds: what the clock says.
     """
-    if isinstance(answer, Verification) and len(answer.checks) != len(indices):
-        said = f"{len(answer.checks)} checks came for {len(indices)} items; a stage gives one for each"
-        answer = Failure.of(ContractError(said))
-    elif not isinstance(answer, (Verification, Failure)):
-        answer = Failure.of(ContractError(f"a {type(answer).__name__} came; a Verification is needed"))
-    if isinstance(answer, Failure):
-        return StagePass(
-            stage, tuple(indices), (_named(failed(answer), stage),) * len(indices), seconds, None
-        )
-    if answer.cost is not None and answer.cost.seconds is not None:
-        seconds = answer.cost.seconds
-    checks = tuple(_named(check, stage) for check in answer.checks)
-    return StagePass(stage, tuple(indices), checks, seconds, answer)
+    found = read_verification(answer, len(indices), stage)
+    if isinstance(found, Verification) and len(found.checks) != len(indices):
+        said = f"{name_of(stage)}: 0 checks came for {len(indices)} items; a stage gives one for each"
+        found = Failure.of(ContractError(said))
+    if isinstance(found, Failure):
+        return StagePass(name, tuple(indices), (_named(failed(found), name),) * len(indices), seconds, None)
+    if found.cost is not None and found.cost.seconds is not None:
+        seconds = found.cost.seconds
+    checks = tuple(_named(check, name) for check in found.checks)
+    return StagePass(name, tuple(indices), checks, seconds, found)
 
 
 def _named(check: Check, stage: str) -> Check:
@@ -127,9 +127,10 @@ class Way(ABC):
         """The items that the next stage is asked about, each with all that it stands on."""
 
     def enough_at(self, last: bool) -> int | None:
-        """Whether the next stage may stop early, and when: what an earlier one left would be missing at the last."""
-        # In a chain or a tree a stage counts items that are cut with what they stand on.
-        return self.enough if last and self.proposal.fits("alternatives") else None
+        """Whether the next stage may stop early, and when: what an earlier one left would be missing at the last, and
+        in a tree one that judges single items would count those on branches that are cut already."""
+        straight = self.proposal.fits("chain") or self.proposal.fits("alternatives")
+        return self.enough if last and straight else None
 
     @abstractmethod
     def take(self, found: StagePass) -> None:
@@ -231,8 +232,8 @@ class AllWay(Way):
 class AnyWay(Way):
     """An item passes when one stage passed it; else its check is the one that leaves most open.
 
-    A failed check might have been a pass, and so might an abstention: an item is rejected only where every stage that
-    said something rejected it.
+    A failed check might have been a pass, and so might an abstention, or an item of a chain that a stage never came to:
+    an item is rejected only where every stage that was asked about it rejected it.
 
     Args:
         proposal: the block.
@@ -280,9 +281,19 @@ class AnyWay(Way):
         """What lies behind enough passed items, and was not put before every stage, is unchecked."""
         cut = self._cut()
         return tuple(
-            UNCHECKED if index >= cut and not self._settled(words) else _most_open(words)
+            UNCHECKED if index >= cut and not self._settled(words) else self._word(index)
             for index, words in enumerate(self._words)
         )
+
+    def _word(self, index: int) -> Check:
+        """The one that leaves most open; an abstention where one stage rejected the item, another never came to it, and
+        all that it stands on passed: it is refused by no more than some, and there is nothing to wait for."""
+        check = _most_open(self._words[index])
+        if check.verdict == "unchecked" and any(word.verdict == "reject" for word in self._words[index]):
+            passed = self._passed()
+            if all(passed[above] for above in self.proposal.path(index)[:-1]):
+                return Check("abstain", reason="unchecked", stage=check.stage)
+        return check
 
     def _settled(self, words: Sequence[Check]) -> bool:
         """Whether an item passed, or every stage looked at it."""
@@ -291,7 +302,7 @@ class AnyWay(Way):
 
 
 def _most_open(words: Sequence[Check]) -> Check:
-    for verdict in ("pass", "error", "timeout", "abstain"):
+    for verdict in ("pass", "error", "timeout", "abstain", "unchecked"):
         for check in words:
             if check.verdict == verdict:
                 return check

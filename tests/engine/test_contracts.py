@@ -345,6 +345,38 @@ def test_coroutine_functions_run_where_a_driver_can_await_them():
     assert "returned <coroutine" in mixed.run("x").failure.message
 
 
+@pytest.mark.parametrize(
+    ("enough", "passing", "judged", "most"),
+    [
+        (None, "ac", "abcde", 5),
+        (1, "cd", "abc", 1),
+        (2, "ae", "abcde", 2),
+        (2, "ab", "ab", 2),
+        (0, "ab", "", 0),
+    ],
+)
+def test_a_coroutine_function_judges_no_more_than_are_still_missing(enough, passing, judged, most):
+    """Side by side as many as are missing, in order; the rest of the block is unchecked."""
+    seen, together, peak = [], 0, 0
+
+    async def judge(context, item):
+        nonlocal together, peak
+        seen.append(item)
+        together += 1
+        peak = max(peak, together)
+        await asyncio.sleep(0)
+        together -= 1
+        return item in passing
+
+    context = make_context("x", enough=enough)
+    checks = asyncio.run(verifier(judge).verify(context, Proposal.alternatives("abcde"))).checks
+    said = {True: "pass", False: "reject"}
+    assert [check.verdict for check in checks] == [
+        said[item in passing] if item in judged else "unchecked" for item in "abcde"
+    ]
+    assert ("".join(seen), peak) == (judged, most)
+
+
 @pytest.mark.parametrize("said", [False, True, -1, 1.5, "1", [1]])
 def test_a_stopping_rule_says_none_or_a_number(said):
     """False is not none of the values kept: the task fails and names the rule."""

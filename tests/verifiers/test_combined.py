@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from draftverify import (
     ConfigError,
     Context,
     Cost,
+    Evidence,
     Pipeline,
     Proposal,
     Task,
@@ -176,6 +178,84 @@ def test_a_stage_that_fails_has_not_rejected(how: Any, verdict: str, reason: str
     assert [check.verdict for check in found] == [verdict, "pass", "pass"]
     with pytest.raises(KeyboardInterrupt):
         AllOf([Raises(KeyboardInterrupt())]).verify(CONTEXT, block)
+
+
+def checks_of(count: int, **how: Any) -> Verification:
+    """Passes, but for what is said."""
+    return Verification(**{"checks": (Check("pass"),) * count, **how})
+
+
+BROKEN = [
+    (checks_of(2, checks=(Check("pass"), Check("passed"))), "'passed' is no verdict"),  # type: ignore[arg-type]
+    (checks_of(2, checks=None), "NoneType"),
+    (checks_of(2, checks=(True, True)), "a Check is needed"),
+    (checks_of(2, cost=5), "a Cost is needed"),
+    (checks_of(2, cost=Cost(float("nan"))), "a finite number, 0 or more"),
+    (checks_of(2, checks=(Check("pass", float("nan")),) * 2), "the score of item 0 is nan"),
+    (checks_of(2, checks=(Check("pass", feedback=3),) * 2), "the feedback of item 0 is 3"),  # type: ignore[arg-type]
+    (checks_of(2, notes={"a": object()}), "notes.a"),
+    (checks_of(2, deterministic=None), "deterministic"),
+    (checks_of(2, checks=()), "neither checks nor evidence"),
+    (checks_of(2, checks=(), evidence=Evidence(cross=np.zeros((2, 1)))), "0 checks came for 2 items"),
+    ({"checks": []}, "must return a Verification"),
+    (SystemExit(3), "3"),
+]
+
+
+@pytest.mark.parametrize(("how", "said"), BROKEN, ids=[said for _, said in BROKEN])
+@pytest.mark.parametrize("later", [False, True])
+def test_a_stage_that_breaks_its_contract_fails_alone(how: Any, said: str, later: bool) -> None:
+    """Never a rejection: another stage may still pass its items, and what it did is told with its name."""
+
+    class Later(Raises):
+        async def verify(self, context: Context, proposal: Proposal) -> Any:
+            return Raises.verify(self, context, proposal)
+
+    def found(part: Any) -> Verification:
+        made = part.verify(CONTEXT, Proposal.alternatives(["x", "y"]))
+        return asyncio.run(made) if later else made
+
+    broken = (Later if later else Raises)(how)
+    both = found(AnyOf([broken, Says({"x": "reject"})]))
+    assert [check.verdict for check in both.checks] == ["error", "pass"]
+    for part in (AnyOf([broken]), AllOf([Says({}), broken]), AllOf([broken, Says({})])):
+        for check in found(part).checks:
+            assert (check.verdict, check.stage) == ("error", "later" if later else "raises")
+            assert said in check.feedback
+
+
+def test_numbers_of_array_libraries_are_read_in_stages_too() -> None:
+    """A stage's answer is read as a verifier's is: lists are tuples, scores Python's."""
+    answer = Verification(checks=[Check("reject", np.float32(0.5))], cost=Cost(np.float64(1.0)))  # type: ignore[arg-type]
+    found = AnyOf([Raises(answer)]).verify(CONTEXT, Proposal.alternatives(["x"]))
+    assert [type(check.score) for check in found.checks] == [float]
+    assert found.cost == Cost(1.0)
+
+
+def test_what_a_stage_left_in_a_chain_is_not_refused() -> None:
+    """An item that none passed and one did not look at is unchecked; an error or an abstention says more."""
+    block = Proposal.chain(["a", "b", "c"])
+    first = AllOf([Says({"a": "reject"})])
+    second = Says({"a": "reject", "b": "reject", "c": "error"})
+    for stages, last in (
+        ([first, second], "error"),
+        ([second, first], "error"),
+        ([first, first], "unchecked"),
+    ):
+        found = AnyOf(stages).verify(CONTEXT, block)
+        assert [check.verdict for check in found.checks] == ["reject", "unchecked", last]
+    found = AnyOf([first, Says({"b": "reject"})]).verify(CONTEXT, block)
+    assert [check.verdict for check in found.checks] == ["pass", "abstain", "pass"]
+    tail = AllOf([Says({"b": "reject"}), Says({})])
+    found = AnyOf([tail, Says(dict.fromkeys("abc", "reject"))]).verify(CONTEXT, block)
+    assert [check.verdict for check in found.checks] == ["pass", "reject", "unchecked"]
+
+
+def test_a_cut_branch_holds_nothing_that_is_enough() -> None:
+    """A stage that judges single items passes one on a refused branch; the others are looked at all the same."""
+    tree = Proposal.tree(["a", "b", "c", "d"], [-1, 0, -1, 2])
+    found = AllOf([Says({}), Says({"a": "reject"})]).verify(make_context("any", enough=1), tree)
+    assert [check.verdict for check in found.checks] == ["reject", "unchecked", "pass", "pass"]
 
 
 def test_costs_are_summed_and_notes_kept() -> None:
