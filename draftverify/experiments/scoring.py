@@ -15,9 +15,8 @@ import msgspec
 from draftverify.experiments.bench import Bench
 from draftverify.experiments.build import Builder
 from draftverify.experiments.compare import Scores
-from draftverify.experiments.specs import ComponentSpec
+from draftverify.experiments.specs import ComponentSpec, rests_on
 from draftverify.metrics import Score, score
-from draftverify.plugins import find
 from draftverify.records import Store
 from draftverify.values import Task, TaskRecord
 
@@ -73,10 +72,8 @@ def scores_of(
 
 
 def metric_of(spec: ComponentSpec) -> bytes:
-    """The same while the metric, its settings, and the code behind its name are."""
-    plugin = None if spec.file else find("metric", spec.use)
-    code = "" if plugin is None else f"{plugin.package} {plugin.sha256()}"
-    return msgspec.json.encode([spec, code], order="deterministic")
+    """The same while the metric, its settings, and the code behind all of its names are."""
+    return msgspec.json.encode([spec, rests_on(spec)], order="deterministic")
 
 
 def score_key(metric: bytes, task: Task) -> str:

@@ -17,7 +17,7 @@ from draftverify.engine.budget import Budget
 from draftverify.plugins import PartsFile, Role
 from draftverify.secret import note_urls
 
-__all__ = ["ClauseSpec", "ComponentSpec", "Experiment", "PipelineSpec"]
+__all__ = ["ClauseSpec", "ComponentSpec", "Experiment", "PipelineSpec", "rests_on"]
 
 LARGEST = 8 << 20
 """Bytes; a larger file of an argument is a model's weights or the like, and is not read for its SHA-256."""
@@ -139,7 +139,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
 
     def parts(self) -> dict[str, dict[str, str]]:
         """What its records rest on beside the config: each plugin that it uses, with its package, version and SHA-256,
-        and each parts file and each file that an argument of a pipeline's part names, with its own. The executor
+        and each parts file and each file that a shipped part of a pipeline is given, with its own. The executor
         changes no record, and the tasks are compared themselves."""
         return {**_code((self.tasks, self.pipelines)), **_files(self.pipelines)}
 
@@ -154,6 +154,11 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         without = ("executor", "durable", "metrics")
         kept = {key: value for key, value in self.config.items() if key not in without}
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+
+
+def rests_on(spec: ComponentSpec) -> dict[str, dict[str, str]]:
+    """The plugins, parts files and files of one part and of those within its arguments."""
+    return {**_code(spec), **_files(spec)}
 
 
 def _code(value: Any) -> dict[str, dict[str, str]]:
@@ -178,9 +183,14 @@ def _code(value: Any) -> dict[str, dict[str, str]]:
 
 
 def _files(value: Any) -> dict[str, dict[str, str]]:
-    """The files that arguments of the parts within a spec name, as they are now; large ones (weights) are left out."""
+    """The files that arguments of the shipped parts within a spec name, as they are now: a schema, a checking script.
+
+    Large ones (weights) are left out, and so are those of others' parts, which may write into a file that they are given.
+    """
     found: dict[str, dict[str, str]] = {}
     for spec in _components(value):
+        if spec.file is not None or plugins.find(spec.role, spec.use).distribution != "draftverify":
+            continue
         for name, path in spec.files.items():
             with suppress(OSError):  # what cannot be read is for the part to refuse
                 if os.path.isfile(path) and os.path.getsize(path) <= LARGEST:
