@@ -149,7 +149,7 @@ def read_explanation(value: Any, part: object) -> Explanation:
         raise ContractError(f"{name_of(part)}: explain() must return an Explanation, not {shown(value)}")
     if value.cause not in CAUSES:
         raise ContractError(f"{name_of(part)}: {value.cause!r} is no cause; one of {', '.join(CAUSES)} is")
-    return value
+    return replace(value, text=_text(value.text, f"{name_of(part)}: the text of an explanation"))
 
 
 # Items
@@ -400,7 +400,7 @@ def _verified(value: Any, n: int) -> Any:
         problem = plain_problem(notes)
         if problem is not None:
             raise ContractError(f"notes{problem}")
-        value = replace(value, notes=notes)
+        value = replace(value, notes=_said_within(notes))
     return value if value.by == "verifier" else replace(value, by="verifier")
 
 
@@ -664,6 +664,17 @@ def _is_plain(text: Any) -> bool:
 def _said(text: str) -> str:
     """Words for people, as a record can hold them, and without secrets."""
     return redact(utf8(str(text)))
+
+
+def _said_within(value: Any) -> Any:
+    """A plain value whose texts and keys are for people."""
+    if type(value) is str:
+        return _said(value)
+    if type(value) is list:
+        return [_said_within(inner) for inner in value]
+    if type(value) is dict:
+        return {_said(key): _said_within(inner) for key, inner in value.items()}
+    return value
 
 
 def _index_of(entry: Any, kind: type[Correction | Refusal], what: str) -> int:

@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from draftverify.experiments.compare import Divergence, Figure, PipelineSummary, Row, Solved, Summary
+from draftverify.secret import redact
 
 __all__ = ["clean", "report_html", "tables", "words"]
 
@@ -45,9 +46,9 @@ def clean(text: str) -> str:
 
 
 def words(value: Any, limit: int = 200) -> str:
-    """A recorded value as clean text on one line."""
+    """A recorded value as clean text on one line; secrets go before it is cut, as half of one is too much of it."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    text = clean(text).replace("\n", "⏎").replace("\t", " ")
+    text = clean(redact(text)).replace("\n", "⏎").replace("\t", " ")
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
@@ -258,23 +259,27 @@ def report_html(summary: Summary) -> str:
     body = [_html_table(headings, rows)]
     lines = list(_remarks(summary, None))
     if lines:
-        body.append(f"<pre>{escape(chr(10).join(lines))}</pre>")
+        body.append(f"<pre>{_escape(chr(10).join(lines))}</pre>")
     steps = list(_step_cells(summary))
     if steps:
         body.append("<h2>Policy steps</h2>" + _html_table(STEP_HEADINGS, steps))
     return _PAGE.substitute(
-        title=escape(clean(summary.name)),
+        title=_escape(clean(summary.name)),
         count=summary.tasks,
         per="solved task" if summary.metrics else "task that both finished",
-        baseline=escape(summary.baseline or "nothing"),
+        baseline=_escape(summary.baseline or "nothing"),
         body="\n".join(body),
     )
 
 
+def _escape(text: str) -> str:
+    return escape(redact(text))
+
+
 def _html_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
+    head = "".join(f"<th>{_escape(heading)}</th>" for heading in headings)
     lines = []
     for row in rows:
         kind = ' class="all"' if row[0] == "all" else ""
-        lines.append(f"<tr{kind}>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>")
+        lines.append(f"<tr{kind}>" + "".join(f"<td>{_escape(cell)}</td>" for cell in row) + "</tr>")
     return f'<div class="scroll"><table><tr>{head}</tr>\n' + "\n".join(lines) + "\n</table></div>"

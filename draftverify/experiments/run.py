@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ import msgspec
 from msgspec.structs import replace
 
 from draftverify import calibration
-from draftverify.engine.boundary import raised
+from draftverify.engine.boundary import raised, shown
 from draftverify.engine.events import Event
 from draftverify.engine.requests import Answer
 from draftverify.errors import ConfigError, ContractError, StoreError
@@ -158,17 +158,28 @@ def run(
 
 
 def _load(source: Any) -> list[Task]:
-    tasks: list[Task] = source.load()
+    made = source.load()
+    what = f"load() of {type(source).__name__}"
+    if isinstance(made, (str, bytes, Mapping)) or not isinstance(made, Iterable):
+        raise ConfigError(f"{what} must return a list of Tasks, not {shown(made)}", path="tasks")
+    tasks: list[Task] = list(made)
     seen: set[str] = set()
-    for task in tasks:
+    for index, task in enumerate(tasks):
+        if not isinstance(task, Task):
+            raise ConfigError(f"{what} must return a list of Tasks; [{index}] is {shown(task)}", path="tasks")
+        for name in ("id", "group"):
+            if not isinstance(value := getattr(task, name), str):
+                raise ConfigError(
+                    f"{what}: the {name} of [{index}] is {shown(value)}; a text is needed", path="tasks"
+                )
         if task.id in seen:
             raise ConfigError(f"two tasks have the id {task.id!r}; ids are unique within a run", path="tasks")
         seen.add(task.id)
-        for what, text, most in (("id", task.id, 512), ("group", task.group, 256)):
+        for name, text, most in (("id", task.id, 512), ("group", task.group, 256)):
             # What one database would take and another not, none is given.
             if len(text) > most or "\0" in text or not is_utf8(text):
                 raise ConfigError(
-                    f"the {what} {text[:40]!r}{'…' * (len(text) > 40)} cannot be recorded: at most {most} characters "
+                    f"the {name} {text[:40]!r}{'…' * (len(text) > 40)} cannot be recorded: at most {most} characters "
                     "are, without NUL bytes and halves of surrogate pairs",
                     path="tasks",
                 )

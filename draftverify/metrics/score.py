@@ -10,6 +10,7 @@ import numpy as np
 
 from draftverify.errors import ConfigError, below
 from draftverify.protocols import Metric
+from draftverify.secret import redact
 from draftverify.values import Failure, Outcome, Task
 
 __all__ = ["Score", "check_metrics", "function", "score"]
@@ -68,5 +69,7 @@ def _read(said: Any) -> Score:
     if said is None:
         return Score(None)
     if not isinstance(said, (bool, int, float, np.bool_, np.integer, np.floating)) or not 0 <= said <= 1:
-        return Score(None, f"a metric says True, False, 0 to 1, or None; this came: {said!r}"[:200])
+        return Score(
+            None, f"a metric says True, False, 0 to 1, or None; this came: {redact(repr(said))}"[:200]
+        )
     return Score(float(said))

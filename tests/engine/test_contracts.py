@@ -38,8 +38,9 @@ from draftverify.engine import boundary
 from draftverify.engine.requests import Ask, Decide, Draft, Finish, Prepare, Verify
 from draftverify.records import timeless
 from draftverify.rules import All, First, Limit, Majority
+from draftverify.secret import Secret
 from draftverify.testing import make_context, make_draws
-from draftverify.values import Held, TaskRecord
+from draftverify.values import Explanation, Held, TaskRecord
 
 from .parts import Blocks, Judge, Prefix, TakeFirst
 
@@ -203,6 +204,18 @@ def test_answers_are_read_into_one_form():
     assert read(finish, Choice(("a",), score=np.float64(1))) == Choice(("a",), score=1.0)
     assert read(finish, None) is read(finish, Choice(None)) is None
     assert isinstance(read(finish, Choice(1, score=NAN)), Failure)
+
+
+def test_notes_and_explanations_hold_no_secret():
+    """Texts, and keys too, however deep; what is no text stays as it is."""
+    Secret("noted-key-1")
+    notes = {"noted-key-1": ["by noted-key-1", {"deep noted-key-1": 1.5}], "n": (1, None, True)}
+    said = verify(Verification(checks=(PASS,), notes=notes), 1)
+    assert said.notes == {"***": ["by ***", {"deep ***": 1.5}], "n": [1, None, True]}
+    told = boundary.read_explanation(Explanation("unexplained", "noted-key-1 is wrong"), Judge(None))
+    assert told.text == "*** is wrong"
+    with pytest.raises(ContractError, match="the text of an explanation is 7"):
+        boundary.read_explanation(Explanation("unexplained", 7), Judge(None))
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from rich.console import Console
 from draftverify.experiments.compare import Summary, first_difference, summarise
 from draftverify.experiments.report import clean, report_html, tables, words
 from draftverify.records import Prediction
+from draftverify.secret import Secret
 from draftverify.values import (
     Check,
     Decision,
@@ -258,20 +259,20 @@ def text_of(made: Summary) -> str:
     return out.getvalue()
 
 
-def hostile() -> Summary:
-    tasks = [Task(id=HOSTILE, group=HOSTILE)]
+def hostile(text: str = HOSTILE) -> Summary:
+    tasks = [Task(id=text, group=text)]
 
     def one(value: str) -> TaskRecord:
-        return TaskRecord(task=HOSTILE, group=HOSTILE, outcome=Outcome(status="accepted", value=value))
+        return TaskRecord(task=text, group=text, outcome=Outcome(status="accepted", value=value))
 
-    records = {"plain": [one(HOSTILE)], "spec": [one("y" + HOSTILE)]}
+    records = {"plain": [one(text)], "spec": [one("y" + text)]}
     return summarise(
-        name=HOSTILE,
+        name=text,
         tasks=tasks,
         records=records,
         baseline="plain",
-        explain=lambda *_: Explanation("bug", HOSTILE),
-        blocks={"spec": HOSTILE},
+        explain=lambda *_: Explanation("bug", text),
+        blocks={"spec": text},
     )
 
 
@@ -301,6 +302,15 @@ def test_hostile_text_reaches_the_page_as_text() -> None:
     assert page.count("<h1>") == 1
     assert "${body}" in page
     assert "default-src 'none'" in page
+
+
+def test_the_page_shows_no_secret_that_it_would_escape_or_cut() -> None:
+    """Secrets go before the text is escaped, and before it is cut to its line."""
+    Secret('paged&"<key>-1' * 4)
+    for before in ("", "y" * 180):
+        page = report_html(hostile(before + 'paged&"<key>-1' * 4))
+        assert "paged" not in page
+        assert "***" in page
 
 
 def test_the_first_failure_is_told_with_its_reason() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from draftverify import Outcome, Task
 from draftverify.metrics import Score, score
+from draftverify.secret import Secret
 
 OUTCOME = Outcome(status="accepted", value="x")
 
@@ -40,3 +41,12 @@ def test_a_metric_that_raises_has_not_said_wrong(error: type[BaseException]) -> 
     found = score(broken, Task(id="1"), OUTCOME)
     assert found.value is None
     assert error.__name__ in found.problem
+
+
+@pytest.mark.parametrize("before", ["", "x" * 100])
+def test_what_came_is_shown_without_secrets(before: str) -> None:
+    """Also where it is cut in the middle of one."""
+    Secret("judge-key-" + "0123456789" * 6)
+    said = before + "judge-key-" + "0123456789" * 6
+    found = score(lambda task, outcome: said, Task(id="1"), OUTCOME)
+    assert "judge-key" not in found.problem

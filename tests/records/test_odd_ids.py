@@ -71,6 +71,31 @@ def test_what_not_every_database_takes_none_is_given(tmp_path: Path, url: str, w
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("loads", "says"),
+    [
+        ('[Task(id="a"), Task(id=1)]', r"load\(\) of Odd: the id of \[1\] is 1 \(int\); a text is needed"),
+        ('[Task(id="a", group=None)]', r"the group of \[0\] is None \(NoneType\); a text is needed"),
+        ('[{"id": "a"}]', r"must return a list of Tasks; \[0\] is \{'id': 'a'\} \(dict\)"),
+        ("None", r"must return a list of Tasks, not None"),
+        ('"task"', r"must return a list of Tasks, not 'task'"),
+        ('(Task(id=each) for each in ("a", "a"))', "two tasks have the id 'a'"),
+    ],
+)
+def test_what_is_no_list_of_tasks_with_texts_is_refused(tmp_path: Path, loads: str, says: str) -> None:
+    """By the name of the source and the place in what it gave, before anything runs."""
+    source = f"\nclass Odd:\n    def load(self):\n        return {loads}\n"
+    (tmp_path / "odd.py").write_text(PARTS + source)
+    config = CONFIG.format(id="", group="", name="one").replace(
+        "{use: odd.One, id: '', group: ''}", "{use: odd.Odd}"
+    )
+    (tmp_path / "odd.yaml").write_text(config)
+    with pytest.raises(ConfigError, match=says) as caught:
+        run(load_experiment(tmp_path / "odd.yaml"), out=tmp_path / "run")
+    assert caught.value.path == "tasks"
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_name_that_is_too_long_is_refused(tmp_path: Path, url: str) -> None:
     """Of a pipeline."""
     with pytest.raises(ConfigError, match="at most 100"):
