@@ -23,7 +23,7 @@ from draftverify.testing.subject import METHODS, Subject, bare, free, owned
 
 _EVIDENCE = {"verdicts", "scores", "target", "raw_maxima", "cross", "hidden"}
 _WORDS = {"laws": LAWS, "shape": SHAPES, "shapes": SHAPES, "provides": _EVIDENCE, "needs": _EVIDENCE}
-STREAMS, PROBED = 64, 8
+STREAMS, PROBED, LATER = 64, 8, 8
 _DECLARED = {*_WORDS, "enough", "exact", "family", "concurrent", "deterministic"}
 
 
@@ -159,10 +159,15 @@ def draws_anew_each_round(subject: Subject) -> None:
         counts = np.asarray(list(Counter(made).values()))
         # Given the first round's answers, those of independent draws repeat them all with this probability at most.
         chance = np.exp(np.sum(counts * np.log(counts / len(made))))
-        alike = chance < ERROR_PROBABILITY / 8 and made == [said(stream, 1) for stream in range(STREAMS)]
-        what = f"with {len(made)} keys the answers differ, and with the next round's draws of each key they do not"
-        hint = "use draws.uniform() or draws.seed(), which know the round; draws.key alone is the same in every round"
-        ensure(not alike, f"{what}: the random numbers of one round are used again in the next; {hint}")
+        if chance >= ERROR_PROBABILITY / (8 * LATER):
+            continue
+        for later in range(1, LATER + 1):  # most end at the first stream or the second
+            alike = all(said(stream, later) == made[stream] for stream in range(STREAMS))
+            when = "in the next" if later == 1 else f"{later} rounds later"
+            what = f"with {STREAMS} keys the answers differ, and between such rounds of each key they do not"
+            hint = "use draws.uniform() or draws.seed(), which know the round"
+            hint += "; draws.key alone is the same in every round"
+            ensure(not alike, f"the random numbers of one round are used again {when}: {what}; {hint}")
 
 
 def _said(answer: Any) -> str:

@@ -82,6 +82,12 @@ class SeedsWithTheKey(Drafts):
         return np.random.default_rng(list(context.draws.key)).random(n)
 
 
+@slip("draws_anew_each_round", "random numbers of one round are used again 3 rounds later")
+class SeedsWithTheRoundOfThree(Drafts):
+    def numbers(self, context: Any, n: int) -> Any:
+        return np.random.default_rng([*context.draws.key, context.draws.round % 3]).random(n)
+
+
 @slip("draws_anew_each_round", "draws.key alone is the same in every round")
 class SamplesTheSameAgain:
     def propose(self, context: Any, n: int) -> Proposal:
