@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
+from itertools import cycle, islice
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -21,6 +22,8 @@ from draftverify.values import Context, Proposal, Round, Task, Verification
 
 Role: TypeAlias = Literal["generator", "verifier", "rule"]
 METHODS: dict[Role, str] = {"generator": "propose", "verifier": "verify", "rule": "decide"}
+MANY = 17
+"""Sessions in a batch: more than the powers of two that are padded to, or cut at."""
 _TEXTS = {"a": "the cat sat on the mat, the cat", "b": "one two one two"}
 
 
@@ -176,8 +179,9 @@ class Subject:
     def batches(self) -> list[list[tuple[tuple[Any, ...], dict[Any, Any]]]]:
         """Calls to be made together, each with its session's scratch; the lists are in the order of the rounds.
 
-        First one session alone, then another joins at each step, so that some are rounds ahead of others; of a rule,
-        whose calls are no rounds, all at once. What generators are asked for, too, is another number in each.
+        First one session alone, then another joins at each step, so that some are rounds ahead of others; then many,
+        each of which finds its scratch empty. Of a rule, whose calls are no rounds, all at once. What generators are
+        asked for, too, is another number in each.
         """
         if self.role == "rule":
             return [[(call, {}) for call in self.calls]]
@@ -194,7 +198,10 @@ class Subject:
                         asked = 1 + (asked + start + step) % max(asked, 1)
                     under_way.append(((context, asked, *others), scratch))
             steps.append(under_way)
-        return steps
+        many: list[tuple[tuple[Any, ...], dict[Any, Any]]] = [
+            (call, {}) for call in islice(cycle(self.calls), MANY)
+        ]
+        return [*steps, many] if many else steps
 
     def drawing_calls(self) -> list[tuple[Any, ...]]:
         """A few calls in which a component that draws would: of a rule, blocks of several items."""
