@@ -185,7 +185,7 @@ def _code(value: Any) -> dict[str, dict[str, str]]:
 def _files(value: Any) -> dict[str, dict[str, str]]:
     """The files that arguments of the shipped parts within a spec name, as they are now: a schema, a checking script.
 
-    Large ones (weights) are left out, and so are those of others' parts, which may write into a file that they are given.
+    Large ones (weights) are left out, and so are those of others' parts, which may write into what they are given.
     """
     found: dict[str, dict[str, str]] = {}
     for spec in _components(value):
