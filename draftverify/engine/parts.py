@@ -15,7 +15,7 @@ from draftverify.protocols import AcceptanceRule, BlockSize, Done, Generator, Ve
 from draftverify.rejection import Policy
 from draftverify.values import EMPTY, Context, LawKind, Shape
 
-__all__ = ["Parts", "is_asynchronous", "name_of", "read_by"]
+__all__ = ["Parts", "either", "is_asynchronous", "name_of", "read_by"]
 
 VERDICTS = frozenset({"verdicts"})
 GIVEN = frozenset({"given"})
@@ -62,7 +62,7 @@ class Parts:
         self.verifier = verifier
         self.rule = rule
         self.block: Any = Fixed(block) if isinstance(block, int) else block
-        self.done: Done | None = done if done is not None else _either(verifier, rule)
+        self.done: Done | None = done if done is not None else either(verifier, rule)
         self.enough: int | None = getattr(rule, "enough", None)
         self.shapes: frozenset[Shape] | None = getattr(rule, "shapes", None)
         self.prepares = hasattr(verifier, "prepare")
@@ -234,7 +234,7 @@ def name_of(part: object) -> str:
     return getattr(getattr(part, "function", None), "__name__", None) or type(part).__name__
 
 
-def _either(*parts: object) -> Done | None:
+def either(*parts: object) -> Done | None:
     """The stopping rule that parts bring themselves; where several do, the first of their words counts."""
     brought: list[Done] = [each for part in parts if (each := getattr(part, "done", None)) is not None]
     if len(brought) < 2:

@@ -1,13 +1,15 @@
 """Verifiers made of verifiers: `all_of` and `any_of`, cheap ones first, so that a dear one sees only what is left.
 
-They nest, and keep what their members can do: coroutine methods, one call for many sessions, resources, settings.
+They nest, and keep what their members can do: coroutine methods, one call for many sessions, resources, settings,
+stopping, explaining.
 """
 
 from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from inspect import isawaitable, iscoroutinefunction
 from time import perf_counter
 from typing import Any, NamedTuple, TypeAlias
@@ -16,10 +18,10 @@ import msgspec
 
 from draftverify.engine.boundary import raised
 from draftverify.engine.drivers import in_thread, is_cancelled
-from draftverify.engine.parts import is_asynchronous, read_by
+from draftverify.engine.parts import either, is_asynchronous, read_by
 from draftverify.errors import ConfigError, below
-from draftverify.protocols import Verifier
-from draftverify.values import Context, Failure, Proposal, Task, Verification
+from draftverify.protocols import Done, Verifier
+from draftverify.values import Context, Explanation, Failure, Proposal, Task, Verification
 from draftverify.verifiers.stages import AllWay, AnyWay, StagePass, Way, heard, names_of, part_of
 
 __all__ = ["AllOf", "AnyOf", "Combined", "stage_pass", "walk"]
@@ -49,13 +51,12 @@ class Combined(ABC):
         stages: from cheap to dear.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is none, or one is no verifier.
     """
 
-    def __init__(self, stages: Sequence[Verifier]) -> None:
-        if not stages:
-            raise ConfigError("there are no stages; one verifier is needed at least", path="stages")
-        self.stages = stages
+    def __init__(self, stages: Iterable[Verifier]) -> None:
+        self.stages = _stages(stages)
+        self._opened: list[Verifier] = []
 
     @abstractmethod
     def way(self, context: Context, proposal: Proposal) -> Way:
@@ -162,32 +163,72 @@ class Combined(ABC):
                 return stage.describe  # type: ignore[no-any-return]
         raise AttributeError("describe")
 
+    @property
+    def done(self) -> Done:
+        """The stages' stopping rules; where several have one, the earliest of their stops counts.
+
+        Raises:
+            AttributeError: none has one.
+        """
+        found = either(*self.stages)
+        if found is None:
+            raise AttributeError("done")
+        return found
+
+    @property
+    def explain(self) -> Callable[[Task, Any, Any, Mapping[str, Any]], Explanation]:
+        """Why two outputs differ, as the first stage that explains says.
+
+        Raises:
+            AttributeError: none does.
+        """
+        for stage in self.stages:
+            if hasattr(stage, "explain"):
+                return stage.explain  # type: ignore[no-any-return]
+        raise AttributeError("explain")
+
     def open(self) -> None:
-        """Open every stage; if one cannot be, none stays open.
+        """Open every stage, once where it stands twice; if one cannot be, none stays open.
 
         Raises:
             ConfigError: a stage cannot be opened as it is configured; the path says which.
         """
-        for place, stage in enumerate(self.stages):
-            if hasattr(stage, "open"):
-                try:
+        with ExitStack() as closing:
+            closing.callback(self.close)
+            for place, stage in enumerate(self.stages):
+                if any(stage is each for each in self._opened):
+                    continue
+                if hasattr(stage, "open"):
                     with below(f"stages.{place}"):
                         stage.open()
-                except BaseException:
-                    self.close()
-                    raise
+                self._opened.append(stage)
+            closing.pop_all()
 
     def close(self) -> None:
-        """Close every stage, whatever befalls the others."""
-        failed: Exception | None = None
-        for stage in reversed(self.stages):
-            if hasattr(stage, "close"):
-                try:
-                    stage.close()
-                except Exception as error:
-                    failed = error
-        if failed is not None:
-            raise failed
+        """Close every stage that `open` opened, whatever befalls the others."""
+        with ExitStack() as closing:
+            opened, self._opened = self._opened, []
+            for stage in opened:
+                if hasattr(stage, "close"):
+                    closing.callback(stage.close)
+
+
+def _stages(stages: Any) -> tuple[Verifier, ...]:
+    if not isinstance(stages, Iterable):
+        raise ConfigError(f"this is a {type(stages).__name__}; a list of verifiers is needed", path="stages")
+    found = tuple(stages)
+    if not found:
+        raise ConfigError("there are no stages; one verifier is needed at least", path="stages")
+    for place, stage in enumerate(found):
+        where = f"stages.{place}"
+        if isinstance(stage, type):
+            name = stage.__name__
+            raise ConfigError(f"this is the class {name}; an instance is needed: {name}(…)", path=where)
+        if not callable(getattr(stage, "verify", None)):
+            hint = "; verifier(function) makes a verifier of a function" if callable(stage) else ""
+            kind = type(stage).__name__
+            raise ConfigError(f"this is a {kind}, which has no method verify(){hint}", path=where)
+    return found
 
 
 class AllOf(Combined):
@@ -200,7 +241,7 @@ class AllOf(Combined):
         stages: verifiers, from cheap to dear.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is none, or one is no verifier.
 
     Examples:
         >>> from draftverify import Pipeline, generator
@@ -235,7 +276,7 @@ class AnyOf(Combined):
         stages: verifiers, from cheap to dear.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is none, or one is no verifier.
     """
 
     def way(self, context: Context, proposal: Proposal) -> Way:

@@ -12,11 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftverify import (
+    Budget,
     Check,
     ConfigError,
     Context,
     Cost,
     Evidence,
+    Explanation,
     Pipeline,
     Proposal,
     Task,
@@ -436,6 +438,116 @@ def test_members_keep_what_they_can_do() -> None:
     assert "close full" in log
     with pytest.raises(ConfigError, match="different families, other and words"):
         _ = AllOf([Full({}), type("Other", (Says,), {"family": "other"})({})]).family
+
+
+class Ends(Says):
+    """Has a stopping rule, and explains."""
+
+    def __init__(self, at: int | None, name: str) -> None:
+        super().__init__({}, name)
+        self.at = at
+
+    def done(self, context: Context, new: tuple[Any, ...]) -> int | None:
+        return self.at
+
+    def explain(self, task: Task, expected: Any, got: Any, settings: Any) -> Explanation:
+        return Explanation("rounding", f"{self.name} of {settings['length']}")
+
+
+@pytest.mark.parametrize("kind", [AllOf, AnyOf])
+def test_members_stop_and_explain(kind: Any) -> None:
+    """The earliest of their stops counts, nested ones too; the first that explains does."""
+    drafts = generator(lambda c, n: list("abcd"), shape="chain")
+    whole = kind([Says({}), Ends(None, "never"), AllOf([Ends(3, "late")]), Ends(2, "early")])
+    pipeline = Pipeline(
+        drafts, whole, LongestPrefix(), block=4, settings={"length": 7}, budget=Budget(rounds=2)
+    )
+    assert list(pipeline.run("x").value) == ["a", "b"]
+    said = pipeline.explain(Task(id="t"), "a", "b")
+    assert said == Explanation("rounding", "never of 7")
+    plain = kind([Says({})])
+    assert not hasattr(plain, "done")
+    assert not hasattr(plain, "explain")
+
+
+class Held(Says):
+    """Counts how often it is opened and closed."""
+
+    def __init__(self, log: list[str], name: str, broken: bool = False) -> None:
+        super().__init__({}, name)
+        self.log = log
+        self.broken = broken
+
+    def open(self) -> None:
+        self.log.append(f"open {self.name}")
+        if self.broken:
+            raise ConfigError("cannot be opened", path="file")
+
+    def close(self) -> None:
+        self.log.append(f"close {self.name}")
+
+
+def test_what_was_opened_is_closed_once() -> None:
+    """And nothing else: not what comes after one that cannot be opened, nor a second time."""
+    log: list[str] = []
+    a, b, c = Held(log, "a"), Held(log, "b"), Held(log, "c")
+    broken = Held(log, "broken", broken=True)
+    twice = AllOf([a, b, a])
+    twice.close()
+    assert log == []
+    twice.open()
+    twice.close()
+    twice.close()
+    assert log == ["open a", "open b", "close b", "close a"]
+    log.clear()
+    with pytest.raises(ConfigError):
+        AnyOf([a, broken, c]).open()
+    assert log == ["open a", "open broken", "close a"]
+    log.clear()
+    twice.open()
+    twice.close()
+    assert log == ["open a", "open b", "close b", "close a"]
+
+
+def test_every_member_is_closed_whatever_befalls_another() -> None:
+    """The error is raised afterwards."""
+    log: list[str] = []
+
+    class Sticks(Held):
+        def close(self) -> None:
+            super().close()
+            raise OSError(self.name)
+
+    whole = AllOf([Held(log, "a"), Sticks(log, "b"), Held(log, "c")])
+    whole.open()
+    with pytest.raises(OSError, match="b"):
+        whole.close()
+    assert log[3:] == ["close c", "close b", "close a"]
+
+
+@pytest.mark.parametrize("kind", [AllOf, AnyOf])
+def test_stages_are_verifiers(kind: Any) -> None:
+    """Any iterable of them; what is none is refused when it is made, with its place and in words."""
+    made = kind(Regex(word) for word in ("[a-z]+", "a.*"))
+    for _ in range(2):
+        (found,) = made.verify(CONTEXT, Proposal.alternatives(["ab"])).checks
+        assert found.verdict == "pass"
+    assert len(made.stages) == 2
+    for stages, place, said in (
+        ([Regex("a"), Regex], "stages.1", "the class Regex; an instance is needed: Regex(…)"),
+        ([Says], "stages.0", "the class Says"),
+        (
+            [lambda c, item: True],
+            "stages.0",
+            "a function, which has no method verify(); verifier(function) makes",
+        ),
+        (["regex"], "stages.0", "a str, which has no method verify()"),
+        (Regex("a"), "stages", "a Regex; a list of verifiers is needed"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            kind(stages)
+        assert caught.value.path == place
+        assert said in caught.value.message
 
 
 def test_a_member_that_prepares_in_a_coroutine() -> None:

@@ -172,6 +172,7 @@ class Planned:
         self.level = level
         self.plans = 0
         """How many plans were made so far."""
+        self._whole = Stages(stages, trusted)
         self._lock = Lock()
         self._blocks: list[_Block] = []
         self._active: _Active | None = None
@@ -181,10 +182,6 @@ class Planned:
         """The plan in force, whose text is its table; None while it calibrates."""
         active = self._active
         return None if active is None else active.plan
-
-    @property
-    def _whole(self) -> Stages:
-        return Stages(self.stages, self.trusted)
 
     @property
     def provides(self) -> frozenset[str]:

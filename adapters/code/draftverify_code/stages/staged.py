@@ -45,7 +45,7 @@ class Stages(Combined):
 
     def __init__(self, stages: list[Verifier], trusted: int = 1) -> None:
         check_stages(stages, trusted)
-        self.stages = stages
+        super().__init__(stages)
         self.trusted = trusted
 
     @property
