@@ -292,9 +292,11 @@ def test_what_cannot_be_opened_leaves_nothing_open() -> None:
         Stages([Resource("a", log=log), Resource("b", "open", log=log), Resource("c", log=log)]).open()
     assert "close a" in log
     assert "open c" not in log
+    stages = Stages([Resource("a", log=log), Resource("b", "close", log=log)])
+    stages.open()
     log.clear()
     with pytest.raises(OSError, match="closed"):
-        Stages([Resource("a", log=log), Resource("b", "close", log=log)]).close()
+        stages.close()
     assert log == ["close b", "close a"]
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from logging import getLogger
 from threading import Lock
 from typing import Any
@@ -172,7 +173,6 @@ class Planned:
         self.level = level
         self.plans = 0
         """How many plans were made so far."""
-        self._whole = Stages(stages, trusted)
         self._lock = Lock()
         self._blocks: list[_Block] = []
         self._active: _Active | None = None
@@ -182,6 +182,10 @@ class Planned:
         """The plan in force, whose text is its table; None while it calibrates."""
         active = self._active
         return None if active is None else active.plan
+
+    @cached_property
+    def _whole(self) -> Stages:
+        return Stages(self.stages, self.trusted)
 
     @property
     def provides(self) -> frozenset[str]:
