@@ -370,6 +370,23 @@ def test_bad_arguments_are_refused() -> None:
         Planned([Stage(str(k)) for k in range(14)])
 
 
+def test_its_stages_are_closed_when_it_is() -> None:
+    """Those that it opened, each once."""
+    log: list[str] = []
+
+    class Held(Stage):
+        def open(self) -> None:
+            log.append(f"open {self.name}")
+
+        def close(self) -> None:
+            log.append(f"close {self.name}")
+
+    planned = Planned([Held("syntax"), Held("tests")], calibrate=4)
+    planned.open()
+    planned.close()
+    assert log == ["open syntax", "open tests", "close tests", "close syntax"]
+
+
 @parametrize_with_checks(
     [
         Subject(
