@@ -20,6 +20,7 @@ from draftverify.testing.calls import LAWS, SHAPES
 from draftverify.testing.contexts import difference, snapshot
 from draftverify.testing.registry import check
 from draftverify.testing.subject import METHODS, Subject, bare, free, owned
+from draftverify.values import EMPTY
 
 _EVIDENCE = {"verdicts", "scores", "target", "raw_maxima", "cross", "hidden"}
 _WORDS = {"laws": LAWS, "shape": SHAPES, "shapes": SHAPES, "provides": _EVIDENCE, "needs": _EVIDENCE}
@@ -174,6 +175,44 @@ def _said(answer: Any) -> str:
     """What of an answer draws decide; not its arrays and not what it cost."""
     names = ("items", "parents", "kept", "held", "corrected", "spliced", "checks")
     return repr([list(found) for name in names if (found := getattr(answer, name, None)) is not None])
+
+
+class _Told(dict[str, Any]):
+    """A task's truth that has one value under every name."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__(answer=value)
+        self.value = value
+
+    def __missing__(self, key: str) -> Any:
+        return self.value
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self.value
+
+
+@check(after=["keeps_no_state_about_tasks"], when=Subject.repeats)
+def answers_the_same_without_the_truth(subject: Subject) -> None:
+    """An answer does not depend on the task's truth, which is for metrics: the engine takes it out of every task."""
+    what = "with a truth in its task a call is answered otherwise than without"
+    hint = "a run takes it out before any part sees the task, for metrics; what a part needs stands in task.input"
+    for history in subject.histories:
+        for call in history[:2]:
+            expected = subject.answer(_with_truth(call, EMPTY))
+            items = getattr(expected if subject.role == "generator" else call[1], "items", ())
+            own = [truth] if (truth := call[0].task.truth) else []
+            for truth in [*own, *map(_Told, ["the truth", *items[:1], *items[-1:]])]:
+                try:
+                    found = subject.answer(_with_truth(call, truth))
+                except Exception as error:  # nothing but the truth is another
+                    ensure(False, f"{what} ({type(error).__name__}: {error}); {hint}")
+                subject.same(expected, found, f"{what} ({hint})")
+
+
+def _with_truth(call: tuple[Any, ...], truth: Any) -> tuple[Any, ...]:
+    context, *others = call
+    task = msgspec.structs.replace(context.task, truth=truth)
+    return (msgspec.structs.replace(context, task=task), *others)
 
 
 @check(after=["keeps_no_state_about_tasks"], when=Subject.repeats)

@@ -180,6 +180,13 @@ class ExtendsOneList:
         return Proposal.chain(self._items)
 
 
+@slip("answers_the_same_without_the_truth", "a run takes it out before any part sees the task")
+class ProposesTheTruth:
+    def propose(self, context: Any, n: int) -> Proposal:
+        words = context.task.input["prompt"].split()
+        return Proposal.alternatives([context.task.truth.get("solution", words[0]), *words[1:]][:n])
+
+
 @slip("keeps_no_state_about_tasks", "CountsOnItsClass._seen: a global cache or counter")
 class CountsOnItsClass:
     _seen: ClassVar[dict[str, int]] = {}
@@ -504,6 +511,15 @@ class ChecksAsTheyCome(Evens):
         calls = [check(*each) for each in enumerate(proposal.items)]
         found = [await each for each in asyncio.as_completed(calls)]
         return Verification(checks=tuple(found))
+
+
+@slip("answers_the_same_without_the_truth", "a run takes it out before any part sees the task")
+class JudgesByTheTruth(Evens):
+    def verify(self, context: Any, proposal: Any) -> Any:
+        right = context.task.truth.get("answer")
+        return Verification(
+            checks=tuple(Check("pass") if item == right else self.check(item) for item in proposal.items)
+        )
 
 
 class Measures:
@@ -831,6 +847,14 @@ class TakesFromTheTask(Votes):
     def finish(self, context: Any) -> Any:
         context.task.input.setdefault("votes", len(context.held))
         return super().finish(context)
+
+
+@slip("answers_the_same_without_the_truth", "a run takes it out before any part sees the task")
+class KeepsTheTruth(Prefix):
+    def decide(self, context: Any, proposal: Any, verification: Any, rng: Any) -> Decision:
+        made = super().decide(context, proposal, verification, rng)
+        truth = context.task.truth
+        return Decision() if "answer" in truth and truth["answer"] not in proposal.items else made
 
 
 @slip("keeps_no_state_about_tasks", "TiresOfRefusing._refused: a global cache or counter")
