@@ -110,31 +110,35 @@ def test_a_parts_file_that_was_edited_is_not_mixed_with_what_it_was(
 
 
 READS = """
-from collections.abc import Sequence
 from pathlib import Path
+from draftverify import Verifier
 
 class Reads(Yes):
-    def __init__(self, files: Sequence[Path | str], weights: Path | None = None):
-        self.files = files
+    def __init__(self, log: Path, of: Verifier) -> None:
+        self.log = log
+        self.of = of
+
+    def verify(self, context, proposal):
+        with self.log.open("a") as file:
+            file.write("asked")
+        return self.of.verify(context, proposal)
 """
 
 
-def test_a_file_that_an_argument_names_is_not_mixed_with_what_it_was(
+def test_a_file_that_a_shipped_part_is_given_is_not_mixed_with_what_it_was(
     experiment: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a list of a union too; a text beside it names no file, and weights are not read."""
+    """A script, in a list, within another part; what a part of one's own is given may be its log, and is let be."""
     monkeypatch.syspath_prepend(str(experiment / "site"))
     (experiment / "local.py").write_text(LOCAL + READS)
     (experiment / "c.sh").write_text("exit 0")
-    (experiment / "text").write_text("one")
-    with open(experiment / "weights.bin", "wb") as file:
-        file.truncate((8 << 20) + 1)
-    part = "{use: local.Reads, files: [./c.sh, text], weights: weights.bin}"
+    (experiment / "log").write_text("")
+    part = "{use: all_of, stages: [{use: command, command: [sh, ./c.sh]}]}"
+    part = f"{{use: local.Reads, log: ./log, of: {part}}}"
     (experiment / "changed.yaml").write_text(CONFIG.replace("{use: local.Yes}", part))
     arguments = ["run", str(experiment / "changed.yaml"), "--out", str(experiment / "run")]
     assert main(arguments) == Exit.OK
-    (experiment / "text").write_text("two")
-    (experiment / "weights.bin").write_bytes(b"1" * ((8 << 20) + 2))
+    assert "asked" in (experiment / "log").read_text()
     assert main(arguments) == Exit.OK
     (experiment / "c.sh").write_text("exit 1")
     capsys.readouterr()
