@@ -6,6 +6,7 @@ command line names that mark (`-m exhaustive`) or the test itself (`file.py::tes
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,10 @@ from hypothesis import settings
 # Machines are shared and imports are lazy: a slow example is no failure.
 settings.register_profile("draftverify", deadline=None)
 settings.load_profile("draftverify")
+
+# A shell's background job, as a CI's may be, ignores Ctrl-C; what the tests are about is a process that does not.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ALLOWED = Path(__file__).parent / "allowed_skips.txt"
 _skipped = pytest.StashKey[list[str]]()
