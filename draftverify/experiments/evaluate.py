@@ -88,7 +88,7 @@ def evaluate(
         found = {
             (done.pipeline, done.record.task): done.record for done in bench.perform_all(units, size=size)
         }
-        waiting = [key for key, record in found.items() if record.outcome.status == "waiting"]
+        waiting = {key for key, record in found.items() if record.outcome.status == "waiting"}
         records = {
             each: [found[each, task.id] for task in work if (each, task.id) not in waiting] for each in names
         }

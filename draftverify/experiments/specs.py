@@ -145,8 +145,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
 
     def metric_parts(self) -> dict[str, dict[str, str]]:
         """What its metrics rest on, in the same form. Their scores are no part of a record."""
-        judges = tuple(self.metrics.values())
-        return {**_code(judges), **_files(judges)}
+        return rests_on(tuple(self.metrics.values()))
 
     @property
     def fingerprint(self) -> str:
@@ -156,9 +155,9 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
 
 
-def rests_on(spec: ComponentSpec) -> dict[str, dict[str, str]]:
-    """The plugins, parts files and files of one part and of those within its arguments."""
-    return {**_code(spec), **_files(spec)}
+def rests_on(value: Any) -> dict[str, dict[str, str]]:
+    """The plugins, parts files and files of the parts within a spec, or within several."""
+    return {**_code(value), **_files(value)}
 
 
 def _code(value: Any) -> dict[str, dict[str, str]]:

@@ -158,10 +158,7 @@ class Combined(ABC):
         Raises:
             AttributeError: none does.
         """
-        for stage in reversed(self.stages):
-            if hasattr(stage, "describe"):
-                return stage.describe  # type: ignore[no-any-return]
-        raise AttributeError("describe")
+        return _first("describe", reversed(self.stages))
 
     @property
     def done(self) -> Done:
@@ -182,10 +179,7 @@ class Combined(ABC):
         Raises:
             AttributeError: none does.
         """
-        for stage in self.stages:
-            if hasattr(stage, "explain"):
-                return stage.explain  # type: ignore[no-any-return]
-        raise AttributeError("explain")
+        return _first("explain", self.stages)
 
     def open(self) -> None:
         """Open every stage, once where it stands twice; if one cannot be, none stays open.
@@ -229,6 +223,18 @@ def _stages(stages: Any) -> tuple[Verifier, ...]:
             kind = type(stage).__name__
             raise ConfigError(f"this is a {kind}, which has no method verify(){hint}", path=where)
     return found
+
+
+def _first(name: str, stages: Iterable[Verifier]) -> Callable[..., Any]:
+    """The method of the first stage that has it.
+
+    Raises:
+        AttributeError: none has.
+    """
+    for stage in stages:
+        if hasattr(stage, name):
+            return getattr(stage, name)  # type: ignore[no-any-return]
+    raise AttributeError(name)
 
 
 class AllOf(Combined):
