@@ -229,8 +229,8 @@ class Check(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         reason: a short fixed word or phrase to count by.
         feedback: what a generator could use to do better.
         stage: of a verifier that works in stages, the one whose word this is.
-        correction: what the verifier would have in the item's place (a planner's step, the exact row); UNSET for none.
-            A rule may put it there.
+        correction: what the verifier would have in the item's place (a planner's step, the exact row), of a passed item
+            what it made of it (the answer that it read from a passage); UNSET for none. A rule may put it there.
     """
 
     verdict: VerdictKind
@@ -293,7 +293,8 @@ class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_onl
         kept: indices of accepted items, in the order in which they join `context.accepted`; where items were
             corrected too, all join in the order of the block.
         corrected: items in whose place another value joins.
-        held: indices of items to hold for later rounds (ballots, surviving partials).
+        held: indices of items to hold for later rounds (ballots, surviving partials); what is held of an item is what
+            its check's correction made of it, where it has one.
         released: indices into `context.held` of items to hold no longer.
         spliced: values that join `accepted` after the kept and the corrected items (a bonus token).
         refused: judged and not accepted. Items named nowhere were not judged.

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import grimp
 
-PACKAGES = ["draftverify", "draftverify_llm", "draftverify_tokens", "draftverify_plan", "draftverify_code"]
+PACKAGES = [
+    "draftverify",
+    "draftverify_llm",
+    "draftverify_tokens",
+    "draftverify_plan",
+    "draftverify_code",
+    "draftverify_retrieval",
+]
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:

@@ -14,6 +14,7 @@ from itertools import count
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import astuple, replace
 
 from draftverify.calibration.acceptance import tally
@@ -514,9 +515,12 @@ class Session:
         from_round = self.state.context.rounds.length
         items, verification = _host(self._making.proposal.items), self._making.verification
         checks = verification.checks if verification is not None else ()
-        return tuple(
-            [Held(items[i], checks[i].score if checks else None, from_round, i) for i in decision.held]
-        )
+        held = []
+        for i in decision.held:
+            check = checks[i] if checks else PASS
+            value = items[i] if check.correction is UNSET else check.correction
+            held.append(Held(value, check.score, from_round, i))
+        return tuple(held)
 
     def _consult_policy(
         self,

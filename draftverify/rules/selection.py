@@ -3,12 +3,14 @@ the longest prefix of a chain. A rule chooses, `done` ends: a rule that has a `d
 pipelines that are given none.
 
 An item whose check failed, or that nobody looked at, is neither kept nor refused; a passed item that was not chosen
-is not refused either.
+is not refused either. Where the check of a passed item has a correction, what the verifier made of the item is taken in
+its place: the answer that a reader found in a passage, rather than the passage.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from msgspec import UNSET
@@ -39,6 +41,19 @@ SCORED: frozenset[str] = frozenset({"verdicts", "scores"})
 
 def _passed(checks: tuple[Check, ...]) -> list[int]:
     return [index for index, check in enumerate(checks) if check.verdict == "pass"]
+
+
+def _keeping(
+    checks: tuple[Check, ...], chosen: Sequence[int], refused: tuple[Refusal, ...], done: bool = False
+) -> Decision:
+    """A decision that keeps these passed items, each as its check would have it."""
+    corrected = tuple(
+        [Correction(i, checks[i].correction) for i in chosen if checks[i].correction is not UNSET]
+    )
+    if corrected:
+        replaced = {each.index for each in corrected}
+        chosen = [i for i in chosen if i not in replaced]
+    return Decision(kept=tuple(chosen), corrected=corrected, refused=refused, done=done)
 
 
 def _rejected(checks: tuple[Check, ...]) -> tuple[Refusal, ...]:
@@ -78,8 +93,9 @@ class First:
     ) -> Decision:
         """Keep what is missing yet."""
         missing = max(self.enough - len(context.accepted), 0)
-        kept = tuple(_passed(verification.checks)[:missing])
-        return Decision(kept=kept, refused=_rejected(verification.checks), done=len(kept) == missing)
+        checks = verification.checks
+        chosen = _passed(checks)[:missing]
+        return _keeping(checks, chosen, _rejected(checks), done=len(chosen) == missing)
 
     def finish(self, context: Context) -> Any:
         """The item, or the tuple of them; None when nothing was accepted."""
@@ -100,7 +116,8 @@ class All:
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
     ) -> Decision:
         """Keep what passed."""
-        return Decision(kept=tuple(_passed(verification.checks)), refused=_rejected(verification.checks))
+        checks = verification.checks
+        return _keeping(checks, _passed(checks), _rejected(checks))
 
     def done(self, context: Context, new: tuple[Any, ...]) -> int | None:
         """Stop as soon as something is kept."""
@@ -167,7 +184,7 @@ class BestStep(_Scored):
         """Keep one, if any is good enough."""
         good, refused = _good_enough(verification, self.threshold)
         best = max(good, key=lambda index: (good[index], -index), default=None)
-        return Decision(kept=() if best is None else (best,), refused=refused)
+        return _keeping(verification.checks, () if best is None else (best,), refused)
 
 
 class Beam(_Scored):

@@ -348,3 +348,38 @@ def test_a_beam_keeps_what_nothing_better_came_for() -> None:
     decided = Beam(2, threshold=0.6).decide(context, proposal, Verification(checks=checks), Draws((0, 0), 0))
     assert (decided.held, decided.released) == ((0,), (1,))
     assert [refusal.index for refusal in decided.refused] == [1, 2]
+
+
+READ = verifier(
+    lambda context, item: Check("pass", score=item / 10, correction={"answer": f"a{item % 2}", "from": item}),
+    scores=True,
+)
+"""Makes an answer of each number, as a reader does of passages."""
+
+
+@pytest.mark.parametrize(
+    ("rule", "value"),
+    [
+        (First(), {"answer": "a1", "from": 1}),
+        (First(2), ({"answer": "a1", "from": 1}, {"answer": "a0", "from": 2})),
+        (All(), tuple({"answer": f"a{item % 2}", "from": item} for item in (1, 2, 3))),
+        (Best(), {"answer": "a1", "from": 3}),
+        (BestStep(), ({"answer": "a1", "from": 3},)),
+        (Beam(2), {"answer": "a1", "from": 3}),
+        (Majority(), {"answer": "a1", "from": 1}),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_what_the_verifier_made_of_a_passed_item_is_taken_in_its_place(rule: Any, value: Any) -> None:
+    """By every rule that selects: a vote counts the answers that were read, not the passages."""
+    drafted = generator(lambda context, n: [1, 2, 3])
+    outcome = Pipeline(drafted, READ, rule, block=3, done=Rounds(1)).run("t")
+    assert (outcome.status, outcome.value) == ("accepted", value)
+    assert outcome.tally.accepted == outcome.tally.trials > 0
+
+
+def test_items_with_and_without_a_correction_join_in_the_order_of_the_block() -> None:
+    """One that the verifier made nothing of stays as it is."""
+    some = verifier(lambda context, item: Check("pass", correction=-item) if item == 2 else True)
+    outcome = Pipeline(generator(lambda context, n: [1, 2, 3]), some, All(), block=3).run("t")
+    assert outcome.value == (1, -2, 3)
