@@ -43,7 +43,17 @@ __all__ = [
 ]
 
 Role: TypeAlias = Literal[
-    "generator", "verifier", "rule", "model", "tasks", "stopping", "block", "metric", "executor", "function"
+    "generator",
+    "verifier",
+    "rule",
+    "model",
+    "tasks",
+    "stopping",
+    "block",
+    "metric",
+    "executor",
+    "trainer",
+    "function",
 ]
 Factory: TypeAlias = Callable[..., Any]
 
@@ -74,6 +84,7 @@ ROLES: Mapping[Role, RoleInfo] = MappingProxyType(
         "block": RoleInfo("draftverify.blocks", "a block size", "size"),
         "metric": RoleInfo("draftverify.metrics", "a metric", "__call__"),
         "executor": RoleInfo("draftverify.executors", "an executor"),
+        "trainer": RoleInfo("draftverify.trainers", "a trainer", "train"),
         "function": RoleInfo("draftverify.functions", "a function"),
     }
 )

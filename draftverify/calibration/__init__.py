@@ -7,13 +7,14 @@ from draftverify.calibration.acceptance import (
     pass_at_k_rate,
     tally,
 )
-from draftverify.calibration.artifact import Artifact, load, save
+from draftverify.calibration.artifact import Artifact, ScoreArtifact, load, load_scores, save, save_scores
 from draftverify.calibration.controller import Fixed, Measured
 from draftverify.calibration.costs import CostModel, Curve, fit_costs
 from draftverify.calibration.intervals import Estimate, log_interval, log_jackknife
 from draftverify.calibration.monitor import RateMonitor
 from draftverify.calibration.operating_point import OperatingPoint, geometric_progress, operating_point
 from draftverify.calibration.prediction import Prediction, coverage, measured_ratio, predict
+from draftverify.calibration.scores import Judged, Reliability, ScoreFit, certified, fit_scores
 from draftverify.calibration.solved import (
     Scored,
     cost_per_solved,
@@ -29,18 +30,25 @@ __all__ = [
     "Curve",
     "Estimate",
     "Fixed",
+    "Judged",
     "Measured",
     "OperatingPoint",
     "Prediction",
     "RateMonitor",
+    "Reliability",
+    "ScoreArtifact",
+    "ScoreFit",
     "Scored",
     "acceptance_rate",
+    "certified",
     "cost_per_solved",
     "coverage",
     "fit_costs",
+    "fit_scores",
     "geometric_progress",
     "items_per_pass",
     "load",
+    "load_scores",
     "log_interval",
     "log_jackknife",
     "measured_ratio",
@@ -51,6 +59,7 @@ __all__ = [
     "predict",
     "predict_solved",
     "save",
+    "save_scores",
     "solved_rate",
     "solved_ratio",
     "tally",

@@ -1,4 +1,4 @@
-"""An operating point on disk: versioned JSON that says what was chosen and what it was fitted on."""
+"""What was measured, on disk: versioned JSON that says what was chosen and what it was fitted on."""
 
 from __future__ import annotations
 
@@ -6,23 +6,30 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from draftverify.calibration.operating_point import OperatingPoint
+from draftverify.calibration.scores import ScoreFit
 from draftverify.errors import ConfigError
 
-__all__ = ["Artifact", "load", "save"]
+__all__ = ["Artifact", "ScoreArtifact", "load", "load_scores", "save", "save_scores"]
 
-KIND = "draftverify.operating_point"
 VERSION = 1
+
+T = TypeVar("T", bound=msgspec.Struct)
 
 
 class Artifact(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag=KIND
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="draftverify.operating_point",
 ):
-    """What the file holds.
+    """The file of an operating point.
 
     Args:
         point: the operating point.
@@ -36,9 +43,34 @@ class Artifact(
     versions: Mapping[str, str] = {}
 
 
-class _Header(msgspec.Struct, tag_field="kind", tag=KIND):
-    version: int
-    point: dict[str, Any]
+class ScoreArtifact(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="draftverify.scores",
+):
+    """The file of what a verifier's scores mean.
+
+    Args:
+        fit: the meaning.
+        verifier: the identity of the verifier whose scores they are; those of another mean something else.
+        name: what to call that verifier in messages.
+        metric: by which an item was right.
+        best: whether each task's best item alone was counted, rather than every item.
+        task_ids: SHA-256 of the ids of the tasks that it was fitted on, in hexadecimal and in order.
+        versions: of the package and whatever else the scores depend on.
+    """
+
+    version: int = VERSION
+    fit: ScoreFit
+    verifier: str
+    name: str
+    metric: str
+    best: bool
+    task_ids: str
+    versions: Mapping[str, str] = {}
 
 
 def save(
@@ -49,13 +81,7 @@ def save(
     versions: Mapping[str, str],
 ) -> None:
     """Write an operating point; the file is complete or not there."""
-    target = Path(path)
-    text = msgspec.json.format(
-        msgspec.json.encode(Artifact(point=point, fitted_on=fitted_on, versions=versions))
-    )
-    scratch = target.with_name(target.name + ".part")
-    scratch.write_bytes(text + b"\n")
-    scratch.replace(target)
+    _write(Path(path), Artifact(point=point, fitted_on=fitted_on, versions=versions))
 
 
 def load(path: str | os.PathLike[str]) -> Artifact:
@@ -64,23 +90,54 @@ def load(path: str | os.PathLike[str]) -> Artifact:
     Raises:
         ConfigError: when the file is missing, is not one, or has a version that this release does not know.
     """
+    raw = _read(path, Artifact, "operating point")
+    point = raw.get("point")
+    if isinstance(point, dict) and point.get("high", 0.0) is None:  # JSON knows no infinity
+        point["high"] = math.inf
+    return _converted(raw, path, Artifact, "operating point")
+
+
+def save_scores(path: str | os.PathLike[str], artifact: ScoreArtifact) -> None:
+    """Write what scores mean; the file is complete or not there."""
+    _write(Path(path), artifact)
+
+
+def load_scores(path: str | os.PathLike[str]) -> ScoreArtifact:
+    """Read what scores mean.
+
+    Raises:
+        ConfigError: when the file is missing, is not one, or has a version that this release does not know.
+    """
+    return _converted(_read(path, ScoreArtifact, "score fit"), path, ScoreArtifact, "score fit")
+
+
+def _write(target: Path, artifact: msgspec.Struct) -> None:
+    scratch = target.with_name(target.name + ".part")
+    scratch.write_bytes(msgspec.json.format(msgspec.json.encode(artifact)) + b"\n")
+    scratch.replace(target)
+
+
+def _read(path: str | os.PathLike[str], kind: type[msgspec.Struct], what: str) -> dict[str, Any]:
     try:
-        text = Path(path).read_bytes()
+        raw: Any = msgspec.json.decode(Path(path).read_bytes())
     except OSError as error:
-        raise ConfigError(f"the operating point cannot be read: {error.strerror}", where=str(path)) from error
-    try:
-        header = msgspec.json.decode(text, type=_Header)
-        raw = msgspec.json.decode(text)
+        raise ConfigError(f"the {what} cannot be read: {error.strerror}", where=str(path)) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(f"this is no operating point: {error}", where=str(path)) from error
-    if header.version != VERSION:
+        raise ConfigError(f"this is no {what}: {error}", where=str(path)) from error
+    wanted = kind.__struct_config__.tag
+    found = raw.get("kind") if isinstance(raw, dict) else None
+    if not isinstance(raw, dict) or found != wanted or type(raw.get("version")) is not int:
+        raise ConfigError(f"this is no {what}: its kind is {found!r}, not {wanted!r}", where=str(path))
+    if raw["version"] != VERSION:
         raise ConfigError(
-            f"operating point version {header.version} is unknown here (known: {VERSION}); fit it again",
+            f"{what} version {raw['version']} is unknown here (known: {VERSION}); fit it again",
             where=str(path),
         )
-    if header.point.get("high", 0.0) is None:  # JSON knows no infinity
-        raw["point"] = {**header.point, "high": math.inf}
+    return raw
+
+
+def _converted(raw: dict[str, Any], path: str | os.PathLike[str], kind: type[T], what: str) -> T:
     try:
-        return msgspec.convert(raw, Artifact)
+        return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"the operating point is damaged: {error}", where=str(path)) from error
+        raise ConfigError(f"the {what} is damaged: {error}", where=str(path)) from error

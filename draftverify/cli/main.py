@@ -25,6 +25,8 @@ COMMANDS = {
     "init": "Write a small experiment that runs as it stands.",
     "run": "Run an experiment; the same command resumes it.",
     "show": "Show a run's results, or step through one task.",
+    "fit": "Learn from labelled tasks what scores mean.",
+    "train": "Train a part from data.",
     "audit": "Show whether a pipeline's output is its verifier's own.",
     "review": "Answer the tasks that wait for a person.",
     "plugins": "List the installed parts, or describe one.",

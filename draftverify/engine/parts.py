@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
+import inspect
+import json
 from collections.abc import Iterable, Mapping
 from inspect import iscoroutinefunction
+from pathlib import Path
 from typing import Any, get_args
 
 from draftverify.calibration.controller import Fixed
@@ -13,9 +17,10 @@ from draftverify.engine.requests import Decide, Draft, Finish, Prepare, Verify
 from draftverify.errors import ConfigError, PipelineError
 from draftverify.protocols import AcceptanceRule, BlockSize, Done, Generator, Verifier
 from draftverify.rejection import Policy
+from draftverify.secret import Secret
 from draftverify.values import EMPTY, Context, LawKind, Shape
 
-__all__ = ["Parts", "either", "is_asynchronous", "name_of", "read_by"]
+__all__ = ["Parts", "either", "identity_of", "is_asynchronous", "name_of", "read_by"]
 
 VERDICTS = frozenset({"verdicts"})
 GIVEN = frozenset({"given"})
@@ -232,6 +237,47 @@ class Parts:
 def name_of(part: object) -> str:
     """What messages call a part: its class, or the function that it was made of."""
     return getattr(getattr(part, "function", None), "__name__", None) or type(part).__name__
+
+
+def identity_of(part: object) -> str:
+    """The same for two parts that answer alike, as far as can be told: 16 hexadecimal digits.
+
+    A part's own word, its `identity`; without one its class and its constructor's arguments, which it stores under
+    their names: parts among them by their identities, files by what stands in them, functions by their code.
+    """
+    told = json.dumps(_told(part), sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(told.encode("utf-8", "backslashreplace")).hexdigest()[:16]
+
+
+def _told(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _told(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        found = [_told(each) for each in value]
+        return sorted(found, key=str) if isinstance(value, (set, frozenset)) else found
+    if isinstance(value, Path):
+        return hashlib.sha256(value.read_bytes()).hexdigest() if value.is_file() else value.name
+    if isinstance(value, Secret):
+        return "secret"
+    name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
+    if inspect.isfunction(value):
+        return [
+            name,
+            hashlib.sha256(value.__code__.co_code + repr(value.__code__.co_consts).encode()).hexdigest(),
+        ]
+    if isinstance(value, type) or inspect.ismethod(value) or inspect.isbuiltin(value):
+        return name
+    kind = type(value)
+    own = getattr(value, "identity", None)
+    if isinstance(own, str):
+        return [kind.__qualname__, own]
+    arguments = inspect.signature(kind).parameters
+    return [
+        f"{kind.__module__}.{kind.__qualname__}",
+        {each: _told(getattr(value, each)) for each in arguments if hasattr(value, each)},
+    ]
 
 
 def either(*parts: object) -> Done | None:

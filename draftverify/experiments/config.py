@@ -18,11 +18,12 @@ from draftverify.errors import ConfigError, DraftVerifyError
 from draftverify.experiments.format import FILE
 from draftverify.experiments.forms import Reading, Wrong, shown
 from draftverify.experiments.located import Located, override, read
-from draftverify.experiments.specs import Experiment
+from draftverify.experiments.parameters import Component
+from draftverify.experiments.specs import ComponentSpec, Experiment
 from draftverify.plugins import PartsFile, did_you_mean
 from draftverify.secret import note_urls
 
-__all__ = ["ConfigErrors", "load_experiment"]
+__all__ = ["ConfigErrors", "load_experiment", "load_training"]
 
 
 class ConfigErrors(ConfigError):
@@ -61,18 +62,51 @@ def load_experiment(
         PluginError: a named plugin is broken, or two have its name.
         ResourceError: a named plugin needs a package that is not installed.
     """
-    path = Path(file)
+    root, errors = _read(file, overrides)
+    if limit is not None:
+        root = override(root, f"tasks.limit={limit}", option=f"--limit {limit}")
+    return _experiment(root, Path(file), errors)
+
+
+def load_training(name: str, file: str | os.PathLike[str], *, overrides: Iterable[str] = ()) -> ComponentSpec:
+    """Read and check the config of a trainer: its arguments, and `models` and `parts` as an experiment has them.
+
+    Args:
+        name: of the trainer.
+        file: the YAML file. Paths in it are relative to its directory.
+        overrides: as for an experiment.
+
+    Raises:
+        ConfigError, PluginError, ResourceError: as for an experiment.
+    """
+    root, errors = _read(file, overrides)
+    reading = Reading(root, Path(os.path.abspath(file)).parent, errors)
+    spec: ComponentSpec | None = None
+    if isinstance(root.value, dict):
+        _read_parts(reading)
+        arguments = {key: each for key, each in root.value.items() if key not in ("models", "parts")}
+        use = Located(name, root.where)
+        with suppress(Wrong):
+            spec = Component("trainer").check(Located({"use": use, **arguments}, root.where), reading)
+    else:
+        reading.wrong(root, f"the config of a trainer is a mapping of its arguments, not {shown(root)}")
+    _tell(reading)
+    assert spec is not None
+    return spec
+
+
+def _read(file: str | os.PathLike[str], overrides: Iterable[str]) -> tuple[Located, list[ConfigError]]:
+    """A config file as located values, overridden, and what is wrong with its text."""
+    path, assignments = Path(file), list(overrides)
     try:
         data = path.read_bytes()
     except OSError as error:
         raise ConfigError(_unreadable(path, error), where=str(file)) from error
-    note_urls("\n".join([data.decode(errors="replace"), *overrides]))
+    note_urls("\n".join([data.decode(errors="replace"), *assignments]))
     root, errors = read(data, str(file))
-    for assignment in overrides:
+    for assignment in assignments:
         root = override(root, assignment)
-    if limit is not None:
-        root = override(root, f"tasks.limit={limit}", option=f"--limit {limit}")
-    return _experiment(root, path, errors)
+    return root, list(errors)
 
 
 def _unreadable(path: Path, error: OSError) -> str:
@@ -102,13 +136,18 @@ def _experiment(root: Located, path: Path, errors: Sequence[ConfigError]) -> Exp
     else:
         needed = "a config is a mapping (name: …, tasks: …, pipelines: …)"
         reading.wrong(root, f"{needed}, not {shown(root)}")
-    if reading.errors:
-        told = [error for _, error in sorted(reading.errors, key=lambda noted: _line(noted[0]))]
-        raise told[0] if len(told) == 1 else ConfigErrors(told)
+    _tell(reading)
     assert experiment is not None
     name = experiment.name or re.sub(r"^\W|[^\w.-]", "-", path.stem)
     config = {"seed": 0, "durable": "task", "executor": {"use": "serial"}, **root.plain(), "name": name}
     return msgspec.structs.replace(experiment, name=name, file=str(path), config=config)
+
+
+def _tell(reading: Reading) -> None:
+    """Raises: DraftVerifyError: all that was found wrong, in the order of the file."""
+    if reading.errors:
+        told = [error for _, error in sorted(reading.errors, key=lambda noted: _line(noted[0]))]
+        raise told[0] if len(told) == 1 else ConfigErrors(told)
 
 
 def _read_parts(reading: Reading) -> None:

@@ -27,7 +27,14 @@ from draftverify.rules.selection import (
     WeightedVote,
 )
 from draftverify.rules.speculative import Speculative
-from draftverify.rules.stopping import AdaptiveConsistency, AnyOf, Limit, Rounds, leader_confidence
+from draftverify.rules.stopping import (
+    AdaptiveConsistency,
+    AnyOf,
+    EnoughEvidence,
+    Limit,
+    Rounds,
+    leader_confidence,
+)
 from draftverify.rules.trees import Tree
 from draftverify.rules.typical import Typical
 
@@ -44,6 +51,7 @@ __all__ = [
     "Count",
     "DualAgreement",
     "Ensemble",
+    "EnoughEvidence",
     "First",
     "GreedyMatch",
     "KSeq",

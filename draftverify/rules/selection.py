@@ -10,7 +10,7 @@ its place: the answer that a reader found in a passage, rather than the passage.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, ClassVar
 
 from msgspec import UNSET
@@ -36,6 +36,7 @@ from draftverify.values import (
 __all__ = ["All", "Beam", "Best", "BestStep", "First", "LongestPrefix", "Majority", "WeightedVote"]
 
 ALTERNATIVES: frozenset[Shape] = frozenset({"alternatives"})
+VERDICTS: frozenset[str] = frozenset({"verdicts"})
 SCORED: frozenset[str] = frozenset({"verdicts", "scores"})
 
 
@@ -104,26 +105,6 @@ class First:
         return context.accepted[0] if self.enough == 1 else tuple(context.accepted)
 
 
-class All:
-    """Keeps every passed item, block after block; the value is their tuple.
-
-    When to stop is for `done` to say; without one the first block that has a passed item is the last.
-    """
-
-    shapes = ALTERNATIVES
-
-    def decide(
-        self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
-    ) -> Decision:
-        """Keep what passed."""
-        checks = verification.checks
-        return _keeping(checks, _passed(checks), _rejected(checks))
-
-    def done(self, context: Context, new: tuple[Any, ...]) -> int | None:
-        """Stop as soon as something is kept."""
-        return len(new) if new else None
-
-
 class _Scored:
     """What rules that compare scores have in common."""
 
@@ -131,7 +112,59 @@ class _Scored:
     shapes = ALTERNATIVES
 
 
-class Best(_Scored):
+class _Abstaining(_Scored):
+    """Accepts items from a threshold on, and may say that there is no answer."""
+
+    def __init__(self, threshold: float | None = None, *, abstain_after: int | None = None) -> None:
+        self.threshold = threshold
+        self.abstain_after = None if abstain_after is None else at_least_one("abstain_after", abstain_after)
+
+    def _abstains(
+        self, context: Context, proposal: Proposal, verification: Verification, found: Collection[Any]
+    ) -> bool:
+        """Whether so many blocks were judged, or the generator has no more, and nothing good was found in any."""
+        judged = any(check.verdict in ("pass", "reject") for check in verification.checks)
+        looked = proposal.exhausted or context.round + 1 >= (self.abstain_after or 0)
+        before = context.held or context.accepted
+        return self.abstain_after is not None and judged and looked and not (found or before)
+
+
+class All(_Abstaining):
+    """Keeps every passed item, block after block; the value is their tuple.
+
+    When to stop is for `done` to say; without one the first block that has a good item is the last.
+
+    Args:
+        threshold: the lowest score to accept; None for any, also without scores. A passed item below it is refused.
+        abstain_after: say that there is no answer once so many blocks brought no good item, or the generator has no
+            more; until then, and when None, the policy decides what becomes of such a block.
+    """
+
+    @property
+    def needs(self) -> frozenset[str]:  # type: ignore[override]
+        """Scores where there is a threshold."""
+        return SCORED if self.threshold is not None else VERDICTS
+
+    def decide(
+        self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
+    ) -> Decision:
+        """Keep what is good enough."""
+        checks = verification.checks
+        if self.threshold is None:
+            good: Collection[int] = _passed(checks)
+            refused = _rejected(checks)
+        else:
+            good, refused = _good_enough(verification, self.threshold)
+        if self._abstains(context, proposal, verification, good):
+            return Decision(refused=refused, abstain=True)
+        return _keeping(checks, list(good), refused)
+
+    def done(self, context: Context, new: tuple[Any, ...]) -> int | None:
+        """Stop as soon as something is kept."""
+        return len(new) if new else None
+
+
+class Best(_Abstaining):
     """Chooses the passed item with the highest score, the earliest of equals, over all rounds.
 
     Every item that is good enough is held, and `finish` chooses among them. When to stop is for `done` to say
@@ -139,22 +172,15 @@ class Best(_Scored):
 
     Args:
         threshold: the lowest score to accept; None for any. A passed item below it is refused.
-        abstain_after: say that there is no answer once so many blocks brought no good item, or the generator has no
-            more; until then, and when None, the policy decides what becomes of such a block.
+        abstain_after: as for `All`.
     """
-
-    def __init__(self, threshold: float | None = None, *, abstain_after: int | None = None) -> None:
-        self.threshold = threshold
-        self.abstain_after = None if abstain_after is None else at_least_one("abstain_after", abstain_after)
 
     def decide(
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
     ) -> Decision:
         """Hold what is good enough."""
         good, refused = _good_enough(verification, self.threshold)
-        judged = any(check.verdict in ("pass", "reject") for check in verification.checks)
-        looked = proposal.exhausted or context.round + 1 >= (self.abstain_after or 0)
-        abstain = self.abstain_after is not None and judged and looked and not (good or context.held)
+        abstain = self._abstains(context, proposal, verification, good)
         return Decision(held=tuple(good), refused=refused, abstain=abstain)
 
     def done(self, context: Context, new: tuple[Any, ...]) -> int | None:
@@ -254,14 +280,16 @@ class Majority:
     Args:
         field: items that are mappings with this key vote by its value; others, or all when None, by the whole item.
         share: the least share of the vote that elects; below it there is no answer, an abstention.
+        ballots: the least number of ballots that elects, likewise.
     """
 
     weighted: ClassVar[bool] = False
     shapes = ALTERNATIVES
 
-    def __init__(self, field: str | None = "answer", *, share: float = 0.0) -> None:
+    def __init__(self, field: str | None = "answer", *, share: float = 0.0, ballots: int = 1) -> None:
         self.field = field
         self.share = between("share", share, 0, 1)
+        self.ballots = at_least_one("ballots", ballots)
 
     def decide(
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
@@ -282,7 +310,7 @@ class Majority:
         first = max(range(len(votes)), key=votes.__getitem__)  # the earliest of equals
         second = max((vote for place, vote in enumerate(votes) if place != first), default=0.0)
         share, margin = votes[first] / sum(votes), (votes[first] - second) / sum(votes)
-        if share < self.share:
+        if share < self.share or answers[first].ballots < self.ballots:
             return None
         return Choice(answers[first].value, score=answers[first].best, support=share, margin=margin)
 

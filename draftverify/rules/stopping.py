@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from draftverify.errors import ConfigError
+from draftverify.errors import ConfigError, ContractError
 from draftverify.rules.ballots import count
 from draftverify.rules.bounds import at_least_one, between
 from draftverify.values import Context
 
-__all__ = ["AdaptiveConsistency", "AnyOf", "Limit", "Rounds", "leader_confidence"]
+__all__ = ["AdaptiveConsistency", "AnyOf", "EnoughEvidence", "Limit", "Rounds", "leader_confidence"]
 
 
 class Limit:
@@ -48,6 +48,46 @@ class Rounds:
     def __call__(self, context: Context, new: tuple[Any, ...]) -> int | None:
         """Keep all of the last round."""
         return len(new) if context.round + 1 >= self.n else None
+
+
+class EnoughEvidence:
+    """Stops once enough evidence was gathered: once at least one of the taken items is right with this probability.
+
+    That is 1 − Π (1 − score) over all items that were kept or held, taken as independent. Their scores must be
+    probabilities, as those of a `calibrated` verifier are; what a person or a trusted fallback passed is certain.
+
+    Args:
+        enough: the probability.
+        at_most: rounds.
+    """
+
+    def __init__(self, enough: float = 0.95, *, at_most: int | None = None) -> None:
+        self.enough = between("enough", enough, 0, 1, open_below=True)
+        self.at_most = None if at_most is None else at_least_one("at_most", at_most)
+
+    def __call__(self, context: Context, new: tuple[Any, ...]) -> int | None:
+        """Keep all of the last round.
+
+        Raises:
+            ContractError: a taken item has no score, or one that is no probability.
+        """
+        assert context.last is not None
+        last, missing = context.last, 1.0
+        rounds = [(each.decision, each.checks, each.by) for each in context.rounds]
+        for decision, checks, by in [
+            *rounds,
+            (last.decision, last.verification.checks, last.verification.by),
+        ]:
+            for index in decision.taken:
+                score = 1.0 if by != "verifier" else checks[index].score if checks else None
+                if score is None or not 0 <= score <= 1:
+                    raise ContractError(
+                        f"item {index} was taken with the score {score}; evidence is added up of probabilities, 0 to "
+                        "1, which a calibrated verifier gives"
+                    )
+                missing *= 1 - score
+        over = self.at_most is not None and context.round + 1 >= self.at_most
+        return len(new) if over or missing <= 1 - self.enough else None
 
 
 class AdaptiveConsistency:

@@ -4,6 +4,7 @@
 own, is here too: a `Way`, and `walk`.
 """
 
+from draftverify.verifiers.calibrated import Calibrated
 from draftverify.verifiers.combined import AllOf, AnyOf, Combined, stage_pass, walk
 from draftverify.verifiers.command import Command
 from draftverify.verifiers.exact import Exact
@@ -16,6 +17,7 @@ __all__ = [
     "AllWay",
     "AnyOf",
     "AnyWay",
+    "Calibrated",
     "Combined",
     "Command",
     "Exact",

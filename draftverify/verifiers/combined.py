@@ -24,7 +24,7 @@ from draftverify.protocols import Done, Verifier
 from draftverify.values import Context, Explanation, Failure, Proposal, Task, Verification
 from draftverify.verifiers.stages import AllWay, AnyWay, StagePass, Way, heard, names_of, part_of
 
-__all__ = ["AllOf", "AnyOf", "Combined", "stage_pass", "walk"]
+__all__ = ["AllOf", "AnyOf", "Combined", "as_stages", "stage_pass", "walk"]
 
 Answer: TypeAlias = "tuple[Any, float]"
 """What a call gave, or its Failure, and its seconds."""
@@ -54,8 +54,10 @@ class Combined(ABC):
         ConfigError: there is none, or one is no verifier.
     """
 
+    stages: tuple[Verifier, ...]
+
     def __init__(self, stages: Iterable[Verifier]) -> None:
-        self.stages = _stages(stages)
+        self.stages = as_stages(stages)
         self._opened: list[Verifier] = []
 
     @abstractmethod
@@ -207,7 +209,12 @@ class Combined(ABC):
                     closing.callback(stage.close)
 
 
-def _stages(stages: Any) -> tuple[Verifier, ...]:
+def as_stages(stages: Any) -> tuple[Verifier, ...]:
+    """Verifiers as they were given.
+
+    Raises:
+        ConfigError: there is none, or one is no verifier.
+    """
     if not isinstance(stages, Iterable):
         raise ConfigError(f"this is a {type(stages).__name__}; a list of verifiers is needed", path="stages")
     found = tuple(stages)

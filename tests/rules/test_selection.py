@@ -35,6 +35,7 @@ from draftverify.rules import (
     Beam,
     Best,
     BestStep,
+    EnoughEvidence,
     First,
     Limit,
     LongestPrefix,
@@ -383,3 +384,65 @@ def test_items_with_and_without_a_correction_join_in_the_order_of_the_block() ->
     some = verifier(lambda context, item: Check("pass", correction=-item) if item == 2 else True)
     outcome = Pipeline(generator(lambda context, n: [1, 2, 3]), some, All(), block=3).run("t")
     assert outcome.value == (1, -2, 3)
+
+
+def test_all_keeps_what_reaches_a_threshold() -> None:
+    """What passed below it is refused; without a threshold scores are not needed."""
+    decision = decide(All(0.5), *scored(0.4, 0.5, 0.9), R)
+    assert (decision.kept, refused(decision)) == ((1, 2), [3, 0])
+    assert (All().needs, All(0.5).needs) == ({"verdicts"}, {"verdicts", "scores"})
+
+
+def test_all_abstains_after_so_many_blocks_without_a_good_item() -> None:
+    """As the best does; once something was kept, an empty block is no abstention."""
+    nothing = verifier(lambda context, item: item == "right")
+    blank = generator(lambda context, n: ["wrong"] * n)
+    pipeline = Pipeline(blank, nothing, All(abstain_after=2), block=3, policy=retry(5))
+    outcome = pipeline.run("t")
+    assert (outcome.status, outcome.rounds) == ("abstained", 2)
+    first = generator(lambda context, n: ["right"] if context.round == 0 else ["wrong"])
+    kept = Pipeline(first, nothing, All(abstain_after=1), policy=retry(5), done=Rounds(2)).run("t")
+    assert (kept.status, kept.value) == ("accepted", ("right",))
+
+
+def test_a_vote_may_need_several_ballots() -> None:
+    """One answer that was read once is no agreement, though it has the whole vote."""
+    assert finish(Majority(None, ballots=2), "a") is None
+    assert finish(Majority(None, ballots=2), "a", "b", "a") == "a"
+    with pytest.raises(ConfigError, match="ballots"):
+        Majority(ballots=0)
+
+
+def evidence(*chances: float | None, enough: float, at_most: int | None = None, by: Any = None) -> int:
+    """After how many rounds of one item each a task ends."""
+    judged = verifier(lambda context, item: Check("pass", score=chances[item]), scores=True)
+    numbered = generator(lambda context, n: [context.round])
+    done = EnoughEvidence(enough, at_most=at_most)
+    return Pipeline(numbered, judged, All(), done=done, budget=Budget(rounds=len(chances))).run("t").rounds
+
+
+def test_evidence_is_added_up_until_it_is_enough() -> None:
+    """1 − Π (1 − p): .5 and .5 are .75, with another .5 .875."""
+    assert evidence(0.5, 0.5, 0.5, 0.5, enough=0.75) == 2
+    assert evidence(0.5, 0.5, 0.5, 0.5, enough=0.76) == 3
+    assert evidence(0.9, 0.5, enough=0.9) == 1
+    assert evidence(0.1, 0.1, 0.1, 0.1, enough=0.99, at_most=3) == 3
+
+
+def test_what_a_person_passed_is_certain_evidence() -> None:
+    """One such item ends the gathering."""
+    low = verifier(lambda context, item: Check("reject", score=0.1), scores=True)
+    pipeline = Pipeline(
+        generator(lambda c, n: ["x"]), low, All(), done=EnoughEvidence(0.99), policy=escalate()
+    )
+    ended = pipeline.record("t", ask=lambda request: Answer("accept")).outcome
+    assert (ended.status, ended.value) == ("accepted", ("x",))
+
+
+@pytest.mark.parametrize("score", [None, 3.0, -0.1])
+def test_evidence_that_is_no_probability_is_the_tasks_failure(score: float | None) -> None:
+    """A raw score adds up to nothing; the message names what gives probabilities."""
+    judged = verifier(lambda context, item: Check("pass", score=score), scores=True)
+    outcome = Pipeline(generator(lambda c, n: [1]), judged, All(), done=EnoughEvidence()).run("t")
+    assert outcome.status == "failed"
+    assert "calibrated verifier" in outcome.reason

@@ -1,0 +1,82 @@
+"""`draftverify train NAME CONFIG`: train a part from data, or go on with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+__all__ = ["train"]
+
+QUIET = 20
+"""Lines that a whole training takes where there is no terminal."""
+
+
+@click.command()
+@click.argument("name")
+@click.argument("config", type=click.Path())
+@click.option("--out", metavar="DIR", help="Where what was trained lies; named like CONFIG when absent.")
+@click.option(
+    "--set", "overrides", multiple=True, metavar="A.B=C", help="Override a value of the config; repeatable."
+)
+def train(name: str, config: str, out: str | None, overrides: tuple[str, ...]) -> None:
+    """Train NAME ("reader", …) as CONFIG says; the same command goes on with a training that was stopped.
+
+    CONFIG is YAML: the trainer's arguments. `draftverify plugins NAME` lists them.
+    """
+    from draftverify.experiments.build import Builder
+    from draftverify.experiments.config import load_training
+
+    trainer = Builder().part(load_training(name, config, overrides=overrides))
+    directory = Path(out) if out is not None else Path(Path(config).stem)
+    console = Console(stderr=True, highlight=False)
+    try:
+        with _Bar(console, name) as bar:
+            report: dict[str, Any] = trainer.train(directory, bar)
+    except KeyboardInterrupt:
+        click.echo(f"{directory}: the same command goes on from the last checkpoint", err=True)
+        raise
+    (directory / "report.json").write_text(
+        json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
+    for key, value in report.items():
+        if isinstance(value, (bool, int, float, str)):
+            click.echo(f"{key}: {value:.4g}" if isinstance(value, float) else f"{key}: {value}")
+    click.echo(f"wrote {directory}; all figures are in {directory / 'report.json'}")
+
+
+class _Bar:
+    """A progress bar on a terminal, else a line at every twentieth of the way."""
+
+    def __init__(self, console: Console, name: str) -> None:
+        self._console = console
+        self._bars = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[words]}", markup=False),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bars.add_task(name, total=None, words="")
+        self._said = -1
+
+    def __enter__(self) -> _Bar:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    def __call__(self, step: int, total: int, words: str) -> None:
+        self._bars.update(self._task, completed=step, total=total, words=words)
+        part = QUIET * step // max(total, 1)
+        if not self._console.is_terminal and part != self._said:
+            self._said = part
+            click.echo(f"step {step} of {total}: {words}", err=True)

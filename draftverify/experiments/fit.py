@@ -1,0 +1,203 @@
+"""Fitting what a verifier's scores mean, from an experiment's labelled tasks: what `draftverify fit` does.
+
+Each task's first blocks are drafted by the pipeline's own generator and judged by the verifier alone, whatever its rule
+would have kept; a metric says of each item whether it is right, as if it had been the task's answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from draftverify.calibration import Judged, ScoreArtifact, fit_scores, save_scores
+from draftverify.engine.budget import Budget
+from draftverify.engine.parts import identity_of, name_of
+from draftverify.errors import ConfigError, ContractError, below
+from draftverify.experiments.bench import Bench, Unit
+from draftverify.experiments.build import Builder
+from draftverify.experiments.specs import ClauseSpec, ComponentSpec, Experiment, PipelineSpec
+from draftverify.metrics import check_metrics, score
+from draftverify.plugins import did_you_mean
+from draftverify.protocols import Metric
+from draftverify.values import Outcome, Task, TaskRecord
+from draftverify.verifiers import Calibrated
+
+__all__ = ["Fitted", "fit"]
+
+AT_ONCE = 16
+"""Tasks under way together, so that a verifier that can judges the blocks of several in one pass."""
+
+
+class Fitted(msgspec.Struct, frozen=True):
+    """What came of one calibrated verifier.
+
+    Args:
+        pipelines: those that it judges in.
+        path: the file that was written.
+        artifact: what stands in it.
+        unscored: items without a score, and such as the metric had no say on; they taught nothing.
+    """
+
+    pipelines: tuple[str, ...]
+    path: Path
+    artifact: ScoreArtifact
+    unscored: int
+
+
+def fit(
+    experiment: Experiment,
+    *,
+    pipelines: Sequence[str] = (),
+    metric: str | None = None,
+    blocks: int = 1,
+    precision: float = 0.9,
+    confidence: float = 0.9,
+    best: bool = False,
+    watcher: Callable[[str, int, int], None] = lambda name, done, total: None,
+) -> list[Fitted]:
+    """Fit every calibrated verifier of an experiment on its tasks, and write the files that they name.
+
+    Args:
+        experiment: its tasks have a truth, and it has metrics.
+        pipelines: these alone.
+        metric: by which an item is right: where it says ½ or more. The first of the experiment's when None.
+        blocks: how many blocks of each task are drafted and judged.
+        precision: the share of accepted items that is to be right.
+        confidence: how sure that is to be.
+        best: count each task's best item alone, as for a rule that takes one.
+        watcher: told the pipeline, and how many of its tasks are done.
+
+    Raises:
+        ConfigError: no pipeline has a calibrated verifier, there is no metric, or no task taught anything.
+        DraftVerifyError: a part cannot be built or opened, or a metric failed: what it would have said is unknown.
+    """
+    for name in pipelines:
+        if name not in experiment.names:
+            raise ConfigError(
+                f"there is no pipeline {name!r}{did_you_mean(name, experiment.names)}", path="pipelines"
+            )
+    if not experiment.metrics:
+        raise ConfigError("there are no metrics, and nothing else says which items are right", path="metrics")
+    wanted = metric if metric is not None else next(iter(experiment.metrics))
+    if wanted not in experiment.metrics:
+        raise ConfigError(
+            f"there is no metric {wanted!r}{did_you_mean(wanted, experiment.metrics)}", path="metrics"
+        )
+    asked: dict[str, list[tuple[PipelineSpec, ComponentSpec]]] = {}
+    for spec in experiment.pipelines:
+        if not pipelines or spec.name in pipelines:
+            for each in _calibrated(spec.verifier):
+                asked.setdefault(str(each.arguments["scores"]), []).append((spec, each))
+    if not asked:
+        raise ConfigError(
+            "no pipeline has a calibrated verifier to fit; write {use: calibrated, verifier: {…}, scores: FILE}",
+            path="pipelines",
+        )
+    builder = Builder()
+    tasks = builder.part(experiment.tasks).load()
+    judging: Metric = builder.part(experiment.metrics[wanted])
+    check_metrics({wanted: judging}, tasks)
+    found = []
+    for path, uses in asked.items():
+        # Those that name one file share it; it is fitted in the first of their pipelines.
+        spec, calibrated = uses[0]
+        items, unscored, identity = _judged(spec, calibrated, tasks, judging, blocks, builder, watcher)
+        if best:
+            items = list({each.task: each for each in sorted(items, key=lambda each: each.score)}.values())
+        with below(spec.path):
+            made = fit_scores(items, precision=precision, confidence=confidence)
+        ids = hashlib.sha256("\0".join(task.id for task in tasks).encode()).hexdigest()
+        artifact = ScoreArtifact(
+            fit=made,
+            verifier=identity,
+            name=name_of(builder.part(calibrated.arguments["verifier"])),
+            metric=wanted,
+            best=best,
+            task_ids=ids,
+            versions=_versions(),
+        )
+        save_scores(path, artifact)
+        found.append(Fitted(tuple(each.name for each, _ in uses), Path(path), artifact, unscored))
+    return found
+
+
+def _calibrated(spec: Any) -> Iterator[ComponentSpec]:
+    """The calibrated verifiers among a verifier and its stages."""
+    if isinstance(spec, ComponentSpec):
+        if spec.role == "verifier" and spec.target is Calibrated:
+            yield spec
+            return
+        spec = tuple(spec.arguments.values())
+    if isinstance(spec, (list, tuple)):
+        for each in spec:
+            yield from _calibrated(each)
+
+
+def _judged(
+    spec: PipelineSpec,
+    calibrated: ComponentSpec,
+    tasks: Sequence[Task],
+    metric: Metric,
+    blocks: int,
+    builder: Builder,
+    watcher: Callable[[str, int, int], None],
+) -> tuple[list[Judged], int, str]:
+    """The items of all tasks' first blocks, how many taught nothing, and the identity of the verifier."""
+    inner = calibrated.arguments["verifier"]
+    again = (ClauseSpec("regenerate", {"times": blocks - 1}),) if blocks > 1 else ()
+    pipeline = builder.pipeline(
+        msgspec.structs.replace(
+            spec,
+            verifier=inner,
+            rule=ComponentSpec("rule", "all"),
+            done=ComponentSpec("stopping", "rounds", {"n": blocks}),
+            on_rejection=again,
+            budget=Budget(),
+        )
+    )
+    bench = Bench({spec.name: pipeline}, {spec.name: spec.where})
+    of_task = {task.id: task for task in tasks}
+    items: list[Judged] = []
+    unscored = 0
+    try:
+        asking = bench.opened(metric)
+        units = (Unit(pipeline=spec.name, task=task) for task in tasks)
+        for done, each in enumerate(bench.perform_all(units, size=AT_ONCE), start=1):
+            own, without = _items(each.record, of_task[each.record.task], asking)
+            items += own
+            unscored += without
+            watcher(spec.name, done, len(tasks))
+        identity = identity_of(pipeline.verifier)  # of an open one, as it will be compared
+    finally:
+        bench.close()
+    return items, unscored, identity
+
+
+def _items(record: TaskRecord, task: Task, metric: Metric) -> tuple[list[Judged], int]:
+    """Raises: ContractError: the metric failed."""
+    items, unscored = [], 0
+    for each in record.rounds:
+        for item, check in zip(each.items, each.checks, strict=False):
+            said = None
+            if check.score is not None and check.verdict in ("pass", "reject", "abstain"):
+                value = item if check.correction is UNSET else check.correction
+                said = score(metric, task, Outcome(status="accepted", value=value))
+                if said.problem:
+                    raise ContractError(f"the metric failed on task {task.id}: {said.problem}")
+            if said is None or said.value is None:
+                unscored += 1
+            else:
+                assert check.score is not None
+                items.append(Judged(task.id, check.score, said.value >= 0.5))
+    return items, unscored
+
+
+def _versions() -> dict[str, str]:
+    from draftverify import __version__
+
+    return {"draftverify": __version__}

@@ -1,0 +1,138 @@
+"""A verifier whose scores are probabilities: `calibrated`, over any that gives scores, once these have been fitted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from draftverify.calibration import ScoreArtifact, ScoreFit, load_scores
+from draftverify.engine.parts import identity_of, name_of
+from draftverify.errors import ConfigError, below
+from draftverify.protocols import Verifier
+from draftverify.values import Check, Context, Proposal
+from draftverify.verifiers.combined import Combined, as_stages
+from draftverify.verifiers.stages import AllWay, StagePass
+
+__all__ = ["Calibrated"]
+
+
+class Calibrated(Combined):
+    """Judges by the probability that an item is right, which a fit on labelled tasks makes of a verifier's score.
+
+    An item passes at `accept` or above, is rejected below `reject`, and between the two the verifier abstains: it
+    cannot tell, and a policy may ask a person or a dearer verifier. The score alone decides, whatever the verifier said
+    itself; a check without a score, and one that failed, stay as they are. The score of a check is the probability, so
+    that the thresholds of rules mean the same for every verifier.
+
+    `draftverify fit CONFIG` writes the file. It is refused for any other verifier than the one it was fitted for.
+
+    Args:
+        verifier: gives scores, higher being better.
+        scores: the file that `draftverify fit` wrote.
+        accept: the lowest probability that passes; when absent the one at the threshold that the fit certified.
+        reject: the lowest probability that is not rejected; when absent all that does not pass is.
+
+    Raises:
+        ConfigError: a probability lies outside 0 to 1, or `reject` above `accept`; or the verifier gives no scores.
+    """
+
+    def __init__(
+        self, verifier: Verifier, scores: Path, accept: float | None = None, reject: float | None = None
+    ) -> None:
+        with below("verifier"):
+            as_stages((verifier,))
+        if "scores" not in getattr(verifier, "provides", ()):
+            raise ConfigError(
+                f"{name_of(verifier)} gives no scores, so there is nothing to calibrate", path="verifier"
+            )
+        self.verifier = verifier
+        self.scores = Path(scores)
+        for name, value in (("accept", accept), ("reject", reject)):
+            if value is not None and not 0 <= value <= 1:
+                raise ConfigError(f"{name} is {value}; a probability is needed, 0 to 1", path=name)
+        if accept is not None and reject is not None and reject > accept:
+            raise ConfigError(f"reject is {reject}, above accept, {accept}", path="reject")
+        self.accept = accept
+        self.reject = reject
+        self._read: ScoreArtifact | None = None
+        self._opened = []
+
+    @property
+    def stages(self) -> tuple[Verifier, ...]:  # type: ignore[override]
+        """The one that gives the scores."""
+        return (self.verifier,)
+
+    @property
+    def provides(self) -> frozenset[str]:
+        """Verdicts and scores."""
+        return frozenset({"verdicts", "scores"})
+
+    def open(self) -> None:
+        """Open the verifier, and read what its scores mean.
+
+        Raises:
+            ConfigError: there is no such file, it belongs to another verifier, or no threshold was certified and none
+                was given.
+        """
+        super().open()
+        try:
+            self._read = self._fitted()
+        except BaseException:
+            self.close()
+            raise
+
+    def _fitted(self) -> ScoreArtifact:
+        """Raises: ConfigError: as `open`."""
+        if not self.scores.exists():
+            raise ConfigError(
+                f"there is no {self.scores}: `draftverify fit CONFIG` writes it, from labelled tasks",
+                path="scores",
+            )
+        found = load_scores(self.scores)
+        identity = identity_of(self.verifier)
+        if found.verifier != identity:
+            raise ConfigError(
+                f"{self.scores} was fitted for {found.name} ({found.verifier}), and the verifier is "
+                f"{name_of(self.verifier)} ({identity}): its weights, arguments or code are others. Fit it again",
+                path="scores",
+            )
+        if self.accept is None and found.fit.threshold is None:
+            raise ConfigError(
+                f"{self.scores} holds no threshold: {found.fit.why}. Fit with more tasks or a lower precision, or say "
+                "which probability to accept",
+                path="accept",
+            )
+        return found
+
+    def way(self, context: Context, proposal: Proposal) -> _CalibratedWay:
+        """One stage, and its checks in probabilities. It looks at every item: what passes is not its own to say."""
+        if self._read is None:
+            self._read = self._fitted()
+        fit = self._read.fit
+        accept = fit.probability(fit.threshold or 0.0) if self.accept is None else self.accept
+        return _CalibratedWay(proposal, fit, accept, accept if self.reject is None else self.reject)
+
+
+class _CalibratedWay(AllWay):
+    def __init__(self, proposal: Proposal, fit: ScoreFit, accept: float, reject: float) -> None:
+        super().__init__(proposal)
+        self.fit, self.accept, self.reject = fit, accept, reject
+
+    def take(self, found: StagePass) -> None:
+        checks = tuple(self._calibrated(check) for check in found.checks)
+        super().take(msgspec.structs.replace(found, checks=checks))
+
+    def _calibrated(self, check: Check) -> Check:
+        if check.score is None or check.verdict not in ("pass", "reject", "abstain"):
+            return check
+        probability = self.fit.probability(check.score)
+        changes: dict[str, Any] = {"score": probability}
+        if probability >= self.accept:
+            changes.update(verdict="pass", reason="")
+        elif probability < self.reject:
+            changes.update(verdict="reject", reason=check.reason or "improbable")
+        else:
+            changes.update(verdict="abstain", reason="uncertain")
+        return msgspec.structs.replace(check, **changes)

@@ -1,0 +1,215 @@
+"""Fitting what scores mean: from a config's labelled tasks to the file, and from the file to what a run accepts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from draftverify.calibration import load_scores
+from draftverify.cli.main import main
+
+PARTS = '''
+from draftverify import Check, Proposal, Verification
+
+
+class Guesses:
+    """Five numbers of each task, of which the large ones are right more often."""
+
+    shape = "alternatives"
+    reads = frozenset()
+
+    def propose(self, context, n):
+        first = context.drafted
+        items = [{"score": (7 * i + int(context.task.id)) % 10, "place": i} for i in range(first, first + n)]
+        return Proposal.alternatives(items)
+
+
+class Scorer:
+    provides = frozenset({"verdicts", "scores"})
+    reads = frozenset()
+
+    def __init__(self, factor: float = 1.0) -> None:
+        self.factor = factor
+
+    def verify(self, context, proposal):
+        return Verification(checks=tuple(
+            Check("pass", score=self.factor * item["score"], correction={**item, "answer": item["score"]})
+            for item in proposal.items
+        ))
+
+
+def right(task, outcome):
+    value = outcome.value
+    if outcome.status != "accepted":
+        return False
+    answers = [value] if isinstance(value, dict) else value
+    return all(each["answer"] >= task.truth["from"] for each in answers)
+
+
+def broken(task, outcome):
+    raise KeyError("truth")
+
+
+class Numbers:
+    def __init__(self, count: int, limit: int | None = None) -> None:
+        self.count = count
+
+    def load(self):
+        from draftverify import Task
+
+        return [Task(id=str(i), input={"n": i}, truth={"from": 6}) for i in range(self.count)]
+
+
+class Counter:
+    """A trainer that counts, and goes on where it was stopped."""
+
+    def __init__(self, steps: int, stop: int = 0) -> None:
+        self.steps, self.stop = steps, stop
+
+    def train(self, out, progress):
+        out.mkdir(parents=True, exist_ok=True)
+        mark = out / "checkpoint"
+        begun = int(mark.read_text()) if mark.exists() else 0
+        for step in range(begun + 1, self.steps + 1):
+            progress(step, self.steps, f"loss {1 / step:.2f}")
+            mark.write_text(str(step))
+            if step == self.stop and begun < step:
+                raise KeyboardInterrupt
+        return {"begun": begun, "loss": 1 / self.steps, "curve": [1.0]}
+'''
+
+CONFIG = """
+parts: [./own.py]
+tasks: {use: own.Numbers, count: 60}
+models:
+  judge: {use: own.Scorer}
+pipelines:
+  raw: {generator: {use: own.Guesses}, verifier: {use: own.Scorer}, rule: {use: all}, block: 5}
+  sure:
+    generator: {use: own.Guesses}
+    verifier: {use: calibrated, verifier: judge, scores: ./judge.json}
+    rule: {use: all, abstain_after: 1}
+    block: 5
+  staged:
+    generator: {use: own.Guesses}
+    verifier: {use: all_of, stages: [{use: own.Scorer}, {use: calibrated, verifier: judge, scores: ./judge.json}]}
+    rule: {use: first}
+    block: 5
+metrics:
+  right: {use: python, function: own.right}
+  broken: {use: python, function: own.broken}
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "own.py").write_text(PARTS)
+    (tmp_path / "fit.yaml").write_text(CONFIG)
+    monkeypatch.chdir(tmp_path)
+    return "fit.yaml"
+
+
+def test_fit_writes_the_file_that_a_run_then_decides_by(
+    config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Once for the two pipelines that share it; what it promises is kept: every answer from 6 on, and no other."""
+    assert main(["fit", config]) == 0
+    out = capsys.readouterr().out
+    assert "sure, staged: " in out
+    assert "wrote" in out
+    made = load_scores("judge.json")
+    assert (made.fit.items, made.fit.tasks, made.fit.threshold) == (300, 60, 6.0)
+    assert (made.metric, made.best) == ("right", False)
+    assert main(["run", config, "--set", "metrics={right: {use: python, function: own.right}}"]) == 0
+    summary = json.loads(Path("runs/fit/summary.json").read_text())
+    text = json.dumps(summary)
+    assert '"sure"' in text
+    capsys.readouterr()
+
+
+def test_a_tasks_best_item_alone(config: str) -> None:
+    """For rules that take one: 60 items of 60 tasks."""
+    assert main(["fit", config, "--best", "--pipeline", "sure", "--blocks", "2"]) == 0
+    made = load_scores("judge.json")
+    assert (made.fit.items, made.best) == (60, True)
+    assert made.fit.right == 60  # of ten numbers the best is always right
+
+
+def test_more_blocks_are_more_items(config: str) -> None:
+    """Drafted one after the other, whatever was accepted."""
+    assert main(["fit", config, "--pipeline", "sure", "--blocks", "3"]) == 0
+    assert load_scores("judge.json").fit.items == 60 * 15
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (["--pipeline", "raw"], "no pipeline has a calibrated verifier"),
+        (["--pipeline", "sur"], "did you mean sure"),
+        (["--metric", "rigth"], "did you mean right"),
+        (["--metric", "broken"], "the metric failed on task 0: KeyError"),
+        (["--set", "metrics={}"], "there are no metrics"),
+        (["--set", "tasks.count=0"], "no judged item"),
+    ],
+)
+def test_what_cannot_be_fitted_is_said(
+    config: str, capsys: pytest.CaptureFixture[str], arguments: list[str], what: str
+) -> None:
+    """And no file is written."""
+    assert main(["fit", config, *arguments]) != 0
+    assert what in " ".join(capsys.readouterr().err.split())
+    assert not Path("judge.json").exists()
+
+
+def test_too_few_tasks_are_said_and_the_probabilities_written(
+    config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run then needs a probability to accept."""
+    assert main(["fit", config, "--limit", "10", "--set", "tasks.count=10"]) == 0
+    assert "22 are needed" in " ".join(capsys.readouterr().out.split())
+    assert main(["run", config]) == 3
+    assert "holds no threshold" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_run_refuses_the_scores_of_a_verifier_that_has_changed(
+    config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another argument is another verifier."""
+    assert main(["fit", config]) == 0
+    assert main(["run", config, "--set", "models.judge.factor=2.0"]) == 3
+    assert "was fitted for Scorer" in " ".join(capsys.readouterr().err.split())
+
+
+def test_train_goes_on_and_writes_its_report(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A trainer of a parts file, by name; what was stopped begins at its checkpoint."""
+    Path("count.yaml").write_text("parts: [./own.py]\nsteps: 40\nstop: 10\n")
+    assert main(["train", "own.Counter", "count.yaml"]) == 130
+    assert "goes on from the last checkpoint" in capsys.readouterr().err
+    assert main(["train", "own.Counter", "count.yaml"]) == 0
+    told = capsys.readouterr()
+    assert "begun: 10\nloss: 0.025\n" in told.out
+    assert "step 40 of 40: loss 0.03" in told.err
+    assert len(told.err.splitlines()) < 25
+    assert json.loads(Path("count/report.json").read_text()) == {"begun": 10, "loss": 0.025, "curve": [1.0]}
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "what"),
+    [
+        ("steps: many\n", "own.Counter", "count.yaml:2 steps"),
+        ("step: 4\n", "own.Counter", "unknown key 'step' of own.Counter; did you mean steps or stop?"),
+        ("steps: 4\n", "own.Count", "did you mean own.Counter or own.broken?"),
+        ("steps: 4\n", "own.Scorer", "has no train()"),
+        ("- 1\n", "own.Counter", "mapping"),
+    ],
+)
+def test_what_is_wrong_with_a_trainers_config_is_said(
+    config: str, capsys: pytest.CaptureFixture[str], text: str, name: str, what: str
+) -> None:
+    """With file, line and the nearest name; nothing is trained."""
+    Path("count.yaml").write_text(("" if text.startswith("-") else "parts: [./own.py]\n") + text)
+    assert main(["train", name, "count.yaml"]) != 0
+    assert what in " ".join(capsys.readouterr().err.split())
+    assert not Path("count").exists()

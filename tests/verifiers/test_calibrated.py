@@ -1,0 +1,173 @@
+"""The calibrated verifier: the probability decides, other verifiers' files are refused, what failed stays failed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draftverify import Check, ConfigError, Pipeline, Verification, generator, verifier
+from draftverify.calibration import Judged, ScoreArtifact, fit_scores, save_scores
+from draftverify.engine.parts import identity_of
+from draftverify.rules import All, EnoughEvidence, First
+from draftverify.testing import check_component
+from draftverify.verifiers import AllOf, Calibrated
+
+
+class Scorer:
+    """The item is its score; it rejects all, so that nothing but the score can pass."""
+
+    provides = frozenset({"verdicts", "scores"})
+
+    def __init__(self, factor: float = 1.0) -> None:
+        self.factor = factor
+
+    def verify(self, context: Any, proposal: Any) -> Verification:
+        return Verification(checks=tuple(self._check(item) for item in proposal.items))
+
+    def _check(self, item: Any) -> Check:
+        if item == "crash":
+            return Check("error", reason="crash")
+        if item == "unsure":
+            return Check("abstain")
+        return Check("reject", score=self.factor * (item if isinstance(item, int) else len(str(item))))
+
+
+SURE = [Judged(str(i), float(i % 10), i % 10 >= 5) for i in range(500)]
+"""Right from score 5 on."""
+
+
+def scores(tmp_path: Path, of: Any = None, items: list[Judged] = SURE) -> Path:
+    path = tmp_path / "scores.json"
+    who = identity_of(of or Scorer())
+    made = fit_scores(items)
+    save_scores(
+        path, ScoreArtifact(fit=made, verifier=who, name="Scorer", metric="m", best=False, task_ids="")
+    )
+    return path
+
+
+def verdicts(calibrated: Calibrated, items: list[Any]) -> list[str]:
+    pipeline = Pipeline(generator(lambda context, n: items), calibrated, All(), block=len(items))
+    with pipeline:
+        record = pipeline.record("t")
+    return [check.verdict for check in record.rounds[0].checks]
+
+
+def test_the_certified_threshold_decides_whatever_the_verifier_said(tmp_path: Path) -> None:
+    """It rejected them all, and those at the threshold pass; a check that failed, or has no score, stays as it is."""
+    calibrated = Calibrated(Scorer(), scores(tmp_path))
+    assert verdicts(calibrated, [9, 4, 5, "crash", "unsure"]) == [
+        "pass",
+        "reject",
+        "pass",
+        "error",
+        "abstain",
+    ]
+
+
+def test_between_two_probabilities_it_abstains(tmp_path: Path) -> None:
+    """So that a policy can ask somebody."""
+    calibrated = Calibrated(Scorer(), scores(tmp_path), accept=0.95, reject=0.05)
+    found = verdicts(calibrated, list(range(10)))
+    assert (found[0], found[9]) == ("reject", "pass")
+    assert found == sorted(found, key=["reject", "abstain", "pass"].index)
+    assert "abstain" in found
+
+
+def test_scores_are_probabilities(tmp_path: Path) -> None:
+    """Which a rule's threshold and a stopping rule can be given as such."""
+    drafted = generator(lambda context, n: [6, 7])
+    calibrated = Calibrated(Scorer(), scores(tmp_path), accept=0.0)
+    chance = fit_scores(SURE).probability(6.0)
+    with Pipeline(drafted, calibrated, All(threshold=chance + 1e-9), block=2) as pipeline:
+        assert pipeline.run("t").value == (7,)
+    with Pipeline(drafted, calibrated, All(), block=2, done=EnoughEvidence(chance)) as pipeline:
+        assert len(pipeline.run("t").value) == 2
+
+
+def test_it_looks_past_what_its_verifier_would_have_counted_as_enough(tmp_path: Path) -> None:
+    """A verifier may stop at enough items that it passed; it passes none here."""
+    with Pipeline(
+        generator(lambda c, n: [1, 2, 8, 9]), Calibrated(Scorer(), scores(tmp_path)), First(), block=4
+    ) as one:
+        assert one.run("t").value == 8
+
+
+@pytest.mark.parametrize("other", [Scorer(2.0), verifier(lambda context, item: 1.0, scores=True)])
+def test_the_file_of_another_verifier_is_refused(tmp_path: Path, other: Any) -> None:
+    """Its arguments, its class or its code are others: the scores mean something else."""
+    with pytest.raises(ConfigError, match="was fitted for Scorer"):
+        Calibrated(other, scores(tmp_path)).open()
+
+
+def test_a_missing_file_names_the_command(tmp_path: Path) -> None:
+    """Which writes it."""
+    with pytest.raises(ConfigError, match="draftverify fit"):
+        Calibrated(Scorer(), tmp_path / "none.json").open()
+
+
+def test_without_a_certified_threshold_one_must_be_given(tmp_path: Path) -> None:
+    """The file says why there is none."""
+    path = scores(tmp_path, items=[Judged(str(i), 1.0, i % 2 == 0) for i in range(100)])
+    with pytest.raises(ConfigError, match="holds no threshold: no score is high enough"):
+        Calibrated(Scorer(), path).open()
+    Calibrated(Scorer(), path, accept=0.4).open()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        ({"accept": 1.5}, "accept is 1.5"),
+        ({"reject": -1}, "reject is -1"),
+        ({"accept": 0.2, "reject": 0.5}, "above"),
+    ],
+)
+def test_probabilities_lie_between_0_and_1(arguments: dict[str, float], what: str) -> None:
+    """And what is rejected lies below what is accepted."""
+    with pytest.raises(ConfigError, match=what):
+        Calibrated(Scorer(), Path("x"), **arguments)
+
+
+def test_a_verifier_without_scores_is_refused() -> None:
+    """There is nothing to calibrate."""
+    with pytest.raises(ConfigError, match="gives no scores"):
+        Calibrated(verifier(lambda context, item: True), Path("x"))
+
+
+def test_it_is_a_stage_and_keeps_the_contract(tmp_path: Path) -> None:
+    """Within another verifier, and by the conformance kit."""
+    calibrated = Calibrated(Scorer(), scores(tmp_path))
+    check_component(calibrated)
+    both = AllOf([verifier(lambda context, item: item != 9), calibrated])
+    with Pipeline(generator(lambda c, n: [9, 8]), both, First(), block=2) as pipeline:
+        assert pipeline.run("t").value == 8
+
+
+class Identified:
+    """Says itself who it is."""
+
+    identity = "a"
+
+    def __init__(self, size: int = 1, file: Path | None = None, inner: Any = None) -> None:
+        self.size, self.file, self.inner = size, file, inner
+
+
+class Plain:
+    def __init__(self, size: int = 1, file: Path | None = None, inner: Any = None) -> None:
+        self.size, self.file, self.inner = size, file, inner
+
+
+def test_who_a_part_is(tmp_path: Path) -> None:
+    """Its own word, else its class and arguments: parts within it, and what stands in files, not where they lie."""
+    assert identity_of(Identified(1)) == identity_of(Identified(2))
+    assert identity_of(Plain(1)) == identity_of(Plain(1)) != identity_of(Plain(2))
+    assert identity_of(Plain(inner=[Plain(3)])) != identity_of(Plain(inner=[Plain(4)]))
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.write_text("a")
+    other.write_text("a")
+    assert identity_of(Plain(file=one)) == identity_of(Plain(file=other))
+    other.write_text("b")
+    assert identity_of(Plain(file=one)) != identity_of(Plain(file=other))
+    assert identity_of(verifier(lambda c, i: True)) != identity_of(verifier(lambda c, i: False))
