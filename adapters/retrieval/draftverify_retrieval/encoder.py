@@ -1,0 +1,150 @@
+"""Sentences as vectors: any sentence-transformers model, on transformers alone."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from draftverify import ResourceError
+from draftverify_llm import torch_directory
+from draftverify_retrieval.pretrained import Pretrained, by_length, identity, load, readable
+
+__all__ = ["Encoder"]
+
+Pooling = Literal["mean", "cls"]
+
+TOKENS = 8192
+"""How many tokens, padding counted, go through the model at once."""
+
+
+class Encoder:
+    """An encoder of sentences, loaded on first use; `encode` gives unit vectors, whose products are cosines.
+
+    What the model's directory says is heeded: mean or [CLS] pooling, and the longest text. Vectors are normalised
+    whether it says so or not. A directory without `modules.json` is a plain transformers encoder: mean pooling.
+
+    Args:
+        weights: a catalogue name, a sentence-transformers or transformers directory, or a hub id. In YAML a path that
+            begins with ./ or ../ is relative to the file.
+        device: a torch device; "auto" is "cuda" where there is one, else "cpu".
+
+    References:
+        Reimers and Gurevych, Sentence-BERT, EMNLP 2019, arXiv:1908.10084.
+    """
+
+    deterministic = True
+
+    def __init__(self, weights: str | Path = "all-minilm-l6-v2", device: str = "auto") -> None:
+        self.weights = weights
+        self.device = device
+        self._lock = threading.RLock()
+        self._loaded: tuple[Pretrained, Pooling] | None = None
+        self._identity: str | None = None
+
+    def open(self) -> None:
+        """Load the weights, downloading them first where needed; nothing to do when loaded.
+
+        Raises:
+            ResourceError: the weights, a package or the device is missing, or the model pools otherwise.
+        """
+        with self._lock:
+            if self._loaded is None:
+                pooling, longest = _read_modules(torch_directory(str(self.weights)))
+                model = load(str(self.weights), self.device)
+                model.tokenizer.enable_truncation(min(model.longest, longest or model.longest))
+                self._loaded = model, pooling
+
+    def close(self) -> None:
+        """Let the weights go; the next use loads them again."""
+        with self._lock:
+            self._loaded = None
+
+    @property
+    def dimension(self) -> int:
+        """The length of a vector."""
+        return int(self._open()[0].model.config.hidden_size)
+
+    @property
+    def identity(self) -> str:
+        """A hash of the weights, the tokenizer and the pooling: vectors of one identity may be compared."""
+        if self._identity is None:
+            directory = torch_directory(str(self.weights))
+            pooling, longest = _read_modules(directory)
+            self._identity = identity(directory, {"pooling": pooling, "longest": longest})
+        return self._identity
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """The texts as vectors.
+
+        Texts of similar length share a pass. A text's vector does not depend on the others but for rounding (1e-6).
+
+        Args:
+            texts: any; one that is longer than the model reads is cut off there.
+
+        Returns:
+            float32 [n, dimension], each row of length 1.
+        """
+        import torch
+
+        model, pooling = self._open()
+        vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        rows = model.tokenizer.encode_batch_fast([readable(text) for text in texts])
+        with torch.inference_mode():
+            for batch in by_length([len(row.ids) for row in rows], TOKENS):
+                output, mask = model.forward([rows[i] for i in batch])
+                hidden = output.last_hidden_state
+                if pooling == "cls":
+                    pooled = hidden[:, 0]
+                else:
+                    pooled = (hidden * mask[:, :, None]).sum(1) / mask.sum(1, keepdim=True)
+                vectors[batch] = torch.nn.functional.normalize(pooled, dim=-1).cpu().numpy()
+        return vectors
+
+    def _open(self) -> tuple[Pretrained, Pooling]:
+        loaded = self._loaded
+        if loaded is None:
+            with self._lock:
+                self.open()
+                loaded = self._loaded
+        assert loaded is not None
+        return loaded
+
+
+def _read_modules(directory: Path) -> tuple[Pooling, int | None]:
+    """The pooling and the longest text that sentence-transformers' files in a model's directory say.
+
+    Raises:
+        ResourceError: the model has a module or a pooling that is not followed here.
+    """
+    modules = _json(directory / "modules.json", [])
+    kinds = {str(module["type"]).rpartition(".")[2]: directory / module["path"] for module in modules}
+    if other := set(kinds) - {"Transformer", "Pooling", "Normalize"}:
+        raise ResourceError(
+            f"{directory} has the module {sorted(other)[0]}, and only encoders of a transformer, pooling and "
+            "normalising are read"
+        )
+    longest = _json(kinds.get("Transformer", directory) / "sentence_bert_config.json", {}).get(
+        "max_seq_length"
+    )
+    if "Pooling" not in kinds:
+        return "mean", longest
+    said = _json(kinds["Pooling"] / "config.json", {})
+    chosen = [key for key, value in said.items() if key.startswith("pooling_mode_") and value is True]
+    if chosen == ["pooling_mode_mean_tokens"]:
+        return "mean", longest
+    if chosen == ["pooling_mode_cls_token"]:
+        return "cls", longest
+    raise ResourceError(
+        f"{kinds['Pooling'] / 'config.json'} asks for {', '.join(chosen) or 'no pooling'}, and only the mean of the "
+        "tokens or the [CLS] token alone is taken"
+    )
+
+
+def _json(path: Path, otherwise: Any) -> Any:
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else otherwise
