@@ -4,13 +4,33 @@ Needs the extra `retrieval` (bm25s, faiss-cpu, torch, transformers). Nothing is 
 """
 
 from draftverify_retrieval.encoder import Encoder
+from draftverify_retrieval.metrics import (
+    F1,
+    MRR,
+    NDCG,
+    AnsweredUnanswerable,
+    ExactMatch,
+    Precision,
+    Recall,
+    UnansweredAnswerable,
+)
 from draftverify_retrieval.passages import Passage, Passages, Reading, Retriever, passage_of
+from draftverify_retrieval.tasks import Squad
 
 __all__ = [
     "Encoder",
+    "F1",
+    "MRR",
+    "NDCG",
+    "AnsweredUnanswerable",
+    "ExactMatch",
     "Passage",
     "Passages",
+    "Precision",
     "Reading",
+    "Recall",
     "Retriever",
+    "Squad",
+    "UnansweredAnswerable",
     "passage_of",
 ]
