@@ -24,11 +24,29 @@ __all__ = [
     "NDCG",
     "AnsweredUnanswerable",
     "ExactMatch",
+from draftverify_retrieval.bm25 import Bm25
+from draftverify_retrieval.corpus import Changes, Corpus
+from draftverify_retrieval.dense import Dense
+from draftverify_retrieval.everything import Everything
+from draftverify_retrieval.hybrid import Hybrid
+from draftverify_retrieval.index import DamagedIndexError
+from draftverify_retrieval.passages import Passage, Passages, Reading, Retriever, passage_of
+from draftverify_retrieval.reformulate import Reformulate
+
+__all__ = [
+    "Bm25",
+    "Changes",
+    "Corpus",
+    "DamagedIndexError",
+    "Dense",
+    "Everything",
+    "Hybrid",
     "Passage",
     "Passages",
     "Precision",
     "Reading",
     "Recall",
+    "Reformulate",
     "Retriever",
     "Squad",
     "UnansweredAnswerable",

@@ -1,0 +1,181 @@
+"""The lexical drafter: BM25 over the passages' terms, expanded by RM3 where the policy gives feedback."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any, ClassVar
+
+import numpy as np
+
+from draftverify import ConfigError, Context, Proposal
+from draftverify_retrieval.index import IndexDirectory, digest_of
+from draftverify_retrieval.passages import Passages
+from draftverify_retrieval.postings import Engine, Postings, postings_of
+from draftverify_retrieval.ranking import Found, best, next_blocks, nothing, proposed, question_of
+from draftverify_retrieval.relevance_feedback import expanded
+from draftverify_retrieval.requirements import need
+from draftverify_retrieval.shared import Shared
+from draftverify_retrieval.terms import Terms, part_of, terms_of
+from draftverify_retrieval.words import Words
+
+__all__ = ["Bm25"]
+
+
+class Bm25(Shared["_Open"]):
+    """Drafts passages by BM25.
+
+    A block goes on where the last one ended. A passage is found when it shares a term with the question: a question
+    without terms of the corpus finds nothing. After the policy's step `feedback` the question is expanded by RM3 with
+    the terms of the passages that were best so far: those proposed in this task, by the score that the verifier gave
+    them (as they were proposed, where it gave none); without any, the first of the ranking.
+
+    Args:
+        corpus: the passages.
+        engine: bm25s, or rank-bm25, which is slower by far and meant for comparison.
+        stemmer: a Snowball algorithm for the language, None for none.
+        stopwords: a language, or the words that do not count; None for none.
+        k1: how slowly the second and third occurrence of a term stop counting.
+        b: how far a passage's length counts against it, 0 to 1.
+        fb_docs: RM3: how many passages the question is expanded with.
+        fb_terms: RM3: how many terms.
+        query_weight: RM3: the weight of the question beside them, 0 to 1.
+
+    References:
+        Robertson et al., Okapi at TREC-3, 1994; RM3: see `relevance_feedback`.
+    """
+
+    reads: frozenset[str] = frozenset()
+    shape: ClassVar[str] = "alternatives"
+
+    def __init__(
+        self,
+        corpus: Passages,
+        engine: Engine = "bm25s",
+        stemmer: str | None = "english",
+        stopwords: str | list[str] | None = "english",
+        k1: float = 1.5,
+        b: float = 0.75,
+        fb_docs: int = 10,
+        fb_terms: int = 10,
+        query_weight: float = 0.5,
+    ) -> None:
+        super().__init__()
+        self.corpus = corpus
+        self.engine = engine
+        self.stemmer = stemmer
+        self.stopwords = stopwords
+        self.k1 = k1
+        self.b = b
+        self.fb_docs = fb_docs
+        self.fb_terms = fb_terms
+        self.query_weight = query_weight
+
+    def open(self) -> None:
+        """Index the passages; nothing to do when they are.
+
+        Raises:
+            ConfigError: an argument is out of its range, or the corpus cannot be read.
+            DamagedIndexError: a file of the corpus's index is not what was written.
+            ResourceError: a package is missing.
+        """
+        super().open()
+
+    def propose(self, context: Context, n: int) -> Proposal:
+        """The n best passages that were not proposed before."""
+        return self.propose_many([context], [n])[0]
+
+    def propose_many(self, contexts: Sequence[Context], ns: Sequence[int]) -> list[Proposal]:
+        """The same for many tasks, in one search."""
+        return next_blocks(self.corpus, self.rank, contexts, ns)
+
+    def search(self, queries: Sequence[str], k: int) -> Found:
+        """The k best rows of each query, as `Retriever` says."""
+        opened = self._get()
+        rows, scores = nothing(len(queries), k)
+        for line, query in enumerate(queries):
+            if terms := opened.numbers(query):
+                found, what = best(opened.postings.scores(terms), k)
+                rows[line, : len(found)], scores[line, : len(found)] = found, what
+        return rows, scores
+
+    def rank(self, contexts: Sequence[Context], k: int) -> Found:
+        """The k best rows for each task, its question expanded where there is feedback."""
+        opened = self._get()
+        rows, scores = self.search([question_of(context) for context in contexts], k)
+        for line, context in enumerate(contexts):
+            if context.feedback and (weights := self._expanded(context)):
+                found, what = best(opened.postings.weighted(weights), k)
+                rows[line], scores[line] = -1, -np.inf
+                rows[line, : len(found)], scores[line, : len(found)] = found, what
+        return rows, scores
+
+    def _expanded(self, context: Context) -> dict[int, float]:
+        opened = self._get()
+        query = opened.numbers(question_of(context))
+        scored = opened.postings.scores(query) if query else np.zeros(len(self.corpus), dtype=np.float32)
+        seen = proposed(context)
+        # Sorting is stable: passages with no score, or equal ones, stay as they were proposed.
+        order = sorted(seen, key=lambda id: -seen[id])
+        rows = [opened.row_of(id) for id in order]
+        relevant = [row for row in rows if row is not None][: self.fb_docs]
+        if not relevant:
+            relevant = best(scored, self.fb_docs)[0].tolist()
+        return expanded(
+            query,
+            [opened.terms.row(row).tolist() for row in relevant],
+            [max(0.0, float(scored[row])) for row in relevant],
+            terms=self.fb_terms,
+            weight=self.query_weight,
+        )
+
+    def _check(self) -> None:
+        for name, value, fits, wanted in (
+            ("k1", self.k1, self.k1 >= 0, "at least 0"),
+            ("b", self.b, 0 <= self.b <= 1, "from 0 to 1"),
+            ("fb_docs", self.fb_docs, self.fb_docs >= 1, "at least 1"),
+            ("fb_terms", self.fb_terms, self.fb_terms >= 1, "at least 1"),
+            ("query_weight", self.query_weight, 0 <= self.query_weight <= 1, "from 0 to 1"),
+        ):
+            if not fits:
+                raise ConfigError(f"{name} is {value!r}; it must be {wanted}", path=name)
+        packages = ["bm25s"] if self.engine == "bm25s" or isinstance(self.stopwords, str) else []
+        packages += ["rank_bm25"] if self.engine == "rank-bm25" else []
+        packages += ["Stemmer"] if self.stemmer is not None else []
+        need(*packages, doing=f"BM25 by {self.engine}")
+
+    def _members(self) -> list[Any]:
+        return [self.corpus]
+
+    def _make(self) -> _Open:
+        self._check()
+        words = Words(self.stemmer, self.stopwords)
+        kept: IndexDirectory | None = getattr(self.corpus, "kept", None)
+        with kept.locked() if kept is not None else nullcontext():
+            texts = self.corpus.texts()
+            rows = b"".join(map(digest_of, texts))
+            terms = terms_of(words, texts, rows, kept)
+            postings = postings_of(self.engine, terms, self.k1, self.b, rows, part_of(words), kept)
+        return _Open(self.corpus, words, terms, postings)
+
+
+class _Open:
+    """What an open index holds."""
+
+    def __init__(self, corpus: Passages, words: Words, terms: Terms, postings: Postings) -> None:
+        self.words = words
+        self.terms = terms
+        self.postings = postings
+        self._corpus = corpus
+        self._rows: dict[str, int] | None = None
+
+    def numbers(self, text: str) -> list[int]:
+        """The numbers of a text's terms that the corpus has."""
+        vocabulary = self.terms.vocabulary
+        return [vocabulary[term] for term in self.words.terms(text) if term in vocabulary]
+
+    def row_of(self, id: str) -> int | None:
+        """The row of a passage."""
+        if self._rows is None:
+            self._rows = {self._corpus.passage(row)["id"]: row for row in range(len(self._corpus))}
+        return self._rows.get(id)

@@ -1,0 +1,219 @@
+"""A corpus: documents split into passages with ids that stay, kept in a directory that opens without new work."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+import msgspec
+
+from draftverify import ConfigError
+from draftverify_retrieval.documents import Document, documents_at
+from draftverify_retrieval.index import IndexDirectory, decoded, digest_of
+from draftverify_retrieval.passages import Passage
+from draftverify_retrieval.progress import progress
+from draftverify_retrieval.shared import Shared
+from draftverify_retrieval.splitting import Splitting, Unit, joined, pieces
+
+__all__ = ["Changes", "Corpus"]
+
+log = logging.getLogger("draftverify.retrieval")
+
+_PART = "passages"
+
+
+class Changes(msgspec.Struct, frozen=True):
+    """What opening a corpus found against its index: the ids of documents."""
+
+    added: tuple[str, ...]
+    changed: tuple[str, ...]
+    removed: tuple[str, ...]
+    unchanged: int
+
+
+class _Piece(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    id: str
+    start: int
+    end: int
+    heading: str
+    text: str
+
+
+class _Split(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A document as the index keeps it."""
+
+    id: str
+    digest: bytes
+    pieces: list[_Piece]
+
+
+class Corpus(Shared["_Open"]):
+    """Passages of documents, by row, in the order of the documents.
+
+    A passage's id is its document's and a digest of what it says ("guide.md#5c1f0a9b7d"; a second one that says the
+    same ends in ".2"), so it stays while its words do, whatever is written elsewhere. Of documents that are not split
+    (`split: document`) it is the document's own.
+
+    With an `index` the passages lie in that directory: opening it again splits only the documents whose content
+    changed. What retrievers make of the passages lies there too. Without one all is in memory.
+
+    Args:
+        path: a .jsonl file with a document a line; or a directory of .txt, .md and .pdf files (hidden ones are left
+            out), or one such file. A document's id is the field `id`, or the file's path in the directory. Text is
+            UTF-8. PDF needs pypdf, of the extra `retrieval`.
+        split: what a passage is made of: a document's paragraphs, sentences or words ("window"), or all of it.
+        size: how many in a passage; 1 when absent, 100 words of a window.
+        overlap: how many of them a passage shares with the one before.
+        fields: of a .jsonl file, which of its fields are the `id`, the `text` and the `heading`, where they have other
+            names, e.g. {id: _id, heading: title}.
+        index: a directory for passages, tokens and vectors; made when it is not there.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        split: Unit = "paragraph",
+        size: int | None = None,
+        overlap: int = 0,
+        fields: Mapping[str, str] = {},
+        index: Path | None = None,
+    ) -> None:
+        super().__init__()
+        self.path = path
+        self.split = split
+        self.size = size
+        self.overlap = overlap
+        self.fields = fields
+        self.index = index
+
+    @property
+    def kept(self) -> IndexDirectory | None:
+        """The index directory, where retrievers keep what they made of the passages."""
+        return IndexDirectory(self.index) if self.index is not None else None
+
+    @property
+    def changes(self) -> Changes:
+        """What opening it found; without an index every document is an added one."""
+        return self._get().changes
+
+    def open(self) -> None:
+        """Read the documents that are new or changed; nothing to do when it is open.
+
+        Raises:
+            ConfigError: a document cannot be read, an id stands twice, nothing is there, or the index was made by
+                another splitting.
+            DamagedIndexError: a file of the index is not what was written.
+            ResourceError: the index cannot be written, or a package is missing.
+        """
+        super().open()
+
+    def __len__(self) -> int:
+        return len(self._get().rows)
+
+    def passage(self, row: int) -> Passage:
+        """The passage of a row, 0 … len − 1."""
+        document, piece = self._get().rows[row]
+        made = Passage(id=piece.id, text=piece.text, document=document, start=piece.start, end=piece.end)
+        if piece.heading:
+            made["heading"] = piece.heading
+        return made
+
+    def texts(self) -> Sequence[str]:
+        """What is indexed of each row: its heading, where it has one, and its text below."""
+        return [
+            f"{piece.heading}\n{piece.text}" if piece.heading else piece.text for _, piece in self._get().rows
+        ]
+
+    def _make(self) -> _Open:
+        splitting = Splitting(self.split, self.size, self.overlap)
+        splitting.check()
+        kept = self.kept
+        with kept.locked() if kept is not None else nullcontext():
+            before = self._before(kept, splitting) if kept is not None else {}
+            documents = _unique(documents_at(self.path, self.fields), self.path)
+            opened = _read(documents, before, splitting, self.path)
+            changes = opened.changes
+            if kept is not None and (changes.added or changes.changed or changes.removed):
+                content = msgspec.msgpack.encode(opened.documents)
+                kept.commit({_PART: ({"splitting": splitting.identity}, content)})
+        if kept is not None:
+            log.info(
+                "%s: %d documents added, %d changed, %d removed, %d as they were",
+                kept.path, len(changes.added), len(changes.changed), len(changes.removed), changes.unchanged,
+            )  # fmt: skip
+        return opened
+
+    def _before(self, kept: IndexDirectory, splitting: Splitting) -> dict[str, _Split]:
+        """The documents that the index holds."""
+        kept.check()
+        found = kept.load(_PART)
+        if found is None:
+            return {}
+        about, content = found
+        if about.get("splitting") != splitting.identity:
+            raise ConfigError(
+                f"this index was split by {about.get('splitting')}, and {splitting.identity} is asked for; give each "
+                "splitting an index directory of its own, or delete this one",
+                where=str(kept.path),
+            )
+        documents = decoded(content, list[_Split], _PART)
+        return {each.id: each for each in documents}
+
+
+class _Open:
+    """An open corpus: its documents in order, and its rows."""
+
+    def __init__(self, documents: list[_Split], changes: Changes) -> None:
+        self.documents = documents
+        self.changes = changes
+        self.rows = [(each.id, piece) for each in documents for piece in each.pieces]
+
+
+def _unique(documents: Iterable[Document], path: Path) -> Iterator[Document]:
+    seen: set[str] = set()
+    for each in documents:
+        if each.id in seen:
+            raise ConfigError(f"two documents have the id {each.id!r}; ids must differ", where=str(path))
+        seen.add(each.id)
+        yield each
+
+
+def _read(
+    documents: Iterable[Document], before: Mapping[str, _Split], splitting: Splitting, path: Path
+) -> _Open:
+    found = list(documents)
+    new = [each for each in found if each.id not in before or before[each.id].digest != each.digest]
+    made: dict[str, _Split] = {}
+    with progress(f"splitting documents of {path.name}", len(new)) as advance:
+        for each in new:
+            made[each.id] = _Split(each.id, each.digest, _split(each, splitting))
+            advance(1)
+    now = {each.id for each in found}
+    changes = Changes(
+        tuple(each.id for each in new if each.id not in before),
+        tuple(each.id for each in new if each.id in before),
+        tuple(id for id in before if id not in now),
+        len(found) - len(new),
+    )
+    opened = _Open([made.get(each.id) or before[each.id] for each in found], changes)
+    if not opened.rows:
+        what = f"{len(found)} documents are here, and no text in them" if found else "no document is here"
+        raise ConfigError(f"{what}; a corpus needs at least one passage", where=str(path))
+    return opened
+
+
+def _split(document: Document, splitting: Splitting) -> list[_Piece]:
+    text = document.read()
+    times: dict[str, int] = {}
+    made = []
+    for start, end, heading in pieces(text, splitting, markdown=document.markdown):
+        words, heading = text[start:end], joined(document.heading, heading)
+        id = document.id
+        if splitting.by != "document":
+            id += "#" + digest_of(f"{heading}\n{words}").hex()[:10]
+            times[id] = times.get(id, 0) + 1
+            id += f".{times[id]}" if times[id] > 1 else ""
+        made.append(_Piece(id, start, end, heading, words))
+    return made

@@ -1,0 +1,251 @@
+"""The dense drafter: passages and questions as vectors of one encoder, searched by faiss."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from draftverify import ConfigError, Context, ContractError, Proposal
+from draftverify_retrieval.index import DIGEST, IndexDirectory, digest_of, rows_before
+from draftverify_retrieval.passages import Passages
+from draftverify_retrieval.progress import progress
+from draftverify_retrieval.ranking import Found, next_blocks, nothing, question_of
+from draftverify_retrieval.requirements import need
+from draftverify_retrieval.shared import Shared
+
+__all__ = ["Dense", "SentenceEncoder", "Structure"]
+
+Structure: TypeAlias = Literal["flat", "hnsw", "ivf"]
+
+_VECTORS = "vectors"
+_AT_ONCE = 256
+_BREADTH = {"flat": 0, "hnsw": 64, "ivf": 16}
+
+
+class SentenceEncoder(Protocol):
+    """What `Dense` asks of an encoder.
+
+    Attributes:
+        dimension: the length of a vector.
+        identity: the same for encoders that give the same vectors.
+    """
+
+    @property
+    def dimension(self) -> int: ...
+
+    @property
+    def identity(self) -> str: ...
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors of length 1, float32 [n, dimension]."""
+        ...
+
+
+class Dense(Shared[Any]):
+    """Drafts passages by the inner product of their vectors with the question's.
+
+    A block goes on where the last one ended. A question that is white space finds nothing. With an index directory of
+    the corpus the vectors are kept there: only passages that are new are encoded, and another encoder is refused.
+
+    Args:
+        corpus: the passages.
+        encoder: makes the vectors.
+        index: "flat" looks at every vector and is exact; "hnsw" and "ivf" are approximate, pay above some 100,000
+            passages, and may find fewer than there are.
+        breadth: how far an approximate index looks: efSearch of HNSW (64 when absent), nprobe of IVF (16).
+
+    References:
+        faiss: Douze et al. 2024, arXiv:2401.08281. HNSW: Malkov and Yashunin, TPAMI 2020.
+    """
+
+    reads: frozenset[str] = frozenset()
+    shape: ClassVar[str] = "alternatives"
+
+    def __init__(
+        self,
+        corpus: Passages,
+        encoder: SentenceEncoder,
+        index: Structure = "flat",
+        breadth: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.corpus = corpus
+        self.encoder = encoder
+        self.index = index
+        self.breadth = breadth
+
+    def open(self) -> None:
+        """Encode the passages that are not yet; nothing to do when they are.
+
+        Raises:
+            ConfigError: the corpus cannot be read, its index holds another encoder's vectors, or `breadth` is wrong.
+            ContractError: the encoder gives something else than vectors of its dimension.
+            DamagedIndexError: a file of the corpus's index is not what was written.
+            ResourceError: a package or the encoder's weights are missing.
+        """
+        super().open()
+
+    def propose(self, context: Context, n: int) -> Proposal:
+        """The n best passages that were not proposed before."""
+        return self.propose_many([context], [n])[0]
+
+    def propose_many(self, contexts: Sequence[Context], ns: Sequence[int]) -> list[Proposal]:
+        """The same for many tasks, in one search."""
+        self._get()
+        return next_blocks(self.corpus, self.rank, contexts, ns)
+
+    def rank(self, contexts: Sequence[Context], k: int) -> Found:
+        """The k best rows for each task."""
+        return self.search([question_of(context) for context in contexts], k)
+
+    def search(self, queries: Sequence[str], k: int) -> Found:
+        """The k best rows of each query, as `Retriever` says."""
+        faiss_index = self._get()
+        rows, scores = nothing(len(queries), k)
+        asked = [line for line, query in enumerate(queries) if query.strip()]
+        if asked and k:
+            vectors = _encoded(self.encoder, [queries[line] for line in asked])
+            found = _nearest(faiss_index, vectors, min(k, faiss_index.ntotal))
+            rows[asked, : found[0].shape[1]], scores[asked, : found[1].shape[1]] = found
+            scores[rows < 0] = -np.inf
+        return rows, scores
+
+    def _members(self) -> list[Any]:
+        return [self.corpus, self.encoder]
+
+    def _make(self) -> Any:
+        need("faiss", doing="dense retrieval")
+        breadth = _BREADTH[self.index] if self.breadth is None else self.breadth
+        if self.breadth is not None and (self.index == "flat" or self.breadth < 1):
+            raise ConfigError(
+                f"breadth is {self.breadth}; it is for hnsw and ivf, at least 1 (a flat index looks at everything)",
+                path="breadth",
+            )
+        kept: IndexDirectory | None = getattr(self.corpus, "kept", None)
+        with kept.locked() if kept is not None else nullcontext():
+            texts = self.corpus.texts()
+            rows = b"".join(map(digest_of, texts))
+            vectors = self._vectors(texts, rows, kept)
+            made = _built(self.index, vectors, rows, kept)
+        if self.index == "hnsw":
+            made.hnsw.efSearch = breadth
+        elif self.index == "ivf":
+            made.nprobe = min(breadth, made.nlist)
+        return made
+
+    def _vectors(self, texts: Sequence[str], rows: bytes, kept: IndexDirectory | None) -> NDArray[np.float32]:
+        """The vector of every row; those that the index holds are not made again."""
+        about = {"encoder": self.encoder.identity, "dimension": self.encoder.dimension}
+        found = kept.load(_VECTORS) if kept is not None else None
+        if found is not None and kept is not None and found[0] != about:
+            raise ConfigError(
+                f"this index holds vectors of the encoder {found[0]['encoder']} ({found[0]['dimension']} dimensions), "
+                f"and {about['encoder']} ({about['dimension']}) is asked for; vectors of two encoders cannot be "
+                "compared. Give this encoder an index directory of its own, or delete this one",
+                where=str(kept.path),
+            )
+        content = found[1] if found is not None else b""
+        width = DIGEST + 4 * self.encoder.dimension
+        held = np.frombuffer(content, dtype=np.uint8).reshape(-1, width)
+        before = held[:, :DIGEST].tobytes()
+        old: NDArray[np.float32] = held[:, DIGEST:].copy().view(np.float32)
+        if found is not None and before == rows:
+            return old
+        places = rows_before(before, rows)
+        vectors = np.empty((len(texts), self.encoder.dimension), dtype=np.float32)
+        vectors[places >= 0] = old[places[places >= 0]]
+        new = np.flatnonzero(places < 0).tolist()
+        with progress("encoding passages", len(new)) as advance:
+            for start in range(0, len(new), _AT_ONCE):
+                some = new[start : start + _AT_ONCE]
+                vectors[some] = _encoded(self.encoder, [texts[row] for row in some])
+                advance(len(some))
+        if kept is not None:
+            digests = np.frombuffer(rows, dtype=np.uint8).reshape(-1, DIGEST)
+            made = np.concatenate([digests, vectors.view(np.uint8)], axis=1)
+            kept.commit({_VECTORS: (about, made.tobytes())})
+        return vectors
+
+
+def _encoded(encoder: SentenceEncoder, texts: Sequence[str]) -> NDArray[np.float32]:
+    found = np.ascontiguousarray(encoder.encode(texts), dtype=np.float32)
+    if found.shape != (len(texts), encoder.dimension) or not np.isfinite(found).all():
+        raise ContractError(
+            f"the encoder {type(encoder).__name__} gave {found.shape} for {len(texts)} texts; finite numbers "
+            f"[{len(texts)}, {encoder.dimension}] are needed"
+        )
+    return found
+
+
+def _built(
+    structure: Structure, vectors: NDArray[np.float32], rows: bytes, kept: IndexDirectory | None
+) -> Any:
+    """faiss's index of these vectors; an approximate one is kept, since making it takes long."""
+    import faiss
+
+    count, dimension = vectors.shape
+    made: Any
+    if structure == "flat":
+        made = faiss.IndexFlatIP(dimension)
+        made.add(vectors)
+        return made
+    about = {"rows": digest_of(rows).hex()}
+    found = kept.load(structure) if kept is not None else None
+    if found is not None and found[0] == about:
+        return faiss.deserialize_index(np.frombuffer(found[1], dtype=np.uint8))
+    if structure == "hnsw":
+        made = faiss.IndexHNSWFlat(dimension, 32, faiss.METRIC_INNER_PRODUCT)
+        made.hnsw.efConstruction = 200
+    else:
+        # 4 √n lists (faiss's guideline), and no fewer than the 39 vectors for each that its training asks for.
+        lists = max(1, min(int(4 * math.sqrt(count)), count // 39))
+        made = faiss.IndexIVFFlat(faiss.IndexFlatIP(dimension), dimension, lists, faiss.METRIC_INNER_PRODUCT)
+        made.cp.min_points_per_centroid = 1
+    threads = faiss.omp_get_max_threads()
+    # One thread: the graph and the lists of many depend on who came first, and every process is to search alike.
+    faiss.omp_set_num_threads(1)
+    try:
+        with progress(f"building the {structure} index", count) as advance:
+            if structure == "ivf":
+                made.train(vectors)
+            for start in range(0, count, 4096):
+                made.add(vectors[start : start + 4096])
+                advance(min(4096, count - start))
+    finally:
+        faiss.omp_set_num_threads(threads)
+    if kept is not None:
+        kept.commit({structure: (about, faiss.serialize_index(made).tobytes())})
+    return made
+
+
+def _nearest(index: Any, vectors: NDArray[np.float32], k: int) -> Found:
+    """The k rows of the largest products, equal ones by row.
+
+    faiss keeps any of several equal ones where k cuts them, so one more than k is asked for, and more while the last
+    ones are equal.
+    """
+    wide = min(k + 1, index.ntotal)
+    scores, rows = index.search(vectors, wide)
+    while wide < index.ntotal and (cut := (scores[:, -1] == scores[:, k - 1]) & (rows[:, -1] >= 0)).any():
+        wide = min(2 * wide, index.ntotal)
+        scores, rows = _widened(index, vectors, cut, scores, rows, wide)
+    if (scores[:, 1:] == scores[:, :-1]).any():
+        order = np.lexsort((rows, -scores), axis=1)
+        rows, scores = np.take_along_axis(rows, order, 1), np.take_along_axis(scores, order, 1)
+    return rows[:, :k], scores[:, :k]
+
+
+def _widened(
+    index: Any, vectors: NDArray[np.float32], cut: NDArray[Any], scores: Any, rows: Any, wide: int
+) -> tuple[Any, Any]:
+    """The same results, `wide` of the queries whose last ones were equal."""
+    more = wide - scores.shape[1]
+    scores = np.pad(scores, ((0, 0), (0, more)), constant_values=-np.inf)
+    rows = np.pad(rows, ((0, 0), (0, more)), constant_values=-1)
+    scores[cut], rows[cut] = index.search(vectors[cut], wide)
+    return scores, rows

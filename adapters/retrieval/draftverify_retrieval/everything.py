@@ -1,0 +1,58 @@
+"""The expensive way: every passage of the corpus, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, ClassVar
+
+from draftverify import Context, Proposal
+from draftverify_retrieval.passages import Passages, Retriever
+from draftverify_retrieval.ranking import proposed, rank_with
+from draftverify_retrieval.shared import Shared
+
+__all__ = ["Everything"]
+
+
+class Everything(Shared[int]):
+    """Drafts all passages that were not proposed before, for a `fallback` that reads on until something is found.
+
+    Args:
+        corpus: the passages; they come in its order.
+        retriever: of the same corpus: what it ranks comes first, as it ranks it, and the rest after it.
+    """
+
+    reads: frozenset[str] = frozenset()
+    shape: ClassVar[str] = "alternatives"
+
+    def __init__(self, corpus: Passages, retriever: Retriever | None = None) -> None:
+        super().__init__()
+        self.corpus = corpus
+        self.retriever = retriever
+
+    def open(self) -> None:
+        """Open the corpus and the retriever."""
+        super().open()
+
+    def propose(self, context: Context, n: int) -> Proposal:
+        """The next n passages; `exhausted` when they are the last."""
+        seen = proposed(context)
+        rows = (row for row in self._order(context) if self.corpus.passage(row).get("id") not in seen)
+        found = list(islice(rows, n + 1))
+        items = tuple(self.corpus.passage(row) for row in found[:n])
+        return Proposal.alternatives(items, evidence={"row": found[:n]}, exhausted=len(found) <= n)
+
+    def _members(self) -> list[Any]:
+        return [self.corpus, self.retriever]
+
+    def _make(self) -> int:
+        return len(self.corpus)
+
+    def _order(self, context: Context) -> Iterator[int]:
+        count = self._get()
+        if self.retriever is None:
+            yield from range(count)
+            return
+        ranked = [row for row in rank_with(self.retriever, [context], count)[0][0].tolist() if row >= 0]
+        yield from ranked
+        yield from sorted(set(range(count)) - set(ranked))

@@ -1,0 +1,128 @@
+"""The two BM25 engines behind one form: scores of all rows for terms, plain or weighted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from draftverify_retrieval.index import IndexDirectory, decoded, digest_of
+from draftverify_retrieval.progress import progress
+from draftverify_retrieval.terms import Terms
+
+__all__ = ["Bm25s", "Engine", "Postings", "RankBm25", "postings_of"]
+
+Engine: TypeAlias = Literal["bm25s", "rank-bm25"]
+
+
+class Postings(Protocol):
+    """Scores rows; terms are those of the corpus, by number, and there is at least one."""
+
+    def scores(self, terms: Sequence[int]) -> NDArray[Any]:
+        """Each row's score [rows], 0 where it has none of the terms; a term counts as often as it is named."""
+        ...
+
+    def weighted(self, weights: Mapping[int, float]) -> NDArray[Any]:
+        """The same for terms with weights."""
+        ...
+
+
+class Bm25s:
+    """bm25s: what every term scores in every row is computed once (Lucene's BM25; Lù 2024, arXiv:2407.03618).
+
+    Args:
+        data, indices, indptr: its matrix by columns, a term each: scores, rows, and where each column begins.
+        rows: how many.
+    """
+
+    def __init__(self, data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], rows: int) -> None:
+        import bm25s
+
+        self.index = bm25s.BM25()
+        self.index.scores = {"data": data, "indices": indices, "indptr": indptr, "num_docs": rows}
+        self.index.nonoccurrence_array = None
+        self._data, self._indices, self._indptr, self._rows = data, indices, indptr, rows
+
+    def scores(self, terms: Sequence[int]) -> NDArray[Any]:
+        found: NDArray[Any] = self.index.get_scores_from_ids(terms)
+        return found
+
+    def weighted(self, weights: Mapping[int, float]) -> NDArray[Any]:
+        found = np.zeros(self._rows, dtype=np.float32)
+        for term, weight in weights.items():
+            column = slice(self._indptr[term], self._indptr[term + 1])
+            found[self._indices[column]] += np.float32(weight) * self._data[column]
+        return found
+
+
+class RankBm25:
+    """rank-bm25's Okapi, which looks at every row for every query.
+
+    A term of more than half of the rows weighs a quarter of the mean weight (its `epsilon`); what comes to 0 is not
+    found.
+    """
+
+    def __init__(self, terms: Terms, k1: float, b: float) -> None:
+        from rank_bm25 import BM25Okapi
+
+        self._index = BM25Okapi(terms.rows(), k1=k1, b=b)
+
+    def scores(self, terms: Sequence[int]) -> NDArray[Any]:
+        found: NDArray[Any] = self._index.get_scores(terms).astype(np.float32)
+        return found
+
+    def weighted(self, weights: Mapping[int, float]) -> NDArray[Any]:
+        found = np.zeros(self._index.corpus_size)
+        for term, weight in weights.items():
+            found += weight * self._index.get_scores([term])
+        return found.astype(np.float32)
+
+
+class _Matrix(msgspec.Struct):
+    """bm25s's matrix as the index keeps it."""
+
+    data: bytes
+    indices: bytes
+    indptr: bytes
+
+
+def postings_of(
+    engine: Engine, terms: Terms, k1: float, b: float, rows: bytes, part: str, kept: IndexDirectory | None
+) -> Postings:
+    """The postings of these terms, bm25s's from the index where it holds them.
+
+    Args:
+        engine, k1, b: of BM25.
+        terms: of every row.
+        rows: the rows' digests, one after the other.
+        part: the name under which the index keeps the terms.
+        kept: the index; held by the caller.
+    """
+    if not terms.vocabulary:
+        return Bm25s(np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(1, np.int64), len(terms.ends))
+    if engine == "rank-bm25":
+        return RankBm25(terms, k1, b)
+    name, about = f"{part}.bm25s.{digest_of(f'{k1} {b}').hex()[:8]}", {"rows": digest_of(rows).hex()}
+    found = kept.load(name) if kept is not None else None
+    if found is not None and found[0] == about:
+        matrix = decoded(found[1], _Matrix, name)
+        arrays = (
+            np.frombuffer(matrix.data, np.float32),
+            np.frombuffer(matrix.indices, np.int32),
+            np.frombuffer(matrix.indptr, np.int64),
+        )
+        return Bm25s(*arrays, len(terms.ends))
+    import bm25s
+
+    with progress("indexing passages by bm25s", len(terms.ends)):
+        made = bm25s.BM25(k1=k1, b=b).build_index_from_ids(
+            list(terms.vocabulary.values()), terms.rows(), show_progress=False
+        )
+    data, indices, indptr = (made[key] for key in ("data", "indices", "indptr"))
+    if kept is not None:
+        content = _Matrix(data.tobytes(), indices.tobytes(), indptr.tobytes())
+        kept.commit({name: (about, msgspec.msgpack.encode(content))})
+    return Bm25s(data, indices, indptr, len(terms.ends))

@@ -1,0 +1,129 @@
+"""What retrievers share: the best of a score vector, and blocks that go on down a ranking.
+
+A retriever ranks rows of its corpus for a task; the next block is the best of that ranking that were not proposed
+before in the task, whichever generator proposed them. So a block goes on where the last one ended, a ranking may change
+between rounds (feedback does that), and a task that is taken up again goes on alike: nothing is remembered but the
+rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from draftverify import Context, ContractError, Proposal
+from draftverify_retrieval.passages import Passages, Retriever
+
+__all__ = ["Found", "best", "next_blocks", "nothing", "proposed", "question_of", "rank_with"]
+
+Found: TypeAlias = "tuple[NDArray[Any], NDArray[Any]]"
+"""Rows int64 [n, k] and scores float32 [n, k], as `Retriever.search` gives them."""
+
+Rank: TypeAlias = Callable[[Sequence[Context], int], Found]
+"""The k best rows for each task."""
+
+_DEPTH = 32
+
+
+def question_of(context: Context) -> str:
+    """The task's question.
+
+    Raises:
+        ContractError: its input has no text under `question`.
+    """
+    question = context.task.input.get("question")
+    if not isinstance(question, str):
+        fields = ", ".join(map(str, context.task.input)) or "nothing"
+        raise ContractError(f"a task for a retriever has the input `question`, a text; this one has {fields}")
+    return question
+
+
+def proposed(context: Context) -> dict[str, float]:
+    """The ids of the passages that were proposed in this task, in order, and the scores that they were given, −inf
+    where none was.
+    """
+    found: dict[str, float] = {}
+    for round in context.rounds:
+        for index, item in enumerate(round.items):
+            id = item.get("id") if isinstance(item, Mapping) else None
+            if isinstance(id, str):
+                score = round.checks[index].score if index < len(round.checks) else None
+                found[id] = -np.inf if score is None else score
+    return found
+
+
+def next_blocks(
+    corpus: Passages, rank: Rank, contexts: Sequence[Context], ns: Sequence[int]
+) -> list[Proposal]:
+    """A block for each task: the best of its ranking that were not proposed before.
+
+    Args:
+        corpus: whose rows are ranked.
+        rank: the ranking, called once for all tasks that need about as deep a one.
+        contexts, ns: the tasks, and how many passages each asks for.
+
+    Returns:
+        Alternatives of law "given", with evidence `score` and `row`; `exhausted` where nothing is left after them.
+    """
+    before = [proposed(context) for context in contexts]
+    # One more than is asked for says whether anything is left. Depths are powers of two: tasks at other rounds share a
+    # search, and an approximate index, which finds more the deeper it looks, ranks alike in them all.
+    depths = [max(_DEPTH, 1 << (n + len(seen)).bit_length()) for n, seen in zip(ns, before, strict=True)]
+    made: dict[int, Proposal] = {}
+    for depth in sorted(set(depths)):
+        places = [place for place, each in enumerate(depths) if each == depth]
+        rows, scores = rank([contexts[place] for place in places], depth)
+        for line, place in enumerate(places):
+            made[place] = _block(corpus, rows[line], scores[line], before[place], ns[place])
+    return [made[place] for place in range(len(contexts))]
+
+
+def _block(
+    corpus: Passages, rows: NDArray[Any], scores: NDArray[Any], before: Mapping[str, float], n: int
+) -> Proposal:
+    items: list[Any] = []
+    taken: list[int] = []
+    for place, row in enumerate(rows.tolist()):
+        if row < 0:
+            break
+        passage = corpus.passage(row)
+        if passage.get("id") in before:
+            continue
+        if len(items) == n:
+            return _proposal(items, rows[taken], scores[taken], exhausted=False)
+        items.append(passage)
+        taken.append(place)
+    return _proposal(items, rows[taken], scores[taken], exhausted=True)
+
+
+def _proposal(items: list[Any], rows: NDArray[Any], scores: NDArray[Any], *, exhausted: bool) -> Proposal:
+    evidence = {"score": scores.astype(float).tolist(), "row": rows.tolist()}
+    return Proposal.alternatives(tuple(items), evidence=evidence, exhausted=exhausted)
+
+
+def rank_with(retriever: Retriever, contexts: Sequence[Context], k: int) -> Found:
+    """A retriever's ranking of tasks: its own, which may read feedback, if it has a `rank`; else of the questions."""
+    if hasattr(retriever, "rank"):
+        found: Found = retriever.rank(contexts, k)
+        return found
+    return retriever.search([question_of(context) for context in contexts], k)
+
+
+def nothing(n: int, k: int) -> Found:
+    """The answer to n queries before anything is found."""
+    return np.full((n, k), -1, dtype=np.int64), np.full((n, k), -np.inf, dtype=np.float32)
+
+
+def best(scores: NDArray[Any], k: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The rows of the k largest scores that are not 0, and the scores; equal ones by row."""
+    if k < len(scores):
+        least = np.partition(scores, len(scores) - k)[len(scores) - k]
+        rows = np.flatnonzero(scores >= least) if least > 0 else np.flatnonzero(scores)
+    else:
+        rows = np.flatnonzero(scores)
+    found = scores[rows]
+    order = np.argsort(-found, kind="stable")[:k]
+    return rows[order], found[order]

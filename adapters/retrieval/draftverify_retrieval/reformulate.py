@@ -1,0 +1,127 @@
+"""Another question for the same thing: a text model writes it when the policy gives feedback."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from string import Formatter
+from typing import Any, ClassVar
+
+import msgspec
+
+from draftverify import ConfigError, Context, Cost, Proposal
+from draftverify_llm import Completion, TextModel
+from draftverify_retrieval.passages import Passages, Retriever, passage_of
+from draftverify_retrieval.ranking import Found, next_blocks, question_of, rank_with
+from draftverify_retrieval.shared import Shared
+
+__all__ = ["Reformulate"]
+
+_TEMPLATE = """A search for passages that answer this question found none that does.
+Question: {question}
+Found instead:
+{found}
+Write another search query for the same question, in other words. Answer with the query alone."""
+_CHARACTERS = 200
+"""Of each refused passage that the model is shown."""
+
+
+class Reformulate(Shared[Passages]):
+    """Drafts as its retriever does; after the policy's step `feedback` by a query that a text model writes.
+
+    The query is the first line of the model's answer; where that is empty the question stands.
+
+    Args:
+        retriever: ranks the passages.
+        model: any text model.
+        template: what it is asked, with {question} and {found}, the beginnings of the refused passages, a line each.
+        max_tokens: the most tokens in its answer.
+        temperature: 0 takes the likeliest token each time.
+    """
+
+    reads: frozenset[str] = frozenset()
+    shape: ClassVar[str] = "alternatives"
+
+    def __init__(
+        self,
+        retriever: Retriever,
+        model: TextModel,
+        template: str = _TEMPLATE,
+        max_tokens: int = 64,
+        temperature: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.retriever = retriever
+        self.model = model
+        self.template = template
+        self.max_tokens = max_tokens
+        self.temperature = temperature
+
+    @property
+    def corpus(self) -> Passages:
+        """The corpus of its retriever."""
+        return self._get()
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether the same draws give the same query, which is the model's to say."""
+        return getattr(self.model, "deterministic", False)
+
+    def open(self) -> None:
+        """Open the retriever and the model.
+
+        Raises:
+            ConfigError: one cannot be opened, or the template has another field.
+        """
+        super().open()
+
+    def propose(self, context: Context, n: int) -> Proposal:
+        """The n best passages for the question, or for another query where there is feedback."""
+        return self.propose_many([context], [n])[0]
+
+    def propose_many(self, contexts: Sequence[Context], ns: Sequence[int]) -> list[Proposal]:
+        """The same for many tasks, in one search; the model is asked for each that has feedback."""
+        written = {place: self._written(each) for place, each in enumerate(contexts) if each.feedback}
+        queries = {id(contexts[place]): _query(answer) for place, answer in written.items()}
+
+        def rank(some: Sequence[Context], k: int) -> Found:
+            rows, scores = rank_with(self.retriever, some, k)
+            again = [line for line, each in enumerate(some) if queries.get(id(each))]
+            if again:
+                rows[again], scores[again] = self.search([queries[id(some[line])] for line in again], k)
+            return rows, scores
+
+        made = next_blocks(self.corpus, rank, contexts, ns)
+        for place, answer in written.items():
+            cost = Cost(units=self.model.price([answer]))
+            made[place] = msgspec.structs.replace(made[place], cost=cost)
+        return made
+
+    def search(self, queries: Sequence[str], k: int) -> Found:
+        """The retriever's."""
+        return self.retriever.search(queries, k)
+
+    def _written(self, context: Context) -> Completion:
+        found = [passage_of(each.item)["text"] for each in context.feedback]
+        lines = "\n".join("- " + " ".join(text[:_CHARACTERS].split()) for text in found)
+        return self.model.complete(
+            self.template.format(question=question_of(context), found=lines),
+            max_tokens=self.max_tokens,
+            temperature=self.temperature,
+            seed=context.draws.seed(),
+        )[0]
+
+    def _members(self) -> list[Any]:
+        return [self.retriever, self.model]
+
+    def _make(self) -> Passages:
+        for _, field, _, _ in Formatter().parse(self.template):
+            if field not in {None, "question", "found"}:
+                raise ConfigError(f"there is no field {field!r}; there are question, found", path="template")
+        found: Passages = self.retriever.corpus  # type: ignore[attr-defined]
+        return found
+
+
+def _query(answer: Completion) -> str:
+    """The first line of an answer that says anything, without quotes around it; "" where none does."""
+    lines = (line.strip().strip("\"'“”`").strip() for line in answer.text.splitlines())
+    return next(filter(None, lines), "")

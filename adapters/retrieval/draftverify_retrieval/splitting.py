@@ -1,0 +1,278 @@
+"""How a document becomes passages: by its structure, and by nothing that another document could change.
+
+A passage is `size` units in a row; the next one begins `size - overlap` units later. Units are paragraphs, sentences
+or words (a window); the whole document may be one. No passage crosses a Markdown heading. Everything in a document that
+is no white space stands in a passage, but for the Markdown headings, which their passages name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from draftverify import ConfigError
+
+__all__ = ["LONGEST", "Piece", "Splitting", "Unit", "joined", "pieces"]
+
+Unit: TypeAlias = Literal["document", "paragraph", "sentence", "window"]
+
+LONGEST = 10_000
+"""Characters; a longer paragraph, sentence or word is cut, at white space where there is some."""
+
+_VERSION = 1
+"""Raised with every change of what `pieces` returns, so that an index made otherwise is refused."""
+
+_WINDOW = 100
+
+
+class Piece(NamedTuple):
+    """A passage's place: `text[start:end]`, and the headings above it, joined."""
+
+    start: int
+    end: int
+    heading: str
+
+
+class Splitting(msgspec.Struct, frozen=True):
+    """How documents are split.
+
+    Args:
+        by: the unit.
+        size: units in a passage; None for 1, and for 100 words of a window, the passages of dense passage retrieval
+            (Karpukhin et al. 2020).
+        overlap: units that a passage shares with the one before.
+    """
+
+    by: Unit = "paragraph"
+    size: int | None = None
+    overlap: int = 0
+
+    @property
+    def units(self) -> int:
+        """How many units a passage has."""
+        return self.size if self.size is not None else _WINDOW if self.by == "window" else 1
+
+    @property
+    def identity(self) -> str:
+        """The same for splittings that split alike."""
+        return f"{self.by} {self.units}/{self.overlap} v{_VERSION}"
+
+    def check(self) -> None:
+        """Refuse what cannot be split by.
+
+        Raises:
+            ConfigError: size or overlap is out of its range, or given for whole documents.
+        """
+        if self.units < 1:
+            raise ConfigError(f"{self.units} units make no passage; at least 1 is needed", path="size")
+        if not 0 <= self.overlap < self.units:
+            raise ConfigError(
+                f"passages of {self.units} {self.by} units cannot share {self.overlap}; from 0 to {self.units - 1} can "
+                "be shared, and `size` sets how many a passage has",
+                path="overlap",
+            )
+        if self.by == "document" and self.size is not None:
+            raise ConfigError(
+                "whole documents have no size; leave it out, or split by paragraph", path="size"
+            )
+
+
+def joined(*headings: str) -> str:
+    """Headings as one text, the outermost first."""
+    return " › ".join(filter(None, headings))
+
+
+def pieces(text: str, splitting: Splitting, *, markdown: bool = False) -> list[Piece]:
+    """The passages of a text, in the order in which they begin; [] of one that is white space.
+
+    Args:
+        text: the document.
+        splitting: checked.
+        markdown: whether lines with # (and lines underlined with = or -) are headings, and fenced code is one unit.
+    """
+    if splitting.by == "document":
+        start, end = _stripped(text, 0, len(text))
+        return [Piece(start, end, "")] if start < end else []
+    size, step = splitting.units, splitting.units - splitting.overlap
+    found = []
+    for heading, blocks in _sections(text, markdown):
+        units = [unit for block in blocks for unit in _units(text, block, splitting.by, markdown)]
+        for first in range(0, len(units), step):
+            last = min(first + size, len(units)) - 1
+            found.append(Piece(units[first][0], units[last][1], heading))
+            if last == len(units) - 1:
+                break
+    return found
+
+
+class _Block(NamedTuple):
+    """Lines between blank ones, or a fenced piece of code with the blank ones in it."""
+
+    start: int
+    end: int
+    code: bool = False
+
+
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_HEADING = re.compile(r" {0,3}(#{1,6})(?!\S)")
+_UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*\r?\n?\Z")
+
+
+def _sections(text: str, markdown: bool) -> Iterator[tuple[str, list[_Block]]]:
+    """What stands below each heading; a heading with nothing below it is a block itself."""
+    above: list[tuple[int, str]] = []
+    blocks: list[_Block] = []
+    line_of_heading: _Block | None = None
+    for block, level, title in _blocks(text, markdown):
+        if not level:
+            blocks.append(block)
+            continue
+        if blocks:
+            yield joined(*[each for _, each in above]), blocks
+        elif line_of_heading is not None and level <= above[-1][0]:
+            yield joined(*[each for _, each in above[:-1]]), [line_of_heading]
+        above = [*[each for each in above if each[0] < level], (level, title)]
+        blocks, line_of_heading = [], block
+    if blocks:
+        yield joined(*[each for _, each in above]), blocks
+    elif line_of_heading is not None:
+        yield joined(*[each for _, each in above[:-1]]), [line_of_heading]
+
+
+def _blocks(text: str, markdown: bool) -> Iterator[tuple[_Block, int, str]]:
+    """Blocks in order, each with its level and title where it is a heading, else with 0 and ""."""
+    start: int | None = None
+    lines = 0
+    fence = ""
+
+    def ended(at: int, code: bool = False) -> Iterator[tuple[_Block, int, str]]:
+        nonlocal start, lines
+        if start is not None:
+            yield _Block(*_stripped(text, start, at), code), 0, ""
+        start, lines = None, 0
+
+    for match in _LINE.finditer(text):
+        line = match.group()
+        mark = _FENCE.match(line) if markdown else None
+        if fence:
+            # A fence is closed by one of its own kind, as long or longer, with nothing behind it.
+            if mark and mark[1].startswith(fence) and line.strip() == mark[1]:
+                yield from ended(match.end(), code=True)
+                fence = ""
+            continue
+        if mark:
+            yield from ended(match.start())
+            start, fence = match.start(), mark[1]
+            continue
+        if markdown and (found := _HEADING.match(line)):
+            yield from ended(match.start())
+            yield _Block(*_stripped(text, *match.span())), len(found[1]), _title(line[found.end() :])
+            continue
+        if markdown and lines == 1 and start is not None and (found := _UNDERLINE.match(line)):
+            title, level = text[start : match.start()].strip(), 1 if found[1][0] == "=" else 2
+            block = _Block(*_stripped(text, start, match.end()))
+            start, lines = None, 0
+            yield block, level, title
+            continue
+        if not line.strip():
+            yield from ended(match.start())
+            continue
+        start, lines = match.start() if start is None else start, lines + 1
+    yield from ended(len(text), code=bool(fence))
+
+
+def _title(rest: str) -> str:
+    """A heading's words: without the # at their end."""
+    words = rest.strip()
+    bare = words.rstrip("#")
+    return bare.rstrip() if bare != words and (not bare or bare[-1].isspace()) else words
+
+
+_WORD = re.compile(r"\S+")
+_BULLET = re.compile(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+", re.MULTILINE)
+
+
+def _units(text: str, block: _Block, by: Unit, markdown: bool) -> Iterator[tuple[int, int]]:
+    found: Iterable[tuple[int, int]]
+    if by == "window":
+        found = (match.span() for match in _WORD.finditer(text, block.start, block.end))
+    elif by == "sentence" and not block.code:
+        found = _sentences(text, block, markdown)
+    else:
+        found = [(block.start, block.end)]
+    for start, end in found:
+        yield from _cut(text, start, end)
+
+
+# Counts are bounded: a million dots in a row are to be read in one go.
+_END = re.compile(
+    r"""[.!?…]{1,50}["'”’»)\]*_]{0,5}(?=\s)"""  # Latin, Greek and Cyrillic end with a space behind
+    r"""|[।؟۔]{1,50}["”’)]{0,5}(?=\s)"""  # Devanagari, Arabic, Urdu
+    r"""|[。！？｡]{1,50}["”’」』）)]{0,5}"""  # Chinese and Japanese without
+)
+_BEFORE = re.compile(r"[^\s(\[\"'“‘]+\Z")
+_TITLES = re.compile(
+    r"(?i:mr|mrs|ms|dr|prof|st|mt|ft|gen|col|capt|cmdr|lt|sgt|rev|hon|gov|sen|rep|pres|figs?|eq|vs|cf|e\.g|i\.e|viz)"
+)
+_BEFORE_NUMBERS = re.compile(r"(?i:nos?|vol|pp?|ch|sec|approx|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)")
+_INITIALS = re.compile(r"[A-Z](?:\.[A-Z])*")
+
+
+def _sentences(text: str, block: _Block, markdown: bool) -> Iterator[tuple[int, int]]:
+    """Sentences of a block: an end mark, unless what follows is lower case or what stands before is an abbreviation.
+
+    Abbreviations are English ones, and initials. Items of a Markdown list begin sentences of their own.
+    """
+    cuts = [match.start() for match in _BULLET.finditer(text, block.start, block.end)] if markdown else []
+    bounds = [block.start, *[cut for cut in cuts if cut > block.start], block.end]
+    for first, last in pairwise(bounds):
+        begin = first
+        for match in _END.finditer(text, first, last):
+            if _ends(text, begin, match, last):
+                yield _stripped(text, begin, match.end())
+                begin = match.end()
+        start, end = _stripped(text, begin, last)
+        if start < end:
+            yield start, end
+
+
+def _ends(text: str, begin: int, match: re.Match[str], last: int) -> bool:
+    mark = match.group()[0]
+    if mark not in ".!?…":
+        return True
+    after = _WORD.search(text, match.end(), min(last, match.end() + 50))
+    following = after.group()[0] if after else ""
+    if following.islower():
+        return False
+    if mark != "." or match.group() != ".":
+        return True
+    before = _BEFORE.search(text, max(begin, match.start() - 20), match.start())
+    word = before.group() if before else ""
+    if _TITLES.fullmatch(word) or (following.isdigit() and _BEFORE_NUMBERS.fullmatch(word)):
+        return False
+    # J. Smith, the U.S. Army. A sentence may end in initials too; then it goes on to the next end mark.
+    return not _INITIALS.fullmatch(word)
+
+
+def _cut(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    while end - start > LONGEST:
+        space = max(text.rfind(" ", start, start + LONGEST), text.rfind("\n", start, start + LONGEST))
+        cut = space if space > start + LONGEST // 2 else start + LONGEST
+        yield _stripped(text, start, cut)
+        start, _ = _stripped(text, cut, end)
+    if start < end:
+        yield start, end
+
+
+def _stripped(text: str, start: int, end: int) -> tuple[int, int]:
+    """The place without white space at its ends."""
+    while start < end and text[start].isspace():
+        start += 1
+    while start < end and text[end - 1].isspace():
+        end -= 1
+    return start, end
