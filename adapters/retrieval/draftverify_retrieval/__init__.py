@@ -44,11 +44,31 @@ __all__ = [
     "Passage",
     "Passages",
     "Precision",
+from draftverify_retrieval.cached import ApproximateSearch, Cacheable, CachedSearch, Subset
+from draftverify_retrieval.exact_search import ExactSearch
+from draftverify_retrieval.passages import Passage, Passages, Reading, Retriever, passage_of
+from draftverify_retrieval.steps import NextQuery, Query, Retrieved, listed
+from draftverify_retrieval.vectors import ApproximateVectors, Vectors
+
+__all__ = [
+    "ApproximateSearch",
+    "ApproximateVectors",
+    "Cacheable",
+    "CachedSearch",
+    "ExactSearch",
+    "Retrieved",
+    "NextQuery",
+    "Passage",
+    "Passages",
+    "Query",
     "Reading",
     "Recall",
     "Reformulate",
     "Retriever",
     "Squad",
     "UnansweredAnswerable",
+    "Subset",
+    "Vectors",
+    "listed",
     "passage_of",
 ]

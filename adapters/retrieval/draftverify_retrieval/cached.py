@@ -1,0 +1,171 @@
+"""The cheap side of draft-verify in an index: steps drafted from what was found before, or by a quicker index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+from draftverify import ConfigError, Context, Proposal
+from draftverify_retrieval.exact_search import ExactSearch
+from draftverify_retrieval.passages import Passages, Retriever
+from draftverify_retrieval.steps import (
+    NO_QUERY,
+    NextQuery,
+    Query,
+    Retrieved,
+    listed,
+    query_after,
+    retrieved,
+    rows_of,
+)
+
+__all__ = ["ApproximateSearch", "Cacheable", "CachedSearch", "Subset"]
+
+
+@runtime_checkable
+class Subset(Protocol):
+    """Some rows of an index, searched by the index's own scores."""
+
+    def add(self, rows: Iterable[int]) -> None:
+        """Take in rows that are not there; beyond the capacity the ones taken in first make room."""
+        ...
+
+    def search(self, query: Query, k: int) -> Sequence[int]:
+        """The k best of its rows, the best first, of equal ones the lowest; fewer where there are fewer."""
+        ...
+
+
+@runtime_checkable
+class Cacheable(Protocol):
+    """An index of which a part can be searched alone."""
+
+    def subset(self, capacity: int) -> Subset:
+        """A subset, empty yet, that holds at most so many rows."""
+        ...
+
+
+class CachedSearch:
+    """Drafts each step from a cache of what the task's searches found: the step's own rows, and those near them.
+
+    The cache scores with the index's own scores, so a draft is right whenever the right rows are in the cache. What
+    is in it follows from the task's rounds (and from earlier tasks' values): a task taken up again drafts the same.
+
+    Args:
+        index: whose rows are cached; the verifier's.
+        k, next_query, corpus: as the verifier's.
+        capacity: rows in the cache; the ones that came first make room.
+        tasks: of how many earlier tasks of the run the values are in the cache too.
+
+    References:
+        Zhang et al., Accelerating Retrieval-Augmented Language Model Serving with Speculation, arXiv:2401.14021.
+    """
+
+    reads: frozenset[str] = frozenset()
+    laws: ClassVar[frozenset[str]] = frozenset({"given"})
+    shape: ClassVar[str] = "chain"
+
+    def __init__(
+        self,
+        index: Cacheable,
+        k: int = 1,
+        next_query: NextQuery = listed,
+        capacity: int = 2048,
+        tasks: int = 0,
+        corpus: Passages | None = None,
+    ) -> None:
+        if k < 1 or capacity < k or tasks < 0:
+            raise ConfigError(
+                f"k must be 1 or more, capacity at least k, tasks 0 or more: not {k}, {capacity} and {tasks}"
+            )
+        self.index = index
+        self.k = k
+        self.next_query = next_query
+        self.capacity = capacity
+        self.tasks = tasks
+        self.corpus = corpus
+
+    def propose(self, context: Context, n: int) -> Proposal:
+        """At most n steps; none while nothing was found yet."""
+        subset = self._cache(context)
+        return _chain(context, n, self, lambda query: subset.search(query, self.k))
+
+    def check_verifier(self, verifier: Any) -> None:
+        """Refuse a verifier that asks other queries, or for another number of rows."""
+        _check(self, verifier)
+
+    def _cache(self, context: Context) -> Subset:
+        """The cache as the context has it: the one of the round before with what came since, or a new one."""
+        rounds = context.rounds
+        kept: tuple[list[Any], int, Subset] | None = context.scratch.get(self)
+        if kept is not None and kept[0] is rounds.entries and kept[1] <= len(rounds):
+            _, start, subset = kept
+        else:
+            start, subset = 0, self.index.subset(self.capacity)
+            if self.tasks:
+                for record in context.memory.records[-self.tasks :]:
+                    subset.add([row for value in record.outcome.value or () for row in rows_of(value)])
+        for round in rounds[start:]:
+            for rows in (round.notes or {}).get("near", ()):
+                subset.add([row for row in rows if row >= 0])
+            for value in round.decision.emitted:
+                subset.add(rows_of(value))
+        context.scratch[self] = (rounds.entries, len(rounds), subset)
+        return subset
+
+
+class ApproximateSearch:
+    """Drafts each step with a quicker index of the same rows: HNSW or IVF beside an exact one.
+
+    Args:
+        index: the quicker one.
+        k, next_query, corpus: as the verifier's.
+    """
+
+    reads: frozenset[str] = frozenset()
+    laws: ClassVar[frozenset[str]] = frozenset({"given"})
+    shape: ClassVar[str] = "chain"
+
+    def __init__(
+        self, index: Retriever, k: int = 1, next_query: NextQuery = listed, corpus: Passages | None = None
+    ) -> None:
+        if k < 1:
+            raise ConfigError(f"k must be 1 or more, not {k}")
+        self.index = index
+        self.k = k
+        self.next_query = next_query
+        self.corpus = corpus
+
+    def propose(self, context: Context, n: int) -> Proposal:
+        """At most n steps."""
+        return _chain(context, n, self, lambda query: self.index.search([query], self.k)[0][0].tolist())
+
+    def check_verifier(self, verifier: Any) -> None:
+        """Refuse a verifier that asks other queries, or for another number of rows."""
+        _check(self, verifier)
+
+
+def _chain(
+    context: Context,
+    n: int,
+    part: CachedSearch | ApproximateSearch,
+    search: Callable[[Query], Sequence[int]],
+) -> Proposal:
+    """Steps one after the other, each query made from the drafts before it; it ends where there is none, or no row."""
+    drafted: list[Retrieved] = []
+    while len(drafted) < n:
+        query = query_after(context, part.next_query, drafted)
+        if query is None or query is NO_QUERY:
+            break
+        step = retrieved(search(query), part.corpus)
+        if not step["rows"]:
+            break
+        drafted.append(step)
+    return Proposal.chain(drafted)
+
+
+def _check(part: CachedSearch | ApproximateSearch, verifier: Any) -> None:
+    if isinstance(verifier, ExactSearch) and (verifier.k != part.k or verifier.next_query != part.next_query):
+        raise ConfigError(
+            f"{type(part).__name__} drafts k={part.k} rows for the queries of {part.next_query}, but its "
+            f"verifier looks for k={verifier.k} for those of {verifier.next_query}: give both the same"
+        )

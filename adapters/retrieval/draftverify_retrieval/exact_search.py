@@ -1,0 +1,140 @@
+"""The trusted side of draft-verify in an index: the queries of a whole block in one search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from draftverify import PASS, UNCHECKED, Check, ConfigError, Context, ContractError, Proposal, Verification
+from draftverify_retrieval.passages import Passages, Retriever
+from draftverify_retrieval.steps import (
+    NO_QUERY,
+    NextQuery,
+    Query,
+    Retrieved,
+    listed,
+    query_after,
+    retrieved,
+    rows_of,
+)
+
+__all__ = ["ExactSearch"]
+
+
+class ExactSearch:
+    """Passes what the index finds too, and gives what it finds instead.
+
+    A drafted step is right when it has the rows that the index finds for the step's query, all k in order; the first
+    that is wrong is rejected with the index's own as `correction`, and those after it, whose queries rest on it, stay
+    unchecked. When all are right the search has answered the next query as well, which is the `correction` of the block
+    and, of an empty one, the plain step. So a block of n makes 1 to n + 1 steps, and the value is that of one search
+    after the other. It ends when there is no next query.
+
+    Args:
+        index: trusted; what it answers to a query must not depend on the others in the search.
+        k: rows per step.
+        next_query: gives each step's query; without one they stand in the task's input, under "queries".
+        prefetch: rows per query, k among them, that are noted, and recorded, for `CachedSearch` to draft from.
+        corpus: of the passages, where the steps are to carry them.
+
+    References:
+        Zhang et al., Accelerating Retrieval-Augmented Language Model Serving with Speculation, arXiv:2401.14021.
+    """
+
+    reads: frozenset[str] = frozenset()
+
+    def __init__(
+        self,
+        index: Retriever,
+        k: int = 1,
+        next_query: NextQuery = listed,
+        prefetch: int = 20,
+        corpus: Passages | None = None,
+    ) -> None:
+        if k < 1 or prefetch < 0:
+            raise ConfigError(f"k must be 1 or more and prefetch 0 or more, not {k} and {prefetch}")
+        self.index = index
+        self.k = k
+        self.next_query = next_query
+        self.prefetch = prefetch
+        self.corpus = corpus
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """One search over the queries of the block, and the one after it."""
+        return self.verify_many([context], [proposal])[0]
+
+    def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
+        """One search over the queries of all blocks."""
+        blocks = [self._queries(*block) for block in zip(contexts, proposals, strict=True)]
+        queries = [query for block in blocks for query in block.values() if query is not None]
+        results: list[list[int]] = []
+        if queries:
+            rows, _ = self.index.search(queries, max(self.k, self.prefetch))
+            results = rows.tolist()
+        verifications, start = [], 0
+        for proposal, block in zip(proposals, blocks, strict=True):
+            answers: dict[int, list[int] | None] = dict.fromkeys(block)
+            for index, query in block.items():
+                if query is not None:
+                    answers[index] = results[start]
+                    start += 1
+            verifications.append(self._judge(proposal, answers))
+        return verifications
+
+    def done(self, context: Context, new: tuple[Any, ...]) -> int | None:
+        """Stop when there is no next query."""
+        return len(new) if query_after(context, self.next_query, ()) is None else None
+
+    def _queries(self, context: Context, proposal: Proposal) -> dict[int, Query | None]:
+        """The query after each item, by its index (-1: after what was accepted); None where no step is left."""
+        paths: dict[int, list[Retrieved]] = {-1: []}
+        asks = {*proposal.parents, len(proposal) - 1}  # what comes after another leaf is nobody's question
+        queries = {}
+        for index in range(-1, len(proposal)):
+            if index >= 0:
+                if (parent := proposal.parents[index]) not in paths or not _readable(proposal.items[index]):
+                    continue
+                paths[index] = [*paths[parent], proposal.items[index]]
+            if index in asks:
+                query = query_after(context, self.next_query, paths[index])
+                if query is NO_QUERY:
+                    del paths[index]
+                else:
+                    queries[index] = query
+        return queries
+
+    def _judge(self, proposal: Proposal, answers: dict[int, list[int] | None]) -> Verification:
+        """The checks of a block, from what the index found after each item."""
+        checks: list[Check] = []
+        passed = {-1}
+        for index, (item, parent) in enumerate(zip(proposal.items, proposal.parents, strict=True)):
+            if parent not in passed or parent not in answers:
+                checks.append(UNCHECKED)
+            elif not _readable(item):
+                checks.append(Check("error", reason="not an item of this kind"))
+            elif (rows := answers[parent]) is None:
+                checks.append(Check("reject", reason="no step is left"))
+            else:
+                right = retrieved(rows[: self.k], self.corpus)
+                if list(item["rows"]) == right["rows"]:
+                    checks.append(PASS)
+                    passed.add(index)
+                else:
+                    checks.append(Check("reject", reason="another is found", correction=right))
+        last = len(proposal) - 1
+        more = answers.get(last) if last in passed and proposal.shape == "chain" else None
+        return Verification(
+            checks=tuple(checks),
+            correction=() if more is None else (retrieved(more[: self.k], self.corpus),),
+            notes={"near": [rows[: self.prefetch] for rows in answers.values() if rows]}
+            if self.prefetch
+            else {},
+        )
+
+
+def _readable(item: Any) -> bool:
+    try:
+        rows_of(item)
+    except ContractError:
+        return False
+    return True
