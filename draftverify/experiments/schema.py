@@ -21,7 +21,9 @@ def schema() -> dict[str, Any]:
     definitions: dict[str, Schema] = {}
     whole = FILE.schema(definitions, "")
     definitions["pipeline"] = INNER.schema(definitions, "")
-    names: dict[str, list[tuple[str, str]]] = {role: [] for role in ROLES if role not in ("function", "trainer")}
+    names: dict[str, list[tuple[str, str]]] = {
+        role: [] for role in ROLES if role not in ("function", "trainer")
+    }
     for examined in examine():
         plugin = examined.plugin
         if examined.status != "ok" or plugin.role not in names:

@@ -3,7 +3,15 @@
 Needs the extra `retrieval` (bm25s, faiss-cpu, torch, transformers). Nothing is imported from it before it is used.
 """
 
+from draftverify_retrieval.bm25 import Bm25
+from draftverify_retrieval.cached import ApproximateSearch, Cacheable, CachedSearch, Subset
+from draftverify_retrieval.corpus import Changes, Corpus
+from draftverify_retrieval.dense import Dense
 from draftverify_retrieval.encoder import Encoder
+from draftverify_retrieval.everything import Everything
+from draftverify_retrieval.exact_search import ExactSearch
+from draftverify_retrieval.hybrid import Hybrid
+from draftverify_retrieval.index import DamagedIndexError
 from draftverify_retrieval.metrics import (
     F1,
     MRR,
@@ -15,59 +23,43 @@ from draftverify_retrieval.metrics import (
     UnansweredAnswerable,
 )
 from draftverify_retrieval.passages import Passage, Passages, Reading, Retriever, passage_of
-from draftverify_retrieval.tasks import Squad
-
-__all__ = [
-    "Encoder",
-    "F1",
-    "MRR",
-    "NDCG",
-    "AnsweredUnanswerable",
-    "ExactMatch",
-from draftverify_retrieval.bm25 import Bm25
-from draftverify_retrieval.corpus import Changes, Corpus
-from draftverify_retrieval.dense import Dense
-from draftverify_retrieval.everything import Everything
-from draftverify_retrieval.hybrid import Hybrid
-from draftverify_retrieval.index import DamagedIndexError
-from draftverify_retrieval.passages import Passage, Passages, Reading, Retriever, passage_of
 from draftverify_retrieval.reformulate import Reformulate
+from draftverify_retrieval.steps import NextQuery, Query, Retrieved, listed
+from draftverify_retrieval.tasks import Squad
+from draftverify_retrieval.vectors import ApproximateVectors, Vectors
 
 __all__ = [
+    "AnsweredUnanswerable",
+    "ApproximateSearch",
+    "ApproximateVectors",
     "Bm25",
+    "Cacheable",
+    "CachedSearch",
     "Changes",
     "Corpus",
     "DamagedIndexError",
     "Dense",
+    "Encoder",
     "Everything",
-    "Hybrid",
-    "Passage",
-    "Passages",
-    "Precision",
-from draftverify_retrieval.cached import ApproximateSearch, Cacheable, CachedSearch, Subset
-from draftverify_retrieval.exact_search import ExactSearch
-from draftverify_retrieval.passages import Passage, Passages, Reading, Retriever, passage_of
-from draftverify_retrieval.steps import NextQuery, Query, Retrieved, listed
-from draftverify_retrieval.vectors import ApproximateVectors, Vectors
-
-__all__ = [
-    "ApproximateSearch",
-    "ApproximateVectors",
-    "Cacheable",
-    "CachedSearch",
+    "ExactMatch",
     "ExactSearch",
-    "Retrieved",
+    "F1",
+    "Hybrid",
+    "MRR",
+    "NDCG",
     "NextQuery",
     "Passage",
     "Passages",
+    "Precision",
     "Query",
     "Reading",
     "Recall",
     "Reformulate",
+    "Retrieved",
     "Retriever",
     "Squad",
-    "UnansweredAnswerable",
     "Subset",
+    "UnansweredAnswerable",
     "Vectors",
     "listed",
     "passage_of",
