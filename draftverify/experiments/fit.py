@@ -7,7 +7,9 @@ would have kept; a metric says of each item whether it is right, as if it had be
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +17,21 @@ import msgspec
 from msgspec import UNSET
 
 from draftverify.calibration import Judged, ScoreArtifact, fit_scores, save_scores
-from draftverify.engine.budget import Budget
 from draftverify.engine.parts import identity_of, name_of
+from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, ContractError, below
 from draftverify.experiments.bench import Bench, Unit
 from draftverify.experiments.build import Builder
-from draftverify.experiments.specs import ClauseSpec, ComponentSpec, Experiment, PipelineSpec
+from draftverify.experiments.specs import ComponentSpec, Experiment, PipelineSpec
 from draftverify.metrics import check_metrics, score
 from draftverify.plugins import did_you_mean
-from draftverify.protocols import Metric
-from draftverify.values import Outcome, Task, TaskRecord
+from draftverify.protocols import BlockSize, Generator, Metric, Verifier
+from draftverify.rejection import retry
+from draftverify.rules import All, Rounds
+from draftverify.values import EMPTY, Outcome, Task, TaskRecord
 from draftverify.verifiers import Calibrated
 
-__all__ = ["Fitted", "fit"]
+__all__ = ["Fitted", "fit", "fit_verifier"]
 
 AT_ONCE = 16
 """Tasks under way together, so that a verifier that can judges the blocks of several in one pass."""
@@ -106,24 +110,105 @@ def fit(
     for path, uses in asked.items():
         # Those that name one file share it; it is fitted in the first of their pipelines.
         spec, calibrated = uses[0]
-        items, unscored, identity = _judged(spec, calibrated, tasks, judging, blocks, builder, watcher)
-        if best:
-            items = list({each.task: each for each in sorted(items, key=lambda each: each.score)}.values())
         with below(spec.path):
-            made = fit_scores(items, precision=precision, confidence=confidence)
-        ids = hashlib.sha256("\0".join(task.id for task in tasks).encode()).hexdigest()
-        artifact = ScoreArtifact(
-            fit=made,
-            verifier=identity,
-            name=name_of(builder.part(calibrated.arguments["verifier"])),
-            metric=wanted,
-            best=best,
-            task_ids=ids,
-            versions=_versions(),
-        )
+            artifact, unscored = fit_verifier(
+                builder.part(spec.generator),
+                builder.part(calibrated.arguments["verifier"]),
+                tasks,
+                judging,
+                metric_name=wanted,
+                block=spec.block if isinstance(spec.block, int) else builder.part(spec.block),
+                blocks=blocks,
+                settings=spec.settings,
+                seed=spec.seed,
+                precision=precision,
+                confidence=confidence,
+                best=best,
+                watcher=partial(watcher, spec.name),
+            )
         save_scores(path, artifact)
         found.append(Fitted(tuple(each.name for each, _ in uses), Path(path), artifact, unscored))
     return found
+
+
+def fit_verifier(
+    generator: Generator,
+    verifier: Verifier,
+    tasks: Sequence[Task],
+    metric: Metric,
+    *,
+    metric_name: str = "metric",
+    block: int | BlockSize = 8,
+    blocks: int = 1,
+    settings: Mapping[str, Any] = EMPTY,
+    seed: int = 0,
+    precision: float = 0.9,
+    confidence: float = 0.9,
+    best: bool = False,
+    watcher: Callable[[int, int], None] = lambda done, total: None,
+) -> tuple[ScoreArtifact, int]:
+    """Fit what a verifier's scores mean, on the items that a generator drafts for labelled tasks.
+
+    Args:
+        generator: drafts the items.
+        verifier: gives scores.
+        tasks: with their truth.
+        metric: by which an item is right: where it says ½ or more.
+        metric_name: what the file calls it.
+        block: how many items a block has.
+        blocks, precision, confidence, best: as for `fit`.
+        settings, seed: as for a Pipeline.
+        watcher: told how many tasks are done.
+
+    Returns:
+        What `save_scores` writes for a `Calibrated`; and how many items taught nothing, since they had no score or the
+        metric no say on them.
+
+    Raises:
+        ConfigError: no item taught anything, or all were of one task.
+        DraftVerifyError: a part cannot be opened, or the metric failed: what it would have said is unknown.
+    """
+    pipeline = Pipeline(
+        generator,
+        verifier,
+        All(),
+        block=block,
+        done=Rounds(blocks),
+        policy=retry(blocks - 1) if blocks > 1 else None,
+        settings=settings,
+        seed=seed,
+    )
+    bench = Bench({"fit": pipeline})
+    of_task = {task.id: task for task in tasks}
+    items: list[Judged] = []
+    unscored = 0
+    try:
+        asking = bench.opened(metric)
+        units = (Unit(pipeline="fit", task=task) for task in tasks)
+        for done, each in enumerate(bench.perform_all(units, size=AT_ONCE), start=1):
+            own, without = _items(each.record, of_task[each.record.task], asking)
+            items += own
+            unscored += without
+            watcher(done, len(tasks))
+        identity = identity_of(verifier)  # of an open one, as it will be compared
+    finally:
+        bench.close()
+    if best:
+        found: dict[str, Judged] = {}
+        for item in items:
+            if item.task not in found or item.score > found[item.task].score:
+                found[item.task] = item
+        items = list(found.values())
+    artifact = ScoreArtifact(
+        fit=fit_scores(items, precision=precision, confidence=confidence),
+        verifier=identity,
+        name=name_of(verifier),
+        metric=metric_name,
+        best=best,
+        task_ids=hashlib.sha256("\0".join(task.id for task in tasks).encode()).hexdigest(),
+        versions={"draftverify": version("draftverify")},
+    )
+    return artifact, unscored
 
 
 def _calibrated(spec: Any) -> Iterator[ComponentSpec]:
@@ -136,46 +221,6 @@ def _calibrated(spec: Any) -> Iterator[ComponentSpec]:
     if isinstance(spec, (list, tuple)):
         for each in spec:
             yield from _calibrated(each)
-
-
-def _judged(
-    spec: PipelineSpec,
-    calibrated: ComponentSpec,
-    tasks: Sequence[Task],
-    metric: Metric,
-    blocks: int,
-    builder: Builder,
-    watcher: Callable[[str, int, int], None],
-) -> tuple[list[Judged], int, str]:
-    """The items of all tasks' first blocks, how many taught nothing, and the identity of the verifier."""
-    inner = calibrated.arguments["verifier"]
-    again = (ClauseSpec("regenerate", {"times": blocks - 1}),) if blocks > 1 else ()
-    pipeline = builder.pipeline(
-        msgspec.structs.replace(
-            spec,
-            verifier=inner,
-            rule=ComponentSpec("rule", "all"),
-            done=ComponentSpec("stopping", "rounds", {"n": blocks}),
-            on_rejection=again,
-            budget=Budget(),
-        )
-    )
-    bench = Bench({spec.name: pipeline}, {spec.name: spec.where})
-    of_task = {task.id: task for task in tasks}
-    items: list[Judged] = []
-    unscored = 0
-    try:
-        asking = bench.opened(metric)
-        units = (Unit(pipeline=spec.name, task=task) for task in tasks)
-        for done, each in enumerate(bench.perform_all(units, size=AT_ONCE), start=1):
-            own, without = _items(each.record, of_task[each.record.task], asking)
-            items += own
-            unscored += without
-            watcher(spec.name, done, len(tasks))
-        identity = identity_of(pipeline.verifier)  # of an open one, as it will be compared
-    finally:
-        bench.close()
-    return items, unscored, identity
 
 
 def _items(record: TaskRecord, task: Task, metric: Metric) -> tuple[list[Judged], int]:
@@ -195,9 +240,3 @@ def _items(record: TaskRecord, task: Task, metric: Metric) -> tuple[list[Judged]
                 assert check.score is not None
                 items.append(Judged(task.id, check.score, said.value >= 0.5))
     return items, unscored
-
-
-def _versions() -> dict[str, str]:
-    from draftverify import __version__
-
-    return {"draftverify": __version__}

@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from draftverify.calibration import load_scores
+from draftverify import Check, Pipeline, Task, generator, verifier
+from draftverify.calibration import load_scores, save_scores
 from draftverify.cli.main import main
+from draftverify.experiments import fit_verifier
+from draftverify.rules import All
+from draftverify.verifiers import Calibrated
 
 PARTS = '''
 from draftverify import Check, Proposal, Verification
@@ -141,6 +145,37 @@ def test_more_blocks_are_more_items(config: str) -> None:
     """Drafted one after the other, whatever was accepted."""
     assert main(["fit", config, "--pipeline", "sure", "--blocks", "3"]) == 0
     assert load_scores("judge.json").fit.items == 60 * 15
+
+
+def test_in_python(tmp_path: Path) -> None:
+    """The same of parts: right are the numbers from 6 on, and a pipeline that uses the file accepts no other."""
+    guesses = generator(lambda context, n: [(7 * i + int(context.task.id)) % 10 for i in range(n)])
+    judge = verifier(lambda context, item: Check("pass", score=item), scores=True)
+    tasks = [Task(id=str(i), truth={"from": 6}) for i in range(60)]
+    made, unscored = fit_verifier(
+        guesses, judge, tasks, lambda task, outcome: outcome.value >= task.truth["from"], block=5
+    )
+    assert (made.fit.threshold, made.fit.items, unscored) == (6, 300, 0)
+    save_scores(tmp_path / "judge.json", made)
+    with Pipeline(guesses, Calibrated(judge, tmp_path / "judge.json"), All(), block=10) as pipeline:
+        assert set(pipeline.run(Task(id="3")).value) == {6, 7, 8, 9}
+
+
+def test_items_that_teach_nothing_are_counted() -> None:
+    """Those without a score, those whose check failed, and those of which the metric says nothing."""
+    odd = verifier(
+        lambda c, item: Check("error" if item == 1 else "pass", score=None if item == 2 else item),
+        scores=True,
+    )
+    tasks = [Task(id=str(i), truth={"from": 6}) for i in range(30)]
+    made, unscored = fit_verifier(
+        generator(lambda c, n: list(range(n))),
+        odd,
+        tasks,
+        lambda t, o: None if o.value == 3 else o.value > 4,
+        block=6,
+    )
+    assert (made.fit.items, unscored) == (30 * 3, 30 * 3)
 
 
 @pytest.mark.parametrize(
