@@ -50,8 +50,9 @@ pipelines:
     rule: {use: first}
     block: 2
     on_rejection:
-      - {do: feedback, times: 1}
-      - {do: fallback, rounds: forever, generator: {use: retrieval.everything, corpus: pages}}
+      - {on: reject, do: feedback}
+      - {on: reject, do: regenerate, times: forever}
+      - {on: exhausted, do: fallback, rounds: forever, generator: {use: retrieval.everything, corpus: pages}}
   fused:
     generator: {use: retrieval.hybrid, retrievers: [words, {use: retrieval.bm25, corpus: pages, stemmer: null}]}
     verifier: {use: python, function: parts.names_a_mouse}
@@ -71,8 +72,8 @@ def test_the_parts_run_from_a_config(tmp_path):
     corpus_of(tmp_path)
     (tmp_path / "config.yaml").write_text(CONFIG)
     (tmp_path / "parts.py").write_text(PARTS)
-    (tmp_path / "tasks.jsonl").write_text('{"question": "Which cat hunts?"}\n{"question": "clouds"}\n')
+    (tmp_path / "tasks.jsonl").write_text('{"question": "Which cat hunts?"}\n{"question": "clouds"}\n{"question": "?"}\n')
     result = run(load_experiment(tmp_path / "config.yaml"), out=tmp_path / "run")
     statuses = {each.name: dict(each.rows[0].statuses) for each in result.summary.pipelines}
-    assert statuses == {"block": {"accepted": 2}, "fused": {"accepted": 1, "exhausted": 1}}
+    assert statuses == {"block": {"accepted": 3}, "fused": {"accepted": 1, "exhausted": 2}}
     assert (tmp_path / "index/manifest.json").exists()
