@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from draftverify import ConfigError
 from draftverify_retrieval import ApproximateVectors, Vectors
-from draftverify_retrieval.vectors import BLOCK
+from draftverify_retrieval.vectors import AT_ONCE, LONGEST
 
 
 def by_definition(vectors, query, k):
@@ -28,10 +28,10 @@ def corpus(rows, d, seed, *, near=0.0, repeated=1):
 
 @settings(max_examples=60, deadline=None)
 @given(
-    rows=st.sampled_from([1, 2, 7, 40, BLOCK, BLOCK + 1, 3 * BLOCK - 5]),
+    rows=st.sampled_from([1, 2, 7, 40, LONGEST, LONGEST + 1, 3 * LONGEST - 5]),
     d=st.sampled_from([1, 3, 16]),
     k=st.sampled_from([1, 2, 5, 50]),
-    n=st.integers(1, 9),
+    n=st.sampled_from([1, 2, 3, 9, AT_ONCE, AT_ONCE + 1]),
     repeated=st.sampled_from([1, 3, 2000]),
     near=st.sampled_from([0.0, 1e-7, 1e-3]),
     seed=st.integers(0, 10**6),

@@ -9,6 +9,7 @@ from draftverify_retrieval.corpus import Changes, Corpus
 from draftverify_retrieval.dense import Dense
 from draftverify_retrieval.encoder import Encoder
 from draftverify_retrieval.everything import Everything
+from draftverify_retrieval.cached import ApproximateSearch, CachedSearch
 from draftverify_retrieval.exact_search import ExactSearch
 from draftverify_retrieval.hybrid import Hybrid
 from draftverify_retrieval.index import DamagedIndexError
@@ -26,6 +27,7 @@ from draftverify_retrieval.passages import Passage, Passages, Reading, Retriever
 from draftverify_retrieval.reformulate import Reformulate
 from draftverify_retrieval.steps import NextQuery, Query, Retrieved, listed
 from draftverify_retrieval.tasks import Squad
+from draftverify_retrieval.subsets import Cacheable, PostingSubset, Subset, VectorSubset
 from draftverify_retrieval.vectors import ApproximateVectors, Vectors
 
 __all__ = [
@@ -49,6 +51,7 @@ __all__ = [
     "NDCG",
     "NextQuery",
     "Passage",
+    "PostingSubset",
     "Passages",
     "Precision",
     "Query",
@@ -60,6 +63,7 @@ __all__ = [
     "Squad",
     "Subset",
     "UnansweredAnswerable",
+    "VectorSubset",
     "Vectors",
     "listed",
     "passage_of",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 from draftverify import ConfigError, Context, Proposal
 from draftverify_retrieval.exact_search import ExactSearch
@@ -18,30 +18,9 @@ from draftverify_retrieval.steps import (
     retrieved,
     rows_of,
 )
+from draftverify_retrieval.subsets import Cacheable, Subset
 
-__all__ = ["ApproximateSearch", "Cacheable", "CachedSearch", "Subset"]
-
-
-@runtime_checkable
-class Subset(Protocol):
-    """Some rows of an index, searched by the index's own scores."""
-
-    def add(self, rows: Iterable[int]) -> None:
-        """Take in rows that are not there; beyond the capacity the ones taken in first make room."""
-        ...
-
-    def search(self, query: Query, k: int) -> Sequence[int]:
-        """The k best of its rows, the best first, of equal ones the lowest; fewer where there are fewer."""
-        ...
-
-
-@runtime_checkable
-class Cacheable(Protocol):
-    """An index of which a part can be searched alone."""
-
-    def subset(self, capacity: int) -> Subset:
-        """A subset, empty yet, that holds at most so many rows."""
-        ...
+__all__ = ["ApproximateSearch", "CachedSearch"]
 
 
 class CachedSearch:

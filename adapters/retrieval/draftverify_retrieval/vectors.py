@@ -8,40 +8,52 @@ again in float64, in one order, and of equal ones the lowest row comes first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from draftverify import ConfigError
+from draftverify_retrieval.subsets import VectorSubset
 
-__all__ = ["ApproximateVectors", "VectorSubset", "Vectors"]
+__all__ = ["ApproximateVectors", "Vectors"]
 
-BLOCK, GROUPS = 1024, 32
-"""Rows multiplied at once, so that they stay in the processor's cache, and the groups whose maxima are kept."""
+PRODUCTS = 1024
+"""Products of a row and a query that are made in one call of BLAS. From twice that OpenBLAS first copies both sides into
+an order of its own, which takes longer than the products of so few queries (measured: three times as long for eight).
+"""
+SHORTEST, LONGEST = 64, 256
+"""Rows in such a block: their maximum is taken, which has a price of its own for each block."""
+AT_ONCE = 24
+"""Queries that are searched at once: their products with all rows are held."""
 SPARE = 4
-"""Candidates beyond k that the search of a single query asks for."""
+"""Rows beyond k that the search of a single query asks faiss for."""
 
 
 class Vectors:
-    """Exact search by inner product.
+    """Exact search by inner product: faiss's flat index for one query, blocks of products for several.
 
     Args:
-        vectors: float32 [rows, d]; kept, not copied.
+        vectors: float32 [rows, d]; copied into the index.
 
     Raises:
         ConfigError: they are no finite matrix, or empty.
     """
 
     def __init__(self, vectors: NDArray[Any]) -> None:
+        import faiss
+
         vectors = np.ascontiguousarray(vectors, dtype=np.float32)
         if vectors.ndim != 2 or not vectors.size or not np.isfinite(vectors).all():
             raise ConfigError(f"vectors are a finite matrix [rows, d], not one of shape {vectors.shape}")
-        self.vectors = vectors
+        rows, d = vectors.shape
+        self._flat = faiss.IndexFlatIP(d)
+        self._flat.add(vectors)
+        self.vectors: NDArray[Any] = faiss.rev_swig_ptr(self._flat.get_xb(), rows * d).reshape(rows, d)
         longest = float(np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64).max()))
-        # Each of the d sums and products rounds by 2^-24 of Σ|x·q| ≤ |x||q| at most (γ_d, Higham 2002, 3.1).
-        self._rounding = 1.05 * vectors.shape[1] * 2.0**-24 * longest
+        # d products and their sums round by γ_d Σ|x·q| ≤ γ_d |x||q| at most, in any order (Higham 2002, 3.1).
+        self._rounding = 1.05 * d * 2.0**-24 * longest
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -56,87 +68,61 @@ class Vectors:
         asked = _matrix(queries, self.vectors.shape[1])
         rows = np.full((len(asked), k), -1, dtype=np.int64)
         scores = np.full((len(asked), k), -np.inf, dtype=np.float32)
-        for place, (query, candidates) in enumerate(zip(asked, self._candidates(asked, k), strict=True)):
-            exact = (self.vectors[candidates].astype(np.float64) * query).sum(axis=1)
-            order = np.lexsort((candidates, -exact))[:k]
-            rows[place, : len(order)], scores[place, : len(order)] = candidates[order], exact[order]
+        # What float32 makes of two scores may be the wrong way round by this much.
+        slack = 2.0 * self._rounding * np.sqrt(np.einsum("ij,ij->i", asked, asked, dtype=np.float64))
+        for place, near in enumerate(self._candidates(asked, k, slack)):
+            query = asked[place]
+            exact = (self.vectors[near].astype(np.float64) * query).sum(axis=1)
+            order = np.lexsort((near, -exact))[:k]
+            rows[place, : len(order)], scores[place, : len(order)] = near[order], exact[order]
         return rows, scores
 
     def subset(self, capacity: int) -> VectorSubset:
         """Some of its rows, searched alone."""
         return VectorSubset(self.vectors, capacity)
 
-    def _candidates(self, queries: NDArray[Any], k: int) -> Iterable[NDArray[Any]]:
+    def _candidates(self, queries: NDArray[Any], k: int, slack: NDArray[Any]) -> Iterator[NDArray[Any]]:
         """For each query all rows that may be among its k best."""
-        n = len(queries)
-        blocks = -(-len(self.vectors) // BLOCK)
-        across = np.ascontiguousarray(queries.T)
-        best = np.full((blocks, GROUPS * n), -np.inf, dtype=np.float32)
-        sums = np.empty((BLOCK, n), dtype=np.float32)
-        for place in range(blocks):
-            part = self.vectors[place * BLOCK : (place + 1) * BLOCK]
-            if len(part) < BLOCK:
-                sums[len(part) :] = -np.inf
-            np.matmul(part, across, out=sums[: len(part)])
-            np.maximum.reduce(sums.reshape(-1, GROUPS * n), axis=0, out=best[place])
-        # A group's maximum is some row's score: the k-th largest of them is no higher than the k-th best row's.
-        for place, query in enumerate(queries):
-            maxima = best.reshape(blocks, GROUPS, n)[:, :, place]
-            slack = 2.0 * self._rounding * float(np.sqrt(np.square(query, dtype=np.float64).sum()))
-            flat = maxima.ravel()
-            floor = -np.inf if flat.size <= k else np.partition(flat, flat.size - k)[flat.size - k] - slack
-            found = []
-            for block in np.flatnonzero(maxima.max(axis=1) >= floor):
-                part = self.vectors[block * BLOCK : (block + 1) * BLOCK]
-                found.append(block * BLOCK + np.flatnonzero(part @ query >= floor))
-            yield np.concatenate(found)
+        for start in range(0, len(queries), AT_ONCE):
+            some, slacks = queries[start : start + AT_ONCE], slack[start : start + AT_ONCE]
+            alone = self._candidates_alone(some, k, slacks) if len(some) == 1 else None
+            yield from self._candidates_together(some, k, slacks) if alone is None else [alone]
 
+    def _candidates_alone(self, query: NDArray[Any], k: int, slack: NDArray[Any]) -> NDArray[Any] | None:
+        """All rows that may be among the query's k best; None where faiss would have to be asked for more."""
+        scores, rows = self._flat.search(query, k + SPARE)
+        if rows[0, -1] < 0:  # these are all
+            every: NDArray[Any] = rows[0, rows[0] >= 0]
+            return every
+        floor = scores[0, k - 1] - slack[0]
+        return rows[0, scores[0] >= floor] if scores[0, -1] < floor else None
 
-class VectorSubset:
-    """Some rows of a matrix, searched by inner product.
-
-    Args:
-        vectors: float32 [rows, d].
-        capacity: how many rows it holds.
-    """
-
-    def __init__(self, vectors: NDArray[Any], capacity: int) -> None:
-        self.vectors = vectors
-        self.capacity = capacity
-        self._rows = np.empty(0, dtype=np.int64)
-        self._matrix = np.empty((0, vectors.shape[1]), dtype=np.float32)
-        self._slots: dict[int, int] = {}
-        self._next = 0
-
-    def add(self, rows: Iterable[int]) -> None:
-        """Take in rows; the ones taken in first make room."""
-        for row in rows:
-            if row in self._slots:
-                continue
-            slot = self._next % self.capacity
-            if slot >= len(self._rows):
-                more = min(max(64, 2 * slot), self.capacity)
-                self._rows = np.resize(self._rows, more)
-                self._matrix = np.concatenate(
-                    (self._matrix, np.empty((more - len(self._matrix), self._matrix.shape[1]), np.float32))
-                )
-            if self._next >= self.capacity:
-                del self._slots[int(self._rows[slot])]
-            self._slots[row] = slot
-            self._rows[slot] = row
-            self._matrix[slot] = self.vectors[row]
-            self._next += 1
-
-    def search(self, query: Any, k: int) -> list[int]:
-        """The k best of its rows, the best first, of equal ones the lowest."""
-        held = len(self._slots)
-        if not held:
-            return []
-        rows, scores = self._rows[:held], self._matrix[:held] @ np.asarray(query, dtype=np.float32)
-        if k == 1:
-            return [int(rows[scores == scores.max()].min())]
-        best: list[int] = rows[np.lexsort((rows, -scores))[:k]].tolist()
-        return best
+    def _candidates_together(
+        self, queries: NDArray[Any], k: int, slack: NDArray[Any]
+    ) -> Iterator[NDArray[Any]]:
+        """For each of some queries all rows that may be among its k best."""
+        n, (rows, d) = len(queries), self.vectors.shape
+        block = max(SHORTEST, min(LONGEST, PRODUCTS // n // 16 * 16))
+        whole = rows // block
+        sums = np.empty((-(-rows // block), n, block), dtype=np.float32)
+        sums[whole:] = -np.inf
+        np.matmul(
+            queries,
+            self.vectors[: whole * block].reshape(whole, block, d).transpose(0, 2, 1),
+            out=sums[:whole],
+        )
+        if whole < len(sums):
+            np.matmul(queries, self.vectors[whole * block :].T, out=sums[whole, :, : rows - whole * block])
+        best = sums.max(axis=2)
+        for place in range(n):
+            maxima = best[:, place]
+            # A block's best is some row's score, so the k-th of them is no higher than the k-th best row's.
+            many = len(maxima) > k
+            floor = np.partition(maxima, len(maxima) - k)[len(maxima) - k] - slack[place] if many else -np.inf
+            near = np.flatnonzero(maxima >= floor)
+            which, where = np.nonzero(sums[near, place] >= floor)
+            found = near[which] * block + where
+            yield found[found < rows]  # with no floor the last block's empty places are found too
 
 
 class ApproximateVectors:

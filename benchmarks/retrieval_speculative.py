@@ -1,0 +1,342 @@
+"""Draft-verify inside an index (RaLMSpec's shape): said beforehand, measured after, identical always.
+
+    python -m benchmarks.retrieval_speculative CASE [--tasks 100] [--steps 100] [--calibration 12]
+        [--out benchmarks/results/retrieval_speculative.json]
+
+A task is a sequence of retrieval steps, top 1 of 200,000 rows. The next query is made of the passage found last and of
+where the text has got to; making it takes no time (but in the case `generation`), which is the hardest for drafting: a
+model's time between retrievals is the same with right drafts and without any. `walk`: a step stays with its topic
+with probability .9; `jumps`: each step is about another topic. Cases:
+
+    dense        exact search of vectors (d = 128); drafts from the cache of what was found; walk
+    dense_384    the same for d = 384
+    dense_hnsw   exact search of vectors; drafts by HNSW; jumps
+    ivf, hnsw    an approximate index is the trusted one; drafts from the cache; walk
+    sparse       BM25 (bm25s's scores); drafts from the cache; walk
+    no_locality  exact search of vectors; drafts from the cache; jumps: drafting would lose
+    generation   as no_locality, and each query takes 20 ms to make, also that of a wrong draft: drafting would lose
+
+Two pipelines, the verifier's alone (blocks of 0) and with drafts, the block chosen by `measured`. First `--calibration`
+tasks: from their times `predict` says the mean speed-up over `--tasks` new ones, and `operating_point` the best fixed
+block and its gain from one further run with blocks of 8; both are written down. Then the new tasks: seconds per task
+by the clock on the wall, engine and drafting included, plain and drafted in turn, plain first in every second task; a
+losing case is run plain, drafted, drafted, plain. The speed-up is the geometric mean over tasks, with a 95 % interval
+(Student's t on the logs). `identical`: tasks whose values are the same, all of them or the run fails. `control`, of a
+losing case: the first plain run's time over the second's, the machine's own noise. `cost`: of the trusted index, the
+time of one search of n queries over that of one query, interleaved, median.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+
+from benchmarks.provenance import provenance
+from draftverify import Pipeline, Task, TaskRecord
+from draftverify.calibration import Measured, measured_ratio, operating_point, predict
+from draftverify.rules import LongestPrefix
+from draftverify_retrieval import (
+    ApproximateSearch,
+    ApproximateVectors,
+    CachedSearch,
+    ExactSearch,
+    PostingSubset,
+    Vectors,
+)
+
+ROWS, TOPICS = 200_000, 2_000
+PAPER = {"dense": "1.75 to 2.39", "ivf": "1.04 to 1.39", "hnsw": "1.04 to 1.39", "sparse": "1.31 to 1.77"}
+LOSING = ("no_locality", "generation")
+STAY = {"walk": 0.9, "jumps": 0.0}
+
+
+def topics(task: Task) -> list[int]:
+    """The topic of each of the task's steps."""
+    draws = np.random.default_rng([1, task.input["seed"]])
+    found = [int(draws.integers(TOPICS))]
+    while len(found) < task.input["steps"]:
+        stay = draws.random() < STAY[task.input["path"]]
+        found.append(found[-1] if stay else int(draws.integers(TOPICS)))
+    return found
+
+
+class Dense:
+    """Vectors in topics, of length 1; a query is near its topic and the vector found last."""
+
+    def __init__(self, d: int, wait: float = 0.0) -> None:
+        draws = np.random.default_rng(0)
+        self.centres = _unit(draws.standard_normal((TOPICS, d)))
+        noise = draws.standard_normal((ROWS, d), dtype=np.float32) / np.sqrt(d)
+        self.vectors = _unit(self.centres[np.arange(ROWS) % TOPICS] + noise)
+        self.wait = wait
+        self._made: tuple[str, Any] = ("", None)
+
+    def next_query(self, task: Task, found: Sequence[Any]) -> Any:
+        """The query of the next step."""
+        if len(found) == task.input["steps"]:
+            return None
+        if self._made[0] != task.id:  # what does not depend on what was found, once a task
+            draws = np.random.default_rng([2, task.input["seed"]])
+            noise = draws.standard_normal((task.input["steps"], self.vectors.shape[1]))
+            rows = self.centres[topics(task)] + 0.6 * noise / np.sqrt(noise.shape[1])
+            self._made = (task.id, rows.astype(np.float32))
+        if self.wait:
+            time.sleep(self.wait)
+        query = self._made[1][len(found)]
+        return query + 0.4 * self.vectors[found[-1]["rows"][0]] if found else query
+
+
+class Sparse:
+    """BM25 over texts whose terms are Zipf's, of which two fifths are their topic's; a query is a list of terms.
+
+    The scores are bm25s's own, its matrix and the same sums; the best are chosen by the maxima of blocks, since numpy's
+    partition of 200,000 scores takes several times as long as making them.
+    """
+
+    TERMS, WORDS, LENGTH = 50_000, 60, 50
+    BLOCK = 64
+
+    def __init__(self) -> None:
+        import bm25s
+
+        draws = np.random.default_rng(0)
+        self.cumulated = np.cumsum(1.0 / np.arange(1, self.TERMS + 1))
+        self.words = draws.integers(200, self.TERMS, (TOPICS, self.WORDS))
+        texts = self._zipf(draws, ROWS * self.LENGTH).reshape(ROWS, self.LENGTH)
+        own = draws.random(texts.shape) < 0.4
+        topic = np.repeat(np.arange(ROWS) % TOPICS, own.sum(axis=1))
+        texts[own] = self.words[topic, draws.integers(0, self.WORDS, len(topic))]
+        made = bm25s.BM25().build_index_from_ids(list(range(self.TERMS)), texts.tolist(), show_progress=False)
+        self.data, self.rows, self.starts = made["data"], made["indices"], made["indptr"]
+        # The same by row, for the cache.
+        order = np.argsort(self.rows, kind="stable")
+        terms = np.repeat(np.arange(self.TERMS), np.diff(self.starts))
+        self.row_terms, self.row_data = terms[order], self.data[order]
+        self.row_starts = np.searchsorted(self.rows[order], np.arange(ROWS + 1))
+        self._made: tuple[str, Any] = ("", None)
+
+    def _zipf(self, draws: Any, n: int) -> Any:
+        return np.searchsorted(self.cumulated, draws.random(n) * self.cumulated[-1])
+
+    def search(self, queries: Sequence[Sequence[int]], k: int) -> tuple[Any, Any]:
+        """As `Retriever.search`."""
+        found = np.full((len(queries), k), -1), np.full((len(queries), k), -np.inf, dtype=np.float32)
+        for line, query in enumerate(queries):
+            scores = np.zeros(ROWS, dtype=np.float32)
+            for term in query:
+                place = slice(self.starts[term], self.starts[term + 1])
+                np.add.at(scores, self.rows[place], self.data[place])
+            maxima = scores.reshape(-1, self.BLOCK).max(axis=1)
+            blocks = np.flatnonzero(maxima >= max(np.partition(maxima, -k)[-k], 1e-9))
+            rows = (blocks[:, None] * self.BLOCK + np.arange(self.BLOCK)).ravel()
+            best = rows[np.argsort(-scores[rows], kind="stable")[:k]]
+            best = best[scores[best] > 0.0]
+            found[0][line, : len(best)], found[1][line, : len(best)] = best, scores[best]
+        return found
+
+    def subset(self, capacity: int) -> PostingSubset:
+        """Some of its rows, searched alone."""
+        return PostingSubset(lambda query: query, self._weights, capacity)
+
+    def _weights(self, row: int) -> dict[int, float]:
+        place = slice(self.row_starts[row], self.row_starts[row + 1])
+        return dict(zip(self.row_terms[place].tolist(), self.row_data[place].tolist(), strict=True))
+
+    def next_query(self, task: Task, found: Sequence[Any]) -> Any:
+        """The query of the next step: five words of the topic, three of any, two of the text found last."""
+        if len(found) == task.input["steps"]:
+            return None
+        if self._made[0] != task.id:
+            draws = np.random.default_rng([2, task.input["seed"]])
+            about = [self.words[topic][draws.integers(0, self.WORDS, 5)] for topic in topics(task)]
+            self._made = (task.id, [[*each.tolist(), *self._zipf(draws, 3).tolist()] for each in about])
+        query = self._made[1][len(found)]
+        if not found or not found[-1]["rows"]:
+            return query
+        start = self.row_starts[found[-1]["rows"][0]]
+        return [*query, *self.row_terms[start : start + 2].tolist()]
+
+
+def _unit(vectors: Any) -> Any:
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+class Case:
+    """What is compared: a trusted index, a way to draft, and the tasks."""
+
+    def __init__(self, name: str, options: argparse.Namespace) -> None:
+        world = (
+            Sparse()
+            if name == "sparse"
+            else Dense(384 if name == "dense_384" else 128, 0.02 * (name == "generation"))
+        )
+        self.path = "jumps" if name in ("dense_hnsw", *LOSING) else "walk"
+        self.steps = options.steps
+        self.next_query = world.next_query
+        exact = world if isinstance(world, Sparse) else Vectors(world.vectors)
+        self.trusted: Any = ApproximateVectors(world.vectors, name) if name in ("ivf", "hnsw") else exact
+        prefetch = 0 if name == "dense_hnsw" else 5 if name == "sparse" else 20
+        self.verifier = ExactSearch(self.trusted, next_query=self.next_query, prefetch=prefetch)
+        if name == "dense_hnsw":
+            quick = ApproximateVectors(world.vectors, "hnsw")
+            self.generator: Any = ApproximateSearch(quick, next_query=self.next_query)
+        else:
+            self.generator = CachedSearch(exact, next_query=self.next_query)
+
+    def tasks(self, first: int, count: int) -> list[Task]:
+        """Tasks that no other call with other numbers gives."""
+        given = {"path": self.path, "steps": self.steps}
+        return [
+            Task(id=str(i), input={"seed": i, **given}, group=self.path) for i in range(first, first + count)
+        ]
+
+    def pipeline(self, block: Any) -> Pipeline:
+        """A pipeline with this block size."""
+        return Pipeline(self.generator, self.verifier, LongestPrefix(), block=block)
+
+    def cost(self, repeats: int = 15) -> dict[str, float]:
+        """The time of one search of n queries over that of a search of one."""
+        sizes, seconds = (1, 2, 4, 8, 16), {}
+        task = self.tasks(10**6, 1)[0]
+        found: list[Any] = []
+        queries = [self.next_query(task, found)]
+        while len(queries) < max(sizes):
+            found.append({"rows": [int(self.trusted.search(queries[-1:], 1)[0][0, 0])]})
+            queries.append(self.next_query(task, found))
+        for repeat in range(repeats):
+            for n in sizes if repeat % 2 else sizes[::-1]:
+                start = perf_counter()
+                self.trusted.search(queries[:n], 20)
+                seconds.setdefault(n, []).append(perf_counter() - start)
+        medians = {n: statistics.median(seconds[n]) for n in sizes}
+        return {"seconds": medians[1], **{str(n): medians[n] / medians[1] for n in sizes}}
+
+
+def timed(pipeline: Pipeline, task: Task) -> TaskRecord:
+    """The task's record, its seconds those on the wall."""
+    start = perf_counter()
+    record = pipeline.record(task)
+    seconds = perf_counter() - start
+    if record.outcome.status != "accepted":
+        raise SystemExit(f"task {task.id} ended as {record.outcome}")
+    return replace(record, outcome=replace(record.outcome, seconds=seconds))
+
+
+def in_turn(
+    plain: Pipeline, drafted: Pipeline, tasks: Sequence[Task], *, twice: bool
+) -> tuple[list[Any], list[Any]]:
+    """Records of both; which of them begins changes from task to task."""
+    found: tuple[list[TaskRecord], list[TaskRecord]] = ([], [])
+    for number, task in enumerate(tasks):
+        order = (number % 2, 1 - number % 2)
+        for which in (*order, *order[::-1]) if twice else order:
+            found[which].append(timed((plain, drafted)[which], task))
+        values = {record.task: record.outcome.value for record in found[0][-1:]}
+        if any(record.outcome.value != values[task.id] for record in found[1][-2 if twice else -1 :]):
+            raise SystemExit(f"task {task.id}: what was found with drafts is not what exact search finds")
+    return found
+
+
+def interval(estimate: Any) -> dict[str, float]:
+    return {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+
+
+def drafting(records: Sequence[TaskRecord]) -> dict[str, Any]:
+    """What became of the drafts, and where the time went."""
+    rounds = [each for record in records for each in record.rounds]
+    trials, accepted = (sum(getattr(each.tally, name) for each in rounds) for name in ("trials", "accepted"))
+    seconds = {
+        name: sum(getattr(each.timing, name) for each in rounds) for name in ("draft", "verify", "decide")
+    }
+    whole = sum(record.outcome.seconds for record in records)
+    steps = sum(len(record.outcome.value) for record in records)
+    return {
+        "rounds": len(rounds),
+        "rounds_that_drafted": sum(bool(each.items) for each in rounds),
+        "steps_per_round": steps / len(rounds),
+        "acceptance": accepted / trials if trials else None,
+        "drafted_per_round": sum(len(each.items) for each in rounds) / len(rounds),
+        "milliseconds_per_step": 1000 * whole / steps,
+        "share_of_time": {**{name: each / whole for name, each in seconds.items()},
+                          "engine": 1.0 - sum(seconds.values()) / whole},
+    }  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    cases = ["dense", "dense_384", "dense_hnsw", "ivf", "hnsw", "sparse", *LOSING]
+    parser.add_argument("case", choices=cases)
+    parser.add_argument("--tasks", type=int, default=100)
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--calibration", type=int, default=12)
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/retrieval_speculative.json"))
+    options = parser.parse_args(arguments)
+
+    if options.case != "sparse":
+        import faiss
+
+        faiss.omp_set_num_threads(1)
+    case = Case(options.case, options)
+    figures: dict[str, Any] = {
+        "provenance": provenance("benchmarks.retrieval_speculative"),
+        "paper": PAPER.get(options.case),
+    }
+    figures["cost"] = case.cost()
+    write(options.out, options.case, figures)
+    print("cost", {name: round(value, 4) for name, value in figures["cost"].items()}, flush=True)
+
+    known = case.tasks(0, options.calibration)
+    plain, drafted = in_turn(case.pipeline(0), case.pipeline(Measured(16)), known, twice=False)
+    said = predict(drafted, plain, {case.path: options.tasks})[case.path]
+    point = operating_point([timed(case.pipeline(8), task) for task in known], plain=plain)
+    figures["predicted"] = {
+        **interval(said), "basis": said.basis, "steps": options.calibration * options.steps,
+        "operating_point": {"n": point.n, "gain": point.gain, "low": point.low, "high": point.high, "why": point.why},
+    }  # fmt: skip
+    write(options.out, options.case, figures)
+    print("predicted", figures["predicted"], flush=True)
+
+    losing = options.case in LOSING
+    new = case.tasks(options.calibration, options.tasks)
+    last = case.pipeline(Measured(16))
+    plain, drafted = in_turn(case.pipeline(0), last, new, twice=losing)
+    figures["measured"] = {
+        **interval(measured_ratio(drafted, plain)),
+        "queries": options.tasks * options.steps,
+        "identical": len(new),
+        "within_prediction": said.low <= measured_ratio(drafted, plain).value <= said.high,
+        "drafting": drafting(drafted),
+        "plain": drafting(plain),
+        "controller": last.block.report(),
+    }
+    if losing:
+        ratios = [sum(r.outcome.seconds for r in drafted[i : i + 2]) / sum(r.outcome.seconds for r in plain[i : i + 2])
+                  for i in range(0, len(plain), 2)]  # fmt: skip
+        figures["measured"]["time_ratio"] = {
+            "mean": statistics.fmean(ratios), "median": statistics.median(ratios),
+            "at_most_1.02": sum(ratio <= 1.02 for ratio in ratios) / len(ratios),
+        }  # fmt: skip
+        figures["measured"]["control"] = interval(measured_ratio(plain[1::2], plain[::2]))
+    write(options.out, options.case, figures)
+    print("measured", json.dumps(figures["measured"], indent=1))
+
+
+def write(path: Path, case: str, figures: dict[str, Any]) -> None:
+    """Put a case's figures beside the others'."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    found = json.loads(path.read_text()) if path.exists() else {"cases": {}}
+    found["cases"][case] = figures
+    path.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
