@@ -87,12 +87,12 @@ class Dense:
         if self._made[0] != task.id:  # what does not depend on what was found, once a task
             draws = np.random.default_rng([2, task.input["seed"]])
             noise = draws.standard_normal((task.input["steps"], self.vectors.shape[1]))
-            rows = self.centres[topics(task)] + 0.6 * noise / np.sqrt(noise.shape[1])
+            rows = self.centres[topics(task)] + noise / np.sqrt(noise.shape[1])
             self._made = (task.id, rows.astype(np.float32))
         if self.wait:
             time.sleep(self.wait)
         query = self._made[1][len(found)]
-        return query + 0.4 * self.vectors[found[-1]["rows"][0]] if found else query
+        return query + 0.2 * self.vectors[found[-1]["rows"][0]] if found else query
 
 
 class Sparse:
@@ -264,6 +264,9 @@ def drafting(records: Sequence[TaskRecord]) -> dict[str, Any]:
         "rounds_that_drafted": sum(bool(each.items) for each in rounds),
         "steps_per_round": steps / len(rounds),
         "acceptance": accepted / trials if trials else None,
+        "distinct_rows_per_task": sum(
+            len({row for step in record.outcome.value for row in step["rows"]}) for record in records
+        ) / len(records),
         "drafted_per_round": sum(len(each.items) for each in rounds) / len(rounds),
         "milliseconds_per_step": 1000 * whole / steps,
         "share_of_time": {**{name: each / whole for name, each in seconds.items()},

@@ -20,8 +20,8 @@ from draftverify_retrieval.subsets import VectorSubset
 __all__ = ["ApproximateVectors", "Vectors"]
 
 PRODUCTS = 1024
-"""Products of a row and a query that are made in one call of BLAS. From twice that OpenBLAS first copies both sides into
-an order of its own, which takes longer than the products of so few queries (measured: three times as long for eight).
+"""Products of a row and a query in one call of BLAS. From twice that OpenBLAS first copies both sides into an order of
+its own, which takes longer than the products of so few queries (measured: three times as long for eight).
 """
 SHORTEST, LONGEST = 64, 256
 """Rows in such a block: their maximum is taken, which has a price of its own for each block."""
@@ -116,9 +116,10 @@ class Vectors:
         best = sums.max(axis=2)
         for place in range(n):
             maxima = best[:, place]
-            # A block's best is some row's score, so the k-th of them is no higher than the k-th best row's.
-            many = len(maxima) > k
-            floor = np.partition(maxima, len(maxima) - k)[len(maxima) - k] - slack[place] if many else -np.inf
+            # A block's best is some row's score, so the k-th of them is no higher than the k-th best row's. Where there
+            # are few blocks it would be much lower: then the rows' own scores are looked at.
+            known = maxima if len(maxima) > 4 * k else sums[:, place].ravel()
+            floor = np.partition(known, -k)[-k] - slack[place] if k < len(known) else -np.inf
             near = np.flatnonzero(maxima >= floor)
             which, where = np.nonzero(sums[near, place] >= floor)
             found = near[which] * block + where
