@@ -12,7 +12,7 @@ with probability .9; `jumps`: each step is about another topic. Cases:
     dense_384    the same for d = 384
     dense_hnsw   exact search of vectors; drafts by HNSW; jumps
     ivf, hnsw    an approximate index is the trusted one; drafts from the cache; walk
-    sparse       BM25 (bm25s's scores); drafts from the cache; walk
+    sparse       BM25 (retrieval.bm25); drafts from the cache; walk
     no_locality  exact search of vectors; drafts from the cache; jumps: drafting would lose
     generation   as no_locality, and each query takes 20 ms to make, also that of a wrong draft: drafting would lose
 
@@ -47,9 +47,10 @@ from draftverify.rules import LongestPrefix
 from draftverify_retrieval import (
     ApproximateSearch,
     ApproximateVectors,
+    Bm25,
     CachedSearch,
     ExactSearch,
-    PostingSubset,
+    Passage,
     Vectors,
 )
 
@@ -96,18 +97,11 @@ class Dense:
 
 
 class Sparse:
-    """BM25 over texts whose terms are Zipf's, of which two fifths are their topic's; a query is a list of terms.
-
-    The scores are bm25s's own, its matrix and the same sums; the best are chosen by the maxima of blocks, since numpy's
-    partition of 200,000 scores takes several times as long as making them.
-    """
+    """Texts whose words are Zipf's, of which two fifths are their topic's, searched by BM25."""
 
     TERMS, WORDS, LENGTH = 50_000, 60, 50
-    BLOCK = 64
 
     def __init__(self) -> None:
-        import bm25s
-
         draws = np.random.default_rng(0)
         self.cumulated = np.cumsum(1.0 / np.arange(1, self.TERMS + 1))
         self.words = draws.integers(200, self.TERMS, (TOPICS, self.WORDS))
@@ -115,55 +109,44 @@ class Sparse:
         own = draws.random(texts.shape) < 0.4
         topic = np.repeat(np.arange(ROWS) % TOPICS, own.sum(axis=1))
         texts[own] = self.words[topic, draws.integers(0, self.WORDS, len(topic))]
-        made = bm25s.BM25().build_index_from_ids(list(range(self.TERMS)), texts.tolist(), show_progress=False)
-        self.data, self.rows, self.starts = made["data"], made["indices"], made["indptr"]
-        # The same by row, for the cache.
-        order = np.argsort(self.rows, kind="stable")
-        terms = np.repeat(np.arange(self.TERMS), np.diff(self.starts))
-        self.row_terms, self.row_data = terms[order], self.data[order]
-        self.row_starts = np.searchsorted(self.rows[order], np.arange(ROWS + 1))
+        self._texts = [_text(row) for row in texts.tolist()]
+        self.index = Bm25(self, stemmer=None, stopwords=None)
+        self.index.open()
         self._made: tuple[str, Any] = ("", None)
 
     def _zipf(self, draws: Any, n: int) -> Any:
         return np.searchsorted(self.cumulated, draws.random(n) * self.cumulated[-1])
 
-    def search(self, queries: Sequence[Sequence[int]], k: int) -> tuple[Any, Any]:
-        """As `Retriever.search`."""
-        found = np.full((len(queries), k), -1), np.full((len(queries), k), -np.inf, dtype=np.float32)
-        for line, query in enumerate(queries):
-            scores = np.zeros(ROWS, dtype=np.float32)
-            for term in query:
-                place = slice(self.starts[term], self.starts[term + 1])
-                np.add.at(scores, self.rows[place], self.data[place])
-            maxima = scores.reshape(-1, self.BLOCK).max(axis=1)
-            blocks = np.flatnonzero(maxima >= max(np.partition(maxima, -k)[-k], 1e-9))
-            rows = (blocks[:, None] * self.BLOCK + np.arange(self.BLOCK)).ravel()
-            best = rows[np.argsort(-scores[rows], kind="stable")[:k]]
-            best = best[scores[best] > 0.0]
-            found[0][line, : len(best)], found[1][line, : len(best)] = best, scores[best]
-        return found
+    def __len__(self) -> int:
+        return ROWS
 
-    def subset(self, capacity: int) -> PostingSubset:
-        """Some of its rows, searched alone."""
-        return PostingSubset(lambda query: query, self._weights, capacity)
+    def passage(self, row: int) -> Passage:
+        """As `Passages.passage`."""
+        return Passage(id=str(row), text=self._texts[row])
 
-    def _weights(self, row: int) -> dict[int, float]:
-        place = slice(self.row_starts[row], self.row_starts[row + 1])
-        return dict(zip(self.row_terms[place].tolist(), self.row_data[place].tolist(), strict=True))
+    def texts(self) -> Sequence[str]:
+        """As `Passages.texts`."""
+        return self._texts
 
     def next_query(self, task: Task, found: Sequence[Any]) -> Any:
-        """The query of the next step: five words of the topic, three of any, two of the text found last."""
+        """The query of the next step: five words of the topic, three of any, the first two of the text found last."""
         if len(found) == task.input["steps"]:
             return None
         if self._made[0] != task.id:
             draws = np.random.default_rng([2, task.input["seed"]])
             about = [self.words[topic][draws.integers(0, self.WORDS, 5)] for topic in topics(task)]
-            self._made = (task.id, [[*each.tolist(), *self._zipf(draws, 3).tolist()] for each in about])
+            self._made = (
+                task.id,
+                [_text([*each.tolist(), *self._zipf(draws, 3).tolist()]) for each in about],
+            )
         query = self._made[1][len(found)]
         if not found or not found[-1]["rows"]:
             return query
-        start = self.row_starts[found[-1]["rows"][0]]
-        return [*query, *self.row_terms[start : start + 2].tolist()]
+        return " ".join([query, *self._texts[found[-1]["rows"][0]].split(" ", 2)[:2]])
+
+
+def _text(words: Sequence[int]) -> str:
+    return " ".join([f"w{word}" for word in words])
 
 
 def _unit(vectors: Any) -> Any:
@@ -182,8 +165,8 @@ class Case:
         self.path = "jumps" if name in ("dense_hnsw", *LOSING) else "walk"
         self.steps = options.steps
         self.next_query = world.next_query
-        exact = world if isinstance(world, Sparse) else Vectors(world.vectors)
-        self.trusted: Any = ApproximateVectors(world.vectors, name) if name in ("ivf", "hnsw") else exact
+        exact: Any = world.index if isinstance(world, Sparse) else Vectors(world.vectors)
+        self.trusted = ApproximateVectors(world.vectors, name) if name in ("ivf", "hnsw") else exact
         prefetch = 0 if name == "dense_hnsw" else 5 if name == "sparse" else 20
         self.verifier = ExactSearch(self.trusted, next_query=self.next_query, prefetch=prefetch)
         if name == "dense_hnsw":

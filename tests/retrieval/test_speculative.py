@@ -13,7 +13,14 @@ from draftverify import ConfigError, Pipeline, Proposal, Task
 from draftverify.calibration import Measured
 from draftverify.rules import LongestPrefix
 from draftverify.testing import Subject, check_component, make_context
-from draftverify_retrieval import ApproximateSearch, ApproximateVectors, CachedSearch, ExactSearch, Vectors
+from draftverify_retrieval import (
+    ApproximateSearch,
+    ApproximateVectors,
+    Bm25,
+    CachedSearch,
+    ExactSearch,
+    Vectors,
+)
 
 ROWS, D = 60, 4
 RNG = np.random.default_rng(5)
@@ -102,6 +109,76 @@ def test_a_batch_of_tasks_is_the_tasks_one_by_one(block):
     )
     for task, outcome in zip(tasks, pipeline.run_batch(tasks), strict=True):
         assert outcome.value == one_by_one(INDEX, 2, task)
+
+
+TEXTS = [
+    " ".join(row) for row in np.array([c + c for c in "abcdefgh"] + ["the"])[RNG.integers(0, 9, (80, 5))]
+]
+"""Few words, so that many rows are found with equal scores."""
+
+
+class Texts:
+    """A corpus of texts."""
+
+    def __len__(self):
+        return len(TEXTS)
+
+    def passage(self, row):
+        return {"id": str(row), "text": TEXTS[row]}
+
+    def texts(self):
+        return TEXTS
+
+
+BM25 = Bm25(Texts(), stemmer=None, stopwords=None)
+
+
+def reading(task, found):
+    """A question made of words of all texts that were found before."""
+    if len(found) == task.input["steps"]:
+        return None
+    rows = [row for each in found for row in each["rows"]]
+    rng = np.random.default_rng([task.input["seed"], *rows])
+    words = TEXTS[rows[-1]].split() if rows else ["aa", "the"]
+    return " ".join(rng.choice([*words, "aa", "the", "unknown"], rng.integers(0, 4)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    steps=st.integers(1, 15),
+    k=st.sampled_from([1, 4]),
+    capacity=st.sampled_from([4, 10, 500]),
+    block=st.sampled_from([1, 4, "measured"]),
+)
+def test_by_bm25_the_outcome_is_that_of_search_step_by_step(seed, steps, k, capacity, block):
+    """Texts with equal scores, questions that find nothing, caches that are full."""
+    task = Task(id="t", input={"seed": seed, "steps": steps})
+    pipeline = Pipeline(
+        CachedSearch(BM25, k, reading, capacity), ExactSearch(BM25, k, reading), LongestPrefix(),
+        block=Measured(at_most=6) if block == "measured" else block,
+    )  # fmt: skip
+    outcome = pipeline.run(task)
+    assert outcome.value == one_by_one(BM25, k, task, reading), outcome
+
+
+def test_a_subset_of_bm25_scores_as_the_whole():
+    """What it finds first is what the index finds first among its rows; rows that came first make room."""
+    subset = BM25.subset(30)
+    subset.add([*range(40), 5])
+    held = {*range(11, 40), 5}  # 5 left with the first ten, and came again in the place of 10
+    for query in ("aa bb", "cc cc the", "hh", "unknown", ""):
+        rows = [int(row) for row in BM25.search([query], len(TEXTS))[0][0] if row in held]
+        assert sorted(subset.search(query, 99)) == sorted(rows)
+        assert subset.search(query, 1) == rows[:1]
+
+
+def test_only_bm25s_can_be_cached():
+    """The other engine scores all rows or none."""
+    with pytest.raises(ConfigError, match="takes bm25s"):
+        CachedSearch(Bm25(Texts(), engine="rank-bm25"), next_query=reading).propose(
+            make_context(Task(id="t", input={"steps": 3, "seed": 1})), 1
+        )
 
 
 class Counting:

@@ -10,6 +10,9 @@ from draftverify_retrieval.dense import Dense
 from draftverify_retrieval.encoder import Encoder
 from draftverify_retrieval.everything import Everything
 from draftverify_retrieval.cached import ApproximateSearch, CachedSearch
+from draftverify_retrieval.corpus import Changes, Corpus
+from draftverify_retrieval.dense import Dense
+from draftverify_retrieval.everything import Everything
 from draftverify_retrieval.exact_search import ExactSearch
 from draftverify_retrieval.hybrid import Hybrid
 from draftverify_retrieval.index import DamagedIndexError
@@ -49,11 +52,13 @@ __all__ = [
     "Hybrid",
     "MRR",
     "NDCG",
+    "ExactSearch",
+    "Hybrid",
     "NextQuery",
     "Passage",
-    "PostingSubset",
     "Passages",
     "Precision",
+    "PostingSubset",
     "Query",
     "Reading",
     "Recall",

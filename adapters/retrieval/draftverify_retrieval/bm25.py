@@ -11,11 +11,12 @@ import numpy as np
 from draftverify import ConfigError, Context, Proposal
 from draftverify_retrieval.index import IndexDirectory, digest_of
 from draftverify_retrieval.passages import Passages
-from draftverify_retrieval.postings import Engine, Postings, postings_of
+from draftverify_retrieval.postings import Bm25s, Engine, Postings, postings_of
 from draftverify_retrieval.ranking import Found, best, next_blocks, nothing, proposed, question_of
 from draftverify_retrieval.relevance_feedback import expanded
 from draftverify_retrieval.requirements import need
 from draftverify_retrieval.shared import Shared
+from draftverify_retrieval.subsets import PostingSubset
 from draftverify_retrieval.terms import Terms, part_of, terms_of
 from draftverify_retrieval.words import Words
 
@@ -109,6 +110,22 @@ class Bm25(Shared["_Open"]):
                 rows[line], scores[line] = -1, -np.inf
                 rows[line, : len(found)], scores[line, : len(found)] = found, what
         return rows, scores
+
+    def subset(self, capacity: int) -> PostingSubset:
+        """Some of its rows, searched alone, for `CachedSearch`.
+
+        Raises:
+            ConfigError: the engine is not bm25s.
+        """
+        opened = self._get()
+        postings = opened.postings
+        if not isinstance(postings, Bm25s):
+            raise ConfigError(
+                f"the engine {self.engine} does not know what one row scores; drafting from a cache takes bm25s",
+                path="engine",
+            )
+        weights = lambda row: postings.weights(row, opened.terms.row(row).tolist())
+        return PostingSubset(opened.numbers, weights, capacity)
 
     def _expanded(self, context: Context) -> dict[int, float]:
         opened = self._get()

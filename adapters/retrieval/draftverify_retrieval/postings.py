@@ -57,6 +57,15 @@ class Bm25s:
             found[self._indices[column]] += np.float32(weight) * self._data[column]
         return found
 
+    def weights(self, row: int, terms: Sequence[int]) -> dict[int, float]:
+        """What each of these terms, which the row has, adds to its score."""
+        found = {}
+        for term in set(terms):
+            start, end = self._indptr[term], self._indptr[term + 1]
+            place = start + np.searchsorted(self._indices[start:end], row)  # rows stand in order in a column
+            found[term] = float(self._data[place])
+        return found
+
 
 class RankBm25:
     """rank-bm25's Okapi, which looks at every row for every query.
