@@ -37,6 +37,11 @@ def test_the_part_conforms(tmp_path, name):
     check_component(Subject(MAKERS[name](corpus_of(tmp_path)), tasks=TASKS))
 
 
+QUESTIONS = """{"question": "Which cat hunts?"}
+{"question": "clouds"}
+{"question": "?"}
+"""
+
 CONFIG = """
 name: retrieval
 tasks: {use: jsonl, path: tasks.jsonl}
@@ -72,7 +77,9 @@ def test_the_parts_run_from_a_config(tmp_path):
     corpus_of(tmp_path)
     (tmp_path / "config.yaml").write_text(CONFIG)
     (tmp_path / "parts.py").write_text(PARTS)
-    (tmp_path / "tasks.jsonl").write_text('{"question": "Which cat hunts?"}\n{"question": "clouds"}\n{"question": "?"}\n')
+    (tmp_path / "tasks.jsonl").write_text(
+        '{"question": "Which cat hunts?"}\n{"question": "clouds"}\n{"question": "?"}\n'
+    )
     result = run(load_experiment(tmp_path / "config.yaml"), out=tmp_path / "run")
     statuses = {each.name: dict(each.rows[0].statuses) for each in result.summary.pipelines}
     assert statuses == {"block": {"accepted": 3}, "fused": {"accepted": 1, "exhausted": 2}}

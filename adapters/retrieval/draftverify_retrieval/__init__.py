@@ -4,14 +4,10 @@ Needs the extra `retrieval` (bm25s, faiss-cpu, torch, transformers). Nothing is 
 """
 
 from draftverify_retrieval.bm25 import Bm25
-from draftverify_retrieval.cached import ApproximateSearch, Cacheable, CachedSearch, Subset
-from draftverify_retrieval.corpus import Changes, Corpus
-from draftverify_retrieval.dense import Dense
-from draftverify_retrieval.encoder import Encoder
-from draftverify_retrieval.everything import Everything
 from draftverify_retrieval.cached import ApproximateSearch, CachedSearch
 from draftverify_retrieval.corpus import Changes, Corpus
 from draftverify_retrieval.dense import Dense
+from draftverify_retrieval.encoder import Encoder
 from draftverify_retrieval.everything import Everything
 from draftverify_retrieval.exact_search import ExactSearch
 from draftverify_retrieval.hybrid import Hybrid
@@ -29,8 +25,8 @@ from draftverify_retrieval.metrics import (
 from draftverify_retrieval.passages import Passage, Passages, Reading, Retriever, passage_of
 from draftverify_retrieval.reformulate import Reformulate
 from draftverify_retrieval.steps import NextQuery, Query, Retrieved, listed
-from draftverify_retrieval.tasks import Squad
 from draftverify_retrieval.subsets import Cacheable, PostingSubset, Subset, VectorSubset
+from draftverify_retrieval.tasks import Squad
 from draftverify_retrieval.vectors import ApproximateVectors, Vectors
 
 __all__ = [
@@ -52,13 +48,11 @@ __all__ = [
     "Hybrid",
     "MRR",
     "NDCG",
-    "ExactSearch",
-    "Hybrid",
     "NextQuery",
     "Passage",
     "Passages",
-    "Precision",
     "PostingSubset",
+    "Precision",
     "Query",
     "Reading",
     "Recall",
