@@ -37,11 +37,6 @@ def test_the_part_conforms(tmp_path, name):
     check_component(Subject(MAKERS[name](corpus_of(tmp_path)), tasks=TASKS))
 
 
-QUESTIONS = """{"question": "Which cat hunts?"}
-{"question": "clouds"}
-{"question": "?"}
-"""
-
 CONFIG = """
 name: retrieval
 tasks: {use: jsonl, path: tasks.jsonl}
