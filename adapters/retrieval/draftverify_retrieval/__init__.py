@@ -12,6 +12,7 @@ from draftverify_retrieval.everything import Everything
 from draftverify_retrieval.exact_search import ExactSearch
 from draftverify_retrieval.hybrid import Hybrid
 from draftverify_retrieval.index import DamagedIndexError
+from draftverify_retrieval.citations import Citations, Cited
 from draftverify_retrieval.metrics import (
     F1,
     MRR,
@@ -49,6 +50,10 @@ __all__ = [
     "MRR",
     "NDCG",
     "NextQuery",
+    "AnsweredUnanswerable",
+    "Citations",
+    "Cited",
+    "ExactMatch",
     "Passage",
     "Passages",
     "PostingSubset",

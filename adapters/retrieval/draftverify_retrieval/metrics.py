@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from draftverify import ConfigError, ContractError, Outcome, Task
-from draftverify_retrieval import rankings
+from draftverify_retrieval import relevance
 from draftverify_retrieval.answers import answer_of, exact_match, f1, holds_answer, values_of
 from draftverify_retrieval.passages import passage_of
 
@@ -141,7 +141,7 @@ class _Ranking(_Metric):
         return self.of_run({"": run}, {"": judge.grades})[""]
 
     @abstractmethod
-    def of_run(self, run: rankings.Run, qrels: rankings.Qrels) -> dict[str, float]:
+    def of_run(self, run: relevance.Run, qrels: relevance.Qrels) -> dict[str, float]:
         """The figure of a run of one query."""
 
 
@@ -160,9 +160,9 @@ class Recall(_Ranking):
         self.k = _at_least_one("k", k)
         self.relevant = relevant
 
-    def of_run(self, run: rankings.Run, qrels: rankings.Qrels) -> dict[str, float]:
+    def of_run(self, run: relevance.Run, qrels: relevance.Qrels) -> dict[str, float]:
         """Recall at k."""
-        return rankings.recall(run, qrels, self.k)
+        return relevance.recall(run, qrels, self.k)
 
 
 class NDCG(Recall):
@@ -173,9 +173,9 @@ class NDCG(Recall):
         relevant: as for `Recall`.
     """
 
-    def of_run(self, run: rankings.Run, qrels: rankings.Qrels) -> dict[str, float]:
+    def of_run(self, run: relevance.Run, qrels: relevance.Qrels) -> dict[str, float]:
         """nDCG at k."""
-        return rankings.ndcg(run, qrels, self.k)
+        return relevance.ndcg(run, qrels, self.k)
 
 
 class MRR(_Ranking):
@@ -190,9 +190,9 @@ class MRR(_Ranking):
         self.k = None if k is None else _at_least_one("k", k)
         self.relevant = relevant
 
-    def of_run(self, run: rankings.Run, qrels: rankings.Qrels) -> dict[str, float]:
+    def of_run(self, run: relevance.Run, qrels: relevance.Qrels) -> dict[str, float]:
         """The reciprocal rank."""
-        return rankings.reciprocal_rank(run, qrels, self.k)
+        return relevance.reciprocal_rank(run, qrels, self.k)
 
 
 class Precision(_Ranking):
@@ -217,9 +217,9 @@ class Precision(_Ranking):
         judge = _Judge(task, self.relevant)
         return sum(judge.grades.get(name, 0) > 0 for name in judge.names(values)) / len(values)
 
-    def of_run(self, run: rankings.Run, qrels: rankings.Qrels) -> dict[str, float]:
+    def of_run(self, run: relevance.Run, qrels: relevance.Qrels) -> dict[str, float]:
         """Precision over all that the run has."""
-        return rankings.precision(run, qrels, len(run[""]))
+        return relevance.precision(run, qrels, len(run[""]))
 
 
 class _Judge:

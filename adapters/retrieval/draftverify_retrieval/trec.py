@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from draftverify import ConfigError
-from draftverify_retrieval.rankings import Qrels, Run, ranked
+from draftverify_retrieval.relevance import Qrels, Run, ranked
 
 __all__ = ["read_qrels", "read_run", "write_qrels", "write_run"]
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ir_measures import RR, P, R, nDCG
 
 from draftverify import ConfigError, Task
-from draftverify_retrieval.rankings import ndcg, precision, qrels_of, ranked, recall, reciprocal_rank, run_of
+from draftverify_retrieval.relevance import ndcg, precision, qrels_of, ranked, recall, reciprocal_rank, run_of
 from draftverify_retrieval.trec import read_qrels, read_run, write_qrels, write_run
 
 IDS = st.sampled_from(["a", "b", "B", "a1", "é", "zz", "10", "9", "ß", "𝔞", "￿"])

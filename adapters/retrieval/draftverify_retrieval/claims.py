@@ -1,0 +1,243 @@
+"""What an answer quotes, and which passages it cites for it.
+
+In a text, a citation is an id in brackets, and what it is cited for are the quotations since the citations before it:
+
+    The tower “was finished in 1889” [eiffel-2].         one claim
+    It has "three levels" and "eight lifts" [1], [3].    two, each of which should stand in 1 and in 3
+    "It was finished in 1889 [^1]."                      one; the citation may stand at the quotation's end
+    He called it "an odd lamp post".                     one that cites nothing, if nothing comes in its paragraph
+
+Quotation marks are "…", “…”, „…“, «…», »…«, ‹…›, ‘…’, 「…」 and 『…』, one kind within another; single straight marks
+are apostrophes. What a quotation itself quotes is a part of it. `[sic]`, `[…]`, `[T]he` and `[text](link)` are no
+citations, nor are several words that are no passage's id. A citation without a quotation claims nothing that could be
+looked up.
+
+An answer may also name its claims itself: a mapping, or a text that is its JSON,
+`{"answer": "…", "claims": [{"quote": "…", "passage": "eiffel-2"}]}`; `text` may stand for `quote`, and a list of ids
+for one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from draftverify import ContractError
+
+__all__ = ["Claim", "Malformed", "claims_of"]
+
+
+class Claim(NamedTuple):
+    """A quotation and what is cited for it.
+
+    Attributes:
+        quote: what stands between the marks.
+        cited: what stands in the brackets after it, as it was written: an id, or several with commas between.
+        direct: whether the citation follows the quotation with nothing but punctuation between.
+    """
+
+    quote: str
+    cited: tuple[str, ...]
+    direct: bool = True
+
+
+class Malformed(ValueError):
+    """An answer whose claims cannot be read; the message says why."""
+
+
+def claims_of(answer: Any, known: Container[str] = ()) -> list[Claim]:
+    """The claims of an answer, each once, in their order.
+
+    Args:
+        answer: a text, or a mapping with `claims`, or with the text under `answer`.
+        known: the ids of passages, for citations of ids of several words.
+
+    Raises:
+        Malformed: the claims that it names are not as they must be.
+        ContractError: it is neither a text nor such a mapping.
+    """
+    named = _named(answer)
+    if named is not None:
+        return list(dict.fromkeys(_in_list(named)))
+    text = answer.get("answer") if isinstance(answer, Mapping) else answer
+    if not isinstance(text, str):
+        raise ContractError(
+            f"an answer is a text, or a mapping with `answer` or `claims`; the item is {answer!r:.80}"
+        )
+    return list(dict.fromkeys(_Text(text, known).claims()))
+
+
+def _named(answer: Any) -> Any:
+    if isinstance(answer, str) and answer.lstrip()[:1] == "{" and '"claims"' in answer:
+        try:
+            answer = json.loads(answer)
+        except (ValueError, RecursionError):  # a text that begins like JSON
+            return None
+    return answer.get("claims") if isinstance(answer, Mapping) else None
+
+
+def _in_list(named: Any) -> Iterator[Claim]:
+    if not isinstance(named, (list, tuple)):
+        raise Malformed("`claims` is no list")
+    for place, entry in enumerate(named):
+        quote = entry.get("quote", entry.get("text")) if isinstance(entry, Mapping) else None
+        if not isinstance(quote, str):
+            raise Malformed(f"claims[{place}] has no text `quote`")
+        passages = entry.get("passage")
+        passages = passages if isinstance(passages, (list, tuple)) else [passages]
+        if not passages or not all(isinstance(each, (str, int)) for each in passages):
+            raise Malformed(f"claims[{place}] names no `passage`")
+        yield Claim(quote, _few(map(str, passages)))
+
+
+_MOST = 100
+
+
+def _few(cited: Iterable[str]) -> tuple[str, ...]:
+    """Ids, each once. Thousands after each of thousands of quotations would be an attack."""
+    found = tuple(dict.fromkeys(cited))
+    if len(found) > _MOST:
+        raise Malformed(f"{len(found)} passages are cited at one place; {_MOST} are taken at most")
+    return found
+
+
+_TOKEN = re.compile(r'\[\^?[^\[\]\n]{1,200}\](?![\w(])|\n[ \t]*\n|["“”„‟«»‹›‘’‚「」『』]')
+_BETWEEN = frozenset(" \t\u00a0.,;:!?…)\n")
+_CLOSED_BY = {
+    '"': '"“„‟',
+    "”": '“„‟"',
+    "“": "„",
+    "»": "«",
+    "«": "»",
+    "›": "‹",
+    "‹": "›",
+    "’": "‘‚",
+    "‘": "‚",
+    "」": "「",
+    "』": "『",
+}
+"""What each mark can close."""
+_ONLY_CLOSE = frozenset("”’」』")
+_LAST_ALONE = frozenset("“«»‹›‘’")
+"""Marks that open in one language and close in another, or are apostrophes: they close what was opened last alone."""
+
+
+_DEEPEST = 8
+"""Marks that stand open at once; of more the oldest is taken for a slip, as one that is never closed."""
+
+
+class _Open(NamedTuple):
+    mark: str
+    after: int
+
+
+class _Text:
+    """One pass over a text, in which every mark is put down and taken up once."""
+
+    def __init__(self, text: str, known: Container[str]) -> None:
+        self.text = text
+        self.known = known
+        self.open: list[_Open] = []
+        self.standing: Counter[str] = Counter()  # the marks that are open
+        self.made: list[
+            tuple[int, int, tuple[str, ...], bool]
+        ] = []  # claims: start and end of the quotation, …
+        self.waiting: list[tuple[int, int]] = []  # quotations that no citation came after yet: start and end
+        self.cited: list[tuple[int, int]] = []  # those that the citations before this token are for,
+        self.ids: list[str] = []  # what these cite,
+        self.first = self.reach = 0  # and where they begin and end
+
+    def claims(self) -> list[Claim]:
+        for found in _TOKEN.finditer(self.text):
+            token, at, end = found[0], found.start(), found.end()
+            if token[0] == "[":
+                cited = token[1:-1].lstrip("^").strip()
+                if self._is_citation(cited):
+                    self._citation(cited, at, end)
+            elif token[0] == "\n":
+                self._end_of_paragraph()
+            else:
+                self._mark(token, at, end)
+        self._end_of_paragraph()
+        return [Claim(self.text[start:end], cited, direct) for start, end, cited, direct in self.made]
+
+    def _end_of_paragraph(self) -> None:
+        self._end_of_citations()
+        self.made += [(start, end, (), False) for start, end in self.waiting]
+        self.waiting = []
+
+    def _end_of_citations(self) -> None:
+        cited = _few(self.ids)
+        self.made += [(start, end, cited, self._joins(end + 1, self.first)) for start, end in self.cited]
+        self.cited, self.ids = [], []
+
+    def _is_citation(self, cited: str) -> bool:
+        parts = [part.strip() for part in re.split("[,;]", cited)]
+        one_word = all(part and not re.search(r"\s", part) and re.search(r"\w", part) for part in parts)
+        return cited in self.known or (one_word and cited.lower() != "sic")
+
+    def _citation(self, cited: str, at: int, end: int) -> None:
+        if not (self.ids and self._joins(self.reach, at)):
+            self._end_of_citations()
+            self.cited, self.waiting, self.first = self.waiting, [], at
+        self.ids.append(cited)
+        self.reach = end
+
+    def _mark(self, mark: str, at: int, end: int) -> None:
+        ids, first = self.ids, self.first
+        ends_in_citation = bool(ids) and self._joins(self.reach, at)
+        self._end_of_citations()
+        opener = self._closed(mark, at)
+        if opener is None:
+            if mark not in _ONLY_CLOSE and not (mark == '"' and self._looks(at) == "closes"):
+                self.open.append(_Open(mark, end))
+                self.standing[mark] += 1
+                if len(self.open) > _DEEPEST:
+                    self.standing[self.open.pop(0).mark] -= 1
+            return
+        start = opener.after
+        for inner in (self.waiting, self.made):  # what a quotation quotes is its own
+            while inner and inner[-1][0] > start:
+                inner.pop()
+        if ends_in_citation and first >= start and not self._cited_after(end):
+            self.made.append((start, first, _few(ids), True))
+        else:
+            self.waiting.append((start, at))
+
+    def _joins(self, start: int, end: int) -> bool:
+        """Whether nothing but punctuation, spaces and one line break lies between."""
+        between = self.text[start : min(end, start + 17)]
+        return len(between) <= 16 and _BETWEEN.issuperset(between) and between.count("\n") <= 1
+
+    def _cited_after(self, at: int) -> bool:
+        found = _TOKEN.search(self.text, at, at + 220)
+        return found is not None and found[0][0] == "[" and self._joins(at, found.start())
+
+    def _closed(self, mark: str, at: int) -> _Open | None:
+        """What the mark closes, taken from what is open with all that was opened after it; None for nothing."""
+        openers = _CLOSED_BY.get(mark, "")
+        if mark in _LAST_ALONE:
+            if not self.open or self.open[-1].mark not in openers:
+                return None
+            if mark == "’" and self.text[at + 1 : at + 2].isalpha():
+                return None
+        elif mark == '"':
+            looks = self._looks(at)
+            openers = {"opens": "", "either": '"', "closes": openers}[looks]
+        if not any(self.standing[each] for each in openers):
+            return None
+        while True:
+            opener = self.open.pop()
+            self.standing[opener.mark] -= 1
+            if opener.mark in openers:
+                return opener
+
+    def _looks(self, at: int) -> str:
+        """What a straight mark looks like from what stands around it."""
+        before, after = self.text[at - 1 : at] or " ", self.text[at + 1 : at + 2] or " "
+        if (before.isspace() or before in "([{-–—“„‟«‹‘「『") and not after.isspace():
+            return "opens"
+        return "closes" if not before.isspace() and not after.isalnum() else "either"

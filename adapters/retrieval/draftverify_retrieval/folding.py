@@ -1,0 +1,211 @@
+"""Texts folded so that writings of one text are alike, with the way back to where something stands in the original.
+
+Folded is what Unicode calls compatibility (NFKD: ligatures, full-width letters, composed accents), and beyond it: white
+space is one space, quotation marks and dashes are one each, what cannot be seen (soft hyphens, zero-width characters,
+variation selectors) is left out, and upper and lower case are one where that is wished. What is *not* folded: letters
+of another alphabet that look alike, and powers, since 10² is not 102.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+import regex
+
+__all__ = ["Folded", "Word"]
+
+_UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+"""Scripts that put no space between words: there every character is a word."""
+_WORD = regex.compile(
+    rf"(?V1)[{_UNSPACED}]\p{{M}}*"
+    rf"|(?:[[\p{{L}}\p{{N}}\p{{M}}_]--[{_UNSPACED}]]|(?<=\p{{L}}\p{{M}}?)'(?=\p{{L}})|(?<=\p{{N}})[.,](?=\p{{N}}))+"
+)
+_UNSPACED_ONE = regex.compile(rf"[{_UNSPACED}]")
+_CHUNK = re.compile(r"(\s+)|([!-~]+(?=[\x00-\x7f]|\Z))|.", re.DOTALL)
+"""White space; visible ASCII, but for a letter that an accent may follow; or any one character."""
+_MARKS_AT_MOST = 30
+"""Combining marks after a letter, as UAX #15 allows: putting longer runs in order is quadratic."""
+_QUOTES = {
+    **dict.fromkeys("“”„‟«»〝〞〟", '"'),
+    **dict.fromkeys("‘’‚‛‹›`´′ʼ", "'"),
+    "″": '"',
+    "−": "-",
+}
+_INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+
+_LOOKS_LIKE = str.maketrans(
+    "авеіјкмнорсԁтухѕһԛԝαεικνορτυχАВЕІЈКМНОРСТУХЅΑΒΕΖΗΙΚΜΝΟΡΤΥΧıɑɡ",
+    "abeijkmhopcdtyxshqwaeikvoptuxABEIJKMHOPCTYXSABEZHIKMNOPTYXiag",
+)
+
+
+class Word(NamedTuple):
+    """A word of a folded text, and where it stands in it."""
+
+    text: str
+    start: int
+    end: int
+
+
+class _Chunk(NamedTuple):
+    """What a stretch of the original folds to; one that is `plain` does so character by character."""
+
+    folded: str
+    start: int
+    end: int
+    plain: bool
+
+
+class Folded:
+    """A text, folded.
+
+    Args:
+        original: the text.
+        case: whether upper and lower case differ.
+
+    Attributes:
+        text: the folded text, without space around it.
+
+    Examples:
+        >>> passage = Folded("It was “co\u00adoperation”,\\n not ﬁre.")
+        >>> passage.text
+        'it was "cooperation", not fire.'
+        >>> passage.find(Folded("Not fire").text)
+        (25, 33)
+    """
+
+    def __init__(self, original: str, case: bool = False) -> None:
+        self.original = original
+        self.case = case
+        plain = " ".join(original.split())
+        if plain.isascii() and plain.isprintable():  # the same, much faster
+            self.text = (plain if case else plain.lower()).replace("`", "'")
+        else:
+            self.text = "".join([chunk.folded for chunk in self._chunks()]).rstrip(" ")
+
+    def find(self, folded: str) -> tuple[int, int] | None:
+        """Where a folded text first stands in this one as whole words, in characters of the original; None if nowhere.
+
+        Whole words are those of UAX #29: no part of one, of a number (the 5 of 1.5), or of a letter with its accent
+        stands anywhere. Nor does a number without its sign or its exponent.
+        """
+        at = self.text.find(folded) if folded else -1
+        while at >= 0:
+            end = at + len(folded)
+            if not self._cuts(at) and not self._cuts(end):
+                place = self.original_place(at, end)
+                if place is not None:
+                    return place
+            word = _WORD.match(self.text, at)  # nothing that begins within this word is whole
+            at = self.text.find(folded, word.end() if word else at + 1)
+        return None
+
+    def original_place(self, start: int, end: int) -> tuple[int, int] | None:
+        """A place in the folded text, in the original; None where it begins or ends within one of its characters."""
+        chunks, offsets = self._map
+        first, last = bisect_right(offsets, start) - 1, bisect_right(offsets, end - 1) - 1
+        before, after = start - offsets[first], end - offsets[last]
+        head, tail = chunks[first], chunks[last]
+        if (before and not head.plain) or (after < len(tail.folded) and not tail.plain):
+            return None
+        return (
+            head.start + before if head.plain else head.start,
+            tail.start + after if tail.plain else tail.end,
+        )
+
+    @cached_property
+    def words(self) -> list[Word]:
+        """Its words, without punctuation."""
+        return [Word(found[0], found.start(), found.end()) for found in _WORD.finditer(self.text)]
+
+    @cached_property
+    def skeleton(self) -> str:
+        """The folded text with letters of other alphabets as the Latin ones that they look like, as in UTS #39.
+
+        Cyrillic and Greek ones and a few more; as long as `text`.
+        """
+        return self.text.translate(_LOOKS_LIKE)
+
+    @cached_property
+    def _map(self) -> tuple[list[_Chunk], list[int]]:
+        chunks = [chunk for chunk in self._chunks() if chunk.folded]
+        offsets, at = [], 0
+        for chunk in chunks:
+            offsets.append(at)
+            at += len(chunk.folded)
+        return chunks, offsets
+
+    def _chunks(self) -> Iterator[_Chunk]:
+        text, case, at, spaced = self.original, self.case, 0, True
+        while at < len(text):
+            found = _CHUNK.match(text, at)
+            assert found is not None
+            end = found.end()
+            if found[1] is not None:
+                folded, plain = "" if spaced else " ", False
+            elif found[2] is not None:
+                folded, plain = found[2].replace("`", "'"), True
+                folded = folded if case else folded.lower()
+            else:
+                limit = min(len(text), end + _MARKS_AT_MOST)
+                while end < limit and _is_mark(text[end]):
+                    end += 1
+                folded, plain = _fold(text[at:end], case), False
+            if folded:
+                spaced = folded == " "
+            yield _Chunk(folded, at, end, plain)
+            at = end
+
+    def _cuts(self, at: int) -> bool:
+        """Whether this place lies within a word or a number."""
+        text = self.text
+        if not 0 < at < len(text):
+            return False
+        before, after = text[at - 1], text[at]
+        if _is_letter(before) and _is_letter(after):
+            return not (_UNSPACED_ONE.match(before) or _UNSPACED_ONE.match(after))
+        further_before, further_after = text[at - 2 : at - 1], text[at + 1 : at + 2]
+        if after == "'":
+            return before.isalpha() and further_after.isalpha()
+        if before == "'":
+            return after.isalpha() and further_before.isalpha()
+        if after in ".,^":
+            return before.isdigit() and further_after.isdigit()
+        if before in ".,^":
+            return after.isdigit() and (further_before.isdigit() or before == "^")
+        return before == "-" and after.isdigit() and not _is_letter(further_before or " ")
+
+
+@lru_cache(maxsize=65536)
+def _fold(segment: str, case: bool) -> str:
+    """A character and the marks that belong to it."""
+    raised = unicodedata.decomposition(segment[0]).startswith("<super>")
+    text = unicodedata.normalize("NFKD", "".join([_QUOTES.get(c, c) for c in segment]))
+    if not case:
+        text = unicodedata.normalize("NFKD", text.casefold())
+    seen = "".join([_seen(c) for c in text])
+    return f"^{seen}" if raised and seen.isdigit() else seen
+
+
+@lru_cache(maxsize=65536)
+def _seen(character: str) -> str:
+    category = unicodedata.category(character)
+    if category in ("Cf", "Cc") or character.isspace() or _INVISIBLE.match(character):
+        return ""
+    return "-" if category == "Pd" else _QUOTES.get(character, character)
+
+
+@lru_cache(maxsize=65536)
+def _is_mark(character: str) -> bool:
+    """Whether a character belongs to the one before it: what it decomposes into begins with a combining mark."""
+    return unicodedata.combining(unicodedata.normalize("NFKD", character)[0]) != 0
+
+
+@lru_cache(maxsize=65536)
+def _is_letter(character: str) -> bool:
+    return character == "_" or unicodedata.category(character)[0] in "LNM"
