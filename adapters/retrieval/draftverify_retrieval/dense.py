@@ -90,6 +90,11 @@ class Dense(Shared[Any]):
         """
         super().open()
 
+    @property
+    def faiss(self) -> Any:
+        """The faiss index, a row each."""
+        return self._get()
+
     def propose(self, context: Context, n: int) -> Proposal:
         """The n best passages that were not proposed before."""
         return self.propose_many([context], [n])[0]
@@ -105,14 +110,16 @@ class Dense(Shared[Any]):
 
     def search(self, queries: Sequence[str], k: int) -> Found:
         """The k best rows of each query, as `Retriever` says."""
-        faiss_index = self._get()
-        rows, scores = nothing(len(queries), k)
+        index = self._get()
         asked = [line for line, query in enumerate(queries) if query.strip()]
-        if asked and k:
-            vectors = _encoded(self.encoder, [queries[line] for line in asked])
-            found = _nearest(faiss_index, vectors, min(k, faiss_index.ntotal))
-            rows[asked, : found[0].shape[1]], scores[asked, : found[1].shape[1]] = found
-            scores[rows < 0] = -np.inf
+        if not asked or not k:
+            return nothing(len(queries), k)
+        vectors = _encoded(self.encoder, [queries[line] for line in asked])
+        found = _nearest(index, vectors, min(k, index.ntotal))
+        if found[0].shape == (len(queries), k):
+            return found
+        rows, scores = nothing(len(queries), k)
+        rows[asked, : found[0].shape[1]], scores[asked, : found[1].shape[1]] = found
         return rows, scores
 
     def _members(self) -> list[Any]:
@@ -224,28 +231,24 @@ def _built(
 
 
 def _nearest(index: Any, vectors: NDArray[np.float32], k: int) -> Found:
-    """The k rows of the largest products, equal ones by row.
+    """The k rows of the largest products, equal ones by row; where fewer are found, row −1 and −inf.
 
     faiss keeps any of several equal ones where k cuts them, so one more than k is asked for, and more while the last
     ones are equal.
     """
     wide = min(k + 1, index.ntotal)
     scores, rows = index.search(vectors, wide)
+    if rows[:, -1].min() < 0:
+        scores[rows < 0] = -np.inf
+    equal = scores[:, 1:] == scores[:, :-1]
+    if not equal.any():
+        return rows[:, :k], scores[:, :k]
     while wide < index.ntotal and (cut := (scores[:, -1] == scores[:, k - 1]) & (rows[:, -1] >= 0)).any():
-        wide = min(2 * wide, index.ntotal)
-        scores, rows = _widened(index, vectors, cut, scores, rows, wide)
-    if (scores[:, 1:] == scores[:, :-1]).any():
-        order = np.lexsort((rows, -scores), axis=1)
-        rows, scores = np.take_along_axis(rows, order, 1), np.take_along_axis(scores, order, 1)
-    return rows[:, :k], scores[:, :k]
-
-
-def _widened(
-    index: Any, vectors: NDArray[np.float32], cut: NDArray[Any], scores: Any, rows: Any, wide: int
-) -> tuple[Any, Any]:
-    """The same results, `wide` of the queries whose last ones were equal."""
-    more = wide - scores.shape[1]
-    scores = np.pad(scores, ((0, 0), (0, more)), constant_values=-np.inf)
-    rows = np.pad(rows, ((0, 0), (0, more)), constant_values=-1)
-    scores[cut], rows[cut] = index.search(vectors[cut], wide)
-    return scores, rows
+        more = min(wide, index.ntotal - wide)
+        wide += more
+        scores = np.pad(scores, ((0, 0), (0, more)), constant_values=-np.inf)
+        rows = np.pad(rows, ((0, 0), (0, more)), constant_values=-1)
+        scores[cut], rows[cut] = index.search(vectors[cut], wide)
+        scores[rows < 0] = -np.inf
+    order = np.lexsort((rows, -scores), axis=1)[:, :k]
+    return np.take_along_axis(rows, order, 1), np.take_along_axis(scores, order, 1)

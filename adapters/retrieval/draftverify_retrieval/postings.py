@@ -70,8 +70,8 @@ class Bm25s:
 class RankBm25:
     """rank-bm25's Okapi, which looks at every row for every query.
 
-    A term of more than half of the rows weighs a quarter of the mean weight (its `epsilon`); what comes to 0 is not
-    found.
+    A term of more than half of the rows weighs a quarter of the mean weight (its `epsilon`), one of just half of them
+    nothing.
     """
 
     def __init__(self, terms: Terms, k1: float, b: float) -> None:
@@ -80,14 +80,21 @@ class RankBm25:
         self._index = BM25Okapi(terms.rows(), k1=k1, b=b)
 
     def scores(self, terms: Sequence[int]) -> NDArray[Any]:
-        found: NDArray[Any] = self._index.get_scores(terms).astype(np.float32)
-        return found
+        return self._marked(self._index.get_scores(terms), terms)
 
     def weighted(self, weights: Mapping[int, float]) -> NDArray[Any]:
         found = np.zeros(self._index.corpus_size)
         for term, weight in weights.items():
             found += weight * self._index.get_scores([term])
-        return found.astype(np.float32)
+        return self._marked(found, [term for term, weight in weights.items() if weight])
+
+    def _marked(self, scores: NDArray[Any], terms: Sequence[int]) -> NDArray[Any]:
+        """The scores, with the least number above 0 for a row that has a term of weight 0: it is found all the same."""
+        found = scores.astype(np.float32)
+        for row in np.flatnonzero(found == 0):
+            if not self._index.doc_freqs[row].keys().isdisjoint(terms):
+                found[row] = np.finfo(np.float32).tiny
+        return found
 
 
 class _Matrix(msgspec.Struct):

@@ -1,0 +1,62 @@
+"""The benchmarks of this room run, and what they compare is the same."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import benchmarks.retrieval_recall as recall
+import benchmarks.retrieval_search as search
+from draftverify_retrieval import Dense
+
+from .corpora import Hashed
+
+
+def test_the_search_benchmark_compares_equal_answers(tmp_path, monkeypatch):
+    """Ours and theirs find the same rows, and every library is timed."""
+    monkeypatch.setattr(search, "QUERIES", 70)
+    search.main(["--passages", "120", "--repeats", "2", "--out", str(tmp_path / "search.json")])
+    found = json.loads((tmp_path / "search.json").read_text())
+    assert {row["library"] for row in found["ratios"]} == {"bm25s", "faiss flat", "faiss hnsw", "faiss ivf"}
+    assert all(row["same_rows"] > 0.98 for row in found["ratios"])
+    assert all(0 < row["low"] <= row["ratio"] <= row["high"] for row in found["ratios"])
+    assert found["provenance"]["command"]
+
+
+XQUAD = {
+    "data": [
+        {
+            "paragraphs": [
+                {"context": "The cat sleeps. It hunts at night.", "qas": [
+                    {"question": "What does the cat do, sleeps?", "answers": [{"answer_start": 8, "text": "sleeps"}]},
+                    {"question": "When does it hunt, at night?", "answers": [{"answer_start": 28, "text": "night"}]}]},
+                {"context": "Rain falls. The river rises.", "qas": [
+                    {"question": "What rises, the river?", "answers": [{"answer_start": 16, "text": "river"}]}]},
+            ]
+        }
+    ]
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("split", "right"), [("document", [0, 0, 1]), ("sentence", [0, 1, 3])])
+def test_the_right_passage_is_the_one_that_holds_the_answer(tmp_path, split, right):
+    """Of the question's own paragraph."""
+    (tmp_path / "xquad.json").write_text(json.dumps(XQUAD))
+    paragraphs, questions = recall.questions_of(tmp_path / "xquad.json")
+    corpus = recall.corpus_of(tmp_path, paragraphs, split)
+    assert recall.right_rows(corpus, questions) == right
+
+
+def test_the_recall_benchmark_runs(tmp_path, monkeypatch):
+    """With every retriever on both corpora; what is found first is found among the first five."""
+    (tmp_path / "xquad.json").write_text(json.dumps(XQUAD))
+    monkeypatch.setattr(recall, "Encoder", Hashed)
+    monkeypatch.setattr(recall, "Dense", Dense)
+    recall.main(["--data", str(tmp_path / "xquad.json"), "--out", str(tmp_path / "recall.json")])
+    found = json.loads((tmp_path / "recall.json").read_text())
+    for corpus in ("paragraphs", "sentences"):
+        for name in ("bm25", "rank-bm25", "all-MiniLM-L6-v2", "hybrid"):
+            figures = found[corpus][name]
+            assert figures["@1"]["recall"] <= figures["@5"]["recall"] <= figures["@20"]["recall"] == 1
+    assert found["sentences"]["bm25"]["@1"]["recall"] == 1
