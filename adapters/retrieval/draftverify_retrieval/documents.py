@@ -80,7 +80,7 @@ def _lines(path: Path, fields: Mapping[str, str]) -> Iterator[Document]:
         with open(path, "rb") as file:
             for number, line in enumerate(file, 1):
                 if line.strip():
-                    yield _line(line.removeprefix(b"\xef\xbb\xbf"), names, f"{path}:{number}")
+                    yield _line(line, names, f"{path}:{number}")
     except OSError as error:
         raise ConfigError(f"cannot be read ({error.strerror})", where=str(path)) from error
 
@@ -110,9 +110,11 @@ def _line(line: bytes, names: Mapping[str, str], where: str) -> Document:
     for name, each in (("text", text), ("heading", heading)):
         if not isinstance(each, str):
             raise ConfigError(f"the {name} is {each!r:.60}; a text is needed", where=where)
-    if not (_can_be_written(text) and _can_be_written(heading) and _can_be_written(str(id))):
-        raise ConfigError("half of a surrogate pair is in it, which is no text", where=where)
-    return Document(str(id), digest_of(json.dumps([text, heading])), lambda: text, heading)
+    try:
+        digest = digest_of(f"{len(str(id))} {len(heading)} {id}{heading}{text}")
+    except UnicodeEncodeError:
+        raise ConfigError("half of a surrogate pair is in it, which is no text", where=where) from None
+    return Document(str(id), digest, lambda: text, heading)
 
 
 def _file(path: Path, id: str) -> Document:
@@ -134,20 +136,12 @@ def _file(path: Path, id: str) -> Document:
 
 def _decoded(content: bytes, where: str) -> str:
     try:
-        return content.decode("utf-8-sig")
+        return content.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ConfigError(
             f"byte {error.start} (line {line}) is no UTF-8; save the file as UTF-8", where=where
         ) from None
-
-
-def _can_be_written(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _pdf(content: bytes, path: Path) -> str:
