@@ -3,10 +3,11 @@
     python -m benchmarks.retrieval_speculative CASE [--tasks 100] [--steps 100] [--calibration 12]
         [--out benchmarks/results/retrieval_speculative.json]
 
-A task is a sequence of retrieval steps, top 1 of 200,000 rows. The next query is made of the passage found last and of
-where the text has got to; making it takes no time (but in the case `generation`), which is the hardest for drafting: a
-model's time between retrievals is the same with right drafts and without any. `walk`: a step stays with its topic
-with probability .9; `jumps`: each step is about another topic. Cases:
+A task is a sequence of retrieval steps, top 1 of 200,000 rows. The next query is about the topic of the passage found
+last, or about another one that follows from that passage, so that a wrong draft leads elsewhere; it leans to that
+passage, and has noise of its own. Making it takes no time (but in the case `generation`), which is the hardest for
+drafting: a model's time between retrievals is the same with right drafts and without any. `walk`: a step stays with
+the topic with probability .9; `jumps`: never. Cases:
 
     dense        exact search of vectors (d = 128); drafts from the cache of what was found; walk
     dense_384    the same for d = 384
@@ -60,14 +61,22 @@ LOSING = ("no_locality", "generation")
 STAY = {"walk": 0.9, "jumps": 0.0}
 
 
-def topics(task: Task) -> list[int]:
-    """The topic of each of the task's steps."""
-    draws = np.random.default_rng([1, task.input["seed"]])
-    found = [int(draws.integers(TOPICS))]
-    while len(found) < task.input["steps"]:
-        stay = draws.random() < STAY[task.input["path"]]
-        found.append(found[-1] if stay else int(draws.integers(TOPICS)))
-    return found
+class Course:
+    """What of a task's queries does not depend on what is found: where it leaves a topic, and each step's noise."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task.id
+        self.draws = np.random.default_rng([1, task.input["seed"]])
+        self.steps = task.input["steps"]
+        self.stays = (self.draws.random(self.steps) < STAY[task.input["path"]]).tolist()
+        self.noise: Any = None
+
+    def topic(self, found: Sequence[Any]) -> int:
+        """The topic of the next step; a row's topic is what is left of its number by that of topics."""
+        step, row = len(found), found[-1]["rows"][0] if found and found[-1]["rows"] else 0
+        if step and self.stays[step]:
+            return int(row % TOPICS)
+        return (row * 7919 + step * 104_729 + int(self.task) * 15_485_863 + row // TOPICS) % TOPICS
 
 
 class Dense:
@@ -79,21 +88,21 @@ class Dense:
         noise = draws.standard_normal((ROWS, d), dtype=np.float32) / np.sqrt(d)
         self.vectors = _unit(self.centres[np.arange(ROWS) % TOPICS] + noise)
         self.wait = wait
-        self._made: tuple[str, Any] = ("", None)
+        self._course: Course | None = None
 
     def next_query(self, task: Task, found: Sequence[Any]) -> Any:
         """The query of the next step."""
         if len(found) == task.input["steps"]:
             return None
-        if self._made[0] != task.id:  # what does not depend on what was found, once a task
-            draws = np.random.default_rng([2, task.input["seed"]])
-            noise = draws.standard_normal((task.input["steps"], self.vectors.shape[1]))
-            rows = self.centres[topics(task)] + noise / np.sqrt(noise.shape[1])
-            self._made = (task.id, rows.astype(np.float32))
+        course = self._course
+        if course is None or course.task != task.id:
+            course = self._course = Course(task)
+            noise = course.draws.standard_normal((course.steps, self.vectors.shape[1]))
+            course.noise = (noise / np.sqrt(noise.shape[1])).astype(np.float32)
         if self.wait:
             time.sleep(self.wait)
-        query = self._made[1][len(found)]
-        return query + 0.2 * self.vectors[found[-1]["rows"][0]] if found else query
+        query = self.centres[course.topic(found)] + course.noise[len(found)]
+        return query + np.float32(0.2) * self.vectors[found[-1]["rows"][0]] if found else query
 
 
 class Sparse:
@@ -112,7 +121,7 @@ class Sparse:
         self._texts = [_text(row) for row in texts.tolist()]
         self.index = Bm25(self, stemmer=None, stopwords=None)
         self.index.open()
-        self._made: tuple[str, Any] = ("", None)
+        self._course: Course | None = None
 
     def _zipf(self, draws: Any, n: int) -> Any:
         return np.searchsorted(self.cumulated, draws.random(n) * self.cumulated[-1])
@@ -132,14 +141,15 @@ class Sparse:
         """The query of the next step: five words of the topic, three of any, the first two of the text found last."""
         if len(found) == task.input["steps"]:
             return None
-        if self._made[0] != task.id:
-            draws = np.random.default_rng([2, task.input["seed"]])
-            about = [self.words[topic][draws.integers(0, self.WORDS, 5)] for topic in topics(task)]
-            self._made = (
-                task.id,
-                [_text([*each.tolist(), *self._zipf(draws, 3).tolist()]) for each in about],
+        course = self._course
+        if course is None or course.task != task.id:
+            course = self._course = Course(task)
+            of_topic = course.draws.integers(0, self.WORDS, (course.steps, 5))
+            course.noise = list(
+                zip(of_topic, self._zipf(course.draws, 3 * course.steps).reshape(-1, 3), strict=True)
             )
-        query = self._made[1][len(found)]
+        of_topic, others = course.noise[len(found)]
+        query = _text([*self.words[course.topic(found)][of_topic].tolist(), *others.tolist()])
         if not found or not found[-1]["rows"]:
             return query
         return " ".join([query, *self._texts[found[-1]["rows"][0]].split(" ", 2)[:2]])
@@ -156,14 +166,14 @@ def _unit(vectors: Any) -> Any:
 class Case:
     """What is compared: a trusted index, a way to draft, and the tasks."""
 
-    def __init__(self, name: str, options: argparse.Namespace) -> None:
+    def __init__(self, name: str, steps: int) -> None:
         world = (
             Sparse()
             if name == "sparse"
             else Dense(384 if name == "dense_384" else 128, 0.02 * (name == "generation"))
         )
         self.path = "jumps" if name in ("dense_hnsw", *LOSING) else "walk"
-        self.steps = options.steps
+        self.steps = steps
         self.next_query = world.next_query
         exact: Any = world.index if isinstance(world, Sparse) else Vectors(world.vectors)
         self.trusted = ApproximateVectors(world.vectors, name) if name in ("ivf", "hnsw") else exact
@@ -188,7 +198,8 @@ class Case:
 
     def cost(self, repeats: int = 15) -> dict[str, float]:
         """The time of one search of n queries over that of a search of one."""
-        sizes, seconds = (1, 2, 4, 8, 16), {}
+        sizes = (1, 2, 4, 8, 16)
+        seconds: dict[int, list[float]] = {}
         task = self.tasks(10**6, 1)[0]
         found: list[Any] = []
         queries = [self.next_query(task, found)]
@@ -271,7 +282,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         import faiss
 
         faiss.omp_set_num_threads(1)
-    case = Case(options.case, options)
+    case = Case(options.case, options.steps)
     figures: dict[str, Any] = {
         "provenance": provenance("benchmarks.retrieval_speculative"),
         "paper": PAPER.get(options.case),

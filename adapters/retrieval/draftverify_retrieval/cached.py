@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from draftverify import ConfigError, Context, Proposal
 from draftverify_retrieval.exact_search import ExactSearch
 from draftverify_retrieval.passages import Passages, Retriever
+from draftverify_retrieval.shared import Shared
 from draftverify_retrieval.steps import (
     NO_QUERY,
     NextQuery,
@@ -23,7 +24,7 @@ from draftverify_retrieval.subsets import Cacheable, Subset
 __all__ = ["ApproximateSearch", "CachedSearch"]
 
 
-class CachedSearch:
+class CachedSearch(Shared[Cacheable]):
     """Drafts each step from a cache of what the task's searches found: the step's own rows, and those near them.
 
     The cache scores with the index's own scores, so a draft is right whenever the right rows are in the cache. What
@@ -56,12 +57,19 @@ class CachedSearch:
             raise ConfigError(
                 f"k must be 1 or more, capacity at least k, tasks 0 or more: not {k}, {capacity} and {tasks}"
             )
+        super().__init__()
         self.index = index
         self.k = k
         self.next_query = next_query
         self.capacity = capacity
         self.tasks = tasks
         self.corpus = corpus
+
+    def _members(self) -> list[Any]:
+        return [self.index, self.corpus]
+
+    def _make(self) -> Cacheable:
+        return self.index
 
     def propose(self, context: Context, n: int) -> Proposal:
         """At most n steps; none while nothing was found yet."""
@@ -92,7 +100,7 @@ class CachedSearch:
         return subset
 
 
-class ApproximateSearch:
+class ApproximateSearch(Shared[Retriever]):
     """Drafts each step with a quicker index of the same rows: HNSW or IVF beside an exact one.
 
     Args:
@@ -109,10 +117,17 @@ class ApproximateSearch:
     ) -> None:
         if k < 1:
             raise ConfigError(f"k must be 1 or more, not {k}")
+        super().__init__()
         self.index = index
         self.k = k
         self.next_query = next_query
         self.corpus = corpus
+
+    def _members(self) -> list[Any]:
+        return [self.index, self.corpus]
+
+    def _make(self) -> Retriever:
+        return self.index
 
     def propose(self, context: Context, n: int) -> Proposal:
         """At most n steps."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from draftverify import PASS, UNCHECKED, Check, ConfigError, Context, ContractError, Proposal, Verification
 from draftverify_retrieval.passages import Passages, Retriever
+from draftverify_retrieval.shared import Shared
 from draftverify_retrieval.steps import (
     NO_QUERY,
     NextQuery,
@@ -21,7 +22,7 @@ from draftverify_retrieval.steps import (
 __all__ = ["ExactSearch"]
 
 
-class ExactSearch:
+class ExactSearch(Shared[Retriever]):
     """Passes what the index finds too, and gives what it finds instead.
 
     A drafted step is right when it has the rows that the index finds for the step's query, all k in order; the first
@@ -53,11 +54,18 @@ class ExactSearch:
     ) -> None:
         if k < 1 or prefetch < 0:
             raise ConfigError(f"k must be 1 or more and prefetch 0 or more, not {k} and {prefetch}")
+        super().__init__()
         self.index = index
         self.k = k
         self.next_query = next_query
         self.prefetch = prefetch
         self.corpus = corpus
+
+    def _members(self) -> list[Any]:
+        return [self.index, self.corpus]
+
+    def _make(self) -> Retriever:
+        return self.index
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One search over the queries of the block, and the one after it."""
