@@ -50,6 +50,14 @@ def test_the_best_of_the_first_few_may_count() -> None:
     assert [m.ExactMatch(top)(task(answers=ANSWERS), accepted(values)) for top in (1, 2, 3)] == [0, 0, 1]
 
 
+def test_an_answer_in_a_sentence() -> None:
+    """It holds a right one as whole words; where there is none, to abstain alone is right."""
+    values = ["It is Paris, they say.", "comparison", "Lyon", reading("1", "In the city of Paris")]
+    assert [m.HoldsAnswer()(task(answers=["Paris"]), accepted(value)) for value in values] == [1, 0, 0, 1]
+    assert m.HoldsAnswer()(task(answers=["Paris"]), ABSTAINED) == 0
+    assert [m.HoldsAnswer()(task(answers=[]), each) for each in (ABSTAINED, accepted("Paris"))] == [1, 0]
+
+
 @pytest.mark.parametrize("answers", [[], None])
 def test_a_question_without_answer(answers: Any) -> None:
     """Right is to abstain: as by SQuAD 2.0's script, 1 for that alone; giving up is no abstention."""

@@ -5,6 +5,7 @@ Needs the extra `retrieval` (bm25s, faiss-cpu, torch, transformers). Nothing is 
 
 from draftverify_retrieval.bm25 import Bm25
 from draftverify_retrieval.cached import ApproximateSearch, CachedSearch
+from draftverify_retrieval.citations import Citations, Cited
 from draftverify_retrieval.corpus import Changes, Corpus
 from draftverify_retrieval.dense import Dense
 from draftverify_retrieval.encoder import Encoder
@@ -12,13 +13,13 @@ from draftverify_retrieval.everything import Everything
 from draftverify_retrieval.exact_search import ExactSearch
 from draftverify_retrieval.hybrid import Hybrid
 from draftverify_retrieval.index import DamagedIndexError
-from draftverify_retrieval.citations import Citations, Cited
 from draftverify_retrieval.metrics import (
     F1,
     MRR,
     NDCG,
     AnsweredUnanswerable,
     ExactMatch,
+    HoldsAnswer,
     Precision,
     Recall,
     UnansweredAnswerable,
@@ -38,6 +39,8 @@ __all__ = [
     "Cacheable",
     "CachedSearch",
     "Changes",
+    "Citations",
+    "Cited",
     "Corpus",
     "DamagedIndexError",
     "Dense",
@@ -46,14 +49,11 @@ __all__ = [
     "ExactMatch",
     "ExactSearch",
     "F1",
+    "HoldsAnswer",
     "Hybrid",
     "MRR",
     "NDCG",
     "NextQuery",
-    "AnsweredUnanswerable",
-    "Citations",
-    "Cited",
-    "ExactMatch",
     "Passage",
     "Passages",
     "PostingSubset",

@@ -25,6 +25,7 @@ __all__ = [
     "NDCG",
     "AnsweredUnanswerable",
     "ExactMatch",
+    "HoldsAnswer",
     "Precision",
     "Recall",
     "Relevance",
@@ -89,6 +90,21 @@ class ExactMatch(_Metric):
             return self.score(None, []) if outcome.status == "abstained" else 0.0
         given = values_of(outcome)[: self.top]
         return max((self.score(answer_of(value), answers) for value in given), default=0.0)
+
+
+class HoldsAnswer(ExactMatch):
+    """Whether one of the right answers stands in the answer, as whole words: for readers that answer in sentences.
+
+    Where there is none, the outcome that abstained is right, and every other is wrong.
+
+    Args:
+        top: of an outcome with several values, how many count: the best among the first so many.
+    """
+
+    @staticmethod
+    def score(answer: str | None, answers: Sequence[str]) -> float:
+        """1 or 0."""
+        return float(answer is None if not answers else answer is not None and holds_answer(answer, answers))
 
 
 class F1(ExactMatch):

@@ -1,0 +1,233 @@
+"""Questions answered from passages: what a checked block brings, and whether a fitted threshold keeps its promise.
+
+    python -m benchmarks.retrieval_qa --data xquad.en.json --distractors question.jsonl [--reader DIR] [--limit 0]
+        [--out benchmarks/results/retrieval_qa.json]
+
+`--data` is a file in SQuAD's layout, `--distractors` Spec-Bench's, whose news and encyclopedia texts are added to the
+second corpus. Asked are the questions of the odd paragraphs (a reader that was trained on this file saw the even ones);
+passages are sentences, found by BM25. `--reader` is a directory of `draftverify train reader`; without one the lexical
+reader is measured.
+
+Ways to read (`answers`): the first passage alone; the first 5 or 20, always, in one batch; and one passage after the
+other until the evidence is enough (.9), 5 at most. Each takes the best answer that it read. Given are exact match and
+F1, passages read, and passages read per right answer; differences to always reading 5 are paired by question.
+
+Saying that there is no answer (`promises`): each question is asked twice, with its paragraph in the corpus and without;
+in the second case there is none. A block of 5 is read, a second one where nothing passed, and then the pipeline
+abstains. The threshold is fitted on one half of the paragraphs for a precision of .7, .8 and .9 and tried on the other,
+both ways round. Given are the precision of what was accepted (an answer that holds or is held by a right one) with its
+interval, how often each kind was answered, and the risk–coverage curve of the best score of the first block.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+
+from benchmarks.provenance import write
+from draftverify import Context, Outcome, Pipeline, Proposal, Task, retry
+from draftverify.calibration import save_scores
+from draftverify.calibration.intervals import rate, t_quantile
+from draftverify.experiments import evaluate, fit_verifier
+from draftverify.rules import Best, EnoughEvidence
+from draftverify.verifiers import Calibrated
+from draftverify_retrieval import F1, Bm25, Corpus, ExactMatch, LexicalReader, Reader, Squad, paragraphs
+
+ALWAYS = {"first passage": 1, "first 5": 5, "first 20": 20}
+ENOUGH = 0.9
+
+
+class Asked:
+    """Drafts from the corpus that the task names."""
+
+    shape = "alternatives"
+    reads: frozenset[str] = frozenset()
+
+    def __init__(self, of: dict[str, Bm25]) -> None:
+        self.of = of
+
+    def propose(self, context: Context, n: int) -> Proposal:
+        return self.of[context.task.input["corpus"]].propose(context, n)
+
+    def propose_many(self, contexts: Sequence[Context], ns: Sequence[int]) -> list[Proposal]:
+        return [self.propose(*call) for call in zip(contexts, ns, strict=True)]
+
+
+def holds(task: Task, outcome: Outcome) -> bool:
+    """Whether an answer is right: it holds a right one, or is held by one, of at least half of its words."""
+    return bool(task.truth["answers"]) and (
+        F1()(task, outcome) >= 0.5 or _within(outcome.value, task.truth["answers"])
+    )
+
+
+def _within(value: Any, answers: Sequence[str]) -> bool:
+    from draftverify_retrieval.answers import answer_of, holds_answer
+
+    return holds_answer(answer_of(value), answers)
+
+
+def main() -> None:
+    options = read_options()
+    with tempfile.TemporaryDirectory() as folder:
+        corpora = write_corpora(options, Path(folder))
+        found = {name: Bm25(Corpus(path, split="sentence")) for name, path in corpora.items()}
+        reader = Reader(options.reader) if options.reader else LexicalReader(found["sentences"].corpus)
+        tasks = Squad(options.data, half="odd").load()[: options.limit or None]
+        figures = {
+            "passages": {name: len(each.corpus) for name, each in found.items()},
+            "questions": len(tasks),
+            "answers": {
+                name: ways(Asked(found), reader, [on(task, name) for task in tasks], Path(folder))
+                for name in ("sentences", "with distractors")
+            },
+            "promises": promises(Asked(found), reader, tasks, Path(folder)),
+        }
+    write(options.out, "benchmarks.retrieval_qa", {"reader": type(reader).__name__, **figures})
+    print(json.dumps(figures, indent=1)[:6000])
+
+
+def on(task: Task, corpus: str, *, answerable: bool = True) -> Task:
+    """The question, asked of this corpus."""
+    truth = task.truth if answerable else {"answers": []}
+    return replace(task, id=f"{task.id}/{corpus}", input={**task.input, "corpus": corpus}, truth=truth)
+
+
+def write_corpora(options: argparse.Namespace, folder: Path) -> dict[str, Path]:
+    whole, even = list(paragraphs(options.data)), list(paragraphs(options.data, "even"))
+    with open(options.distractors, encoding="utf-8") as lines:
+        others = [json.loads(line) for line in lines]
+    texts = [
+        {"id": f"other/{each['question_id']}", "text": each["turns"][0]}
+        for each in others
+        if each["category"] in ("summarization", "rag")
+    ]
+    made = {}
+    for name, rows in (("sentences", whole), ("with distractors", [*whole, *texts]), ("without", even)):
+        made[name] = folder / f"{name.replace(' ', '-')}.jsonl"
+        made[name].write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return made
+
+
+def ways(drafted: Asked, reader: Any, tasks: list[Task], folder: Path) -> dict[str, Any]:
+    """Every way to read, on the same questions. The probabilities are fitted on the other half of the paragraphs."""
+    halves = [tasks[: len(tasks) // 2], tasks[len(tasks) // 2 :]]
+    records: dict[str, list[Any]] = {}
+    for fold, (own, other) in enumerate((halves, halves[::-1])):
+        path = folder / f"ways-{fold}.json"
+        save_scores(path, fit_verifier(drafted, reader, other, holds, block=5)[0])
+        anything = Calibrated(reader, path, accept=0.0)
+        pipelines = {
+            name: Pipeline(drafted, anything, Best(), block=n, name=name) for name, n in ALWAYS.items()
+        }
+        pipelines["until enough"] = Pipeline(
+            drafted, anything, Best(), block=1, done=EnoughEvidence(ENOUGH, at_most=5), name="until enough"
+        )
+        for name, each in evaluate(pipelines, own, size=16).records.items():
+            records.setdefault(name, []).extend(zip(own, each, strict=True))
+    made = {}
+    for name, pairs in records.items():
+        exact = np.array([ExactMatch()(task, record.outcome) for task, record in pairs])
+        f1 = np.array([F1()(task, record.outcome) for task, record in pairs])
+        right = np.array(
+            [record.outcome.status == "accepted" and holds(task, record.outcome) for task, record in pairs]
+        )
+        read = np.array([record.outcome.tally.trials for _, record in pairs])
+        made[name] = {"exact": exact, "f1": f1, "right": right, "read": read}
+    five = made["first 5"]
+    return {
+        name: {
+            "exact_match": float(each["exact"].mean()),
+            "f1": float(each["f1"].mean()),
+            "right": float(each["right"].mean()),
+            "passages_read": float(each["read"].mean()),
+            "passages_per_right_answer": float(each["read"].sum() / max(each["right"].sum(), 1)),
+            "f1_beside_first_5": interval(each["f1"] - five["f1"]),
+        }
+        for name, each in made.items()
+    }
+
+
+def promises(drafted: Asked, reader: Any, tasks: list[Task], folder: Path) -> dict[str, Any]:
+    """Thresholds fitted on one half of the questions' paragraphs and tried on the other, both ways round."""
+    twins = [[on(task, "sentences"), on(task, "without", answerable=False)] for task in tasks]
+    half = len(twins) // 2  # the file goes article by article, so halves share no paragraph but one
+    folds = [[each for pair in part for each in pair] for part in (twins[:half], twins[half:])]
+    made: dict[str, Any] = {}
+    for precision in (0.7, 0.8, 0.9):
+        pairs: list[tuple[Task, Any]] = []
+        fitted = []
+        for fold, (own, other) in enumerate((folds, folds[::-1])):
+            artifact, _ = fit_verifier(drafted, reader, other, holds, block=5, precision=precision, best=True)
+            fitted.append(
+                {"threshold": artifact.fit.threshold, "why": artifact.fit.why, "error": artifact.fit.error}
+            )
+            if artifact.fit.threshold is None:
+                continue
+            path = folder / f"promise-{precision}-{fold}.json"
+            save_scores(path, artifact)
+            pipeline = Pipeline(
+                drafted,
+                Calibrated(reader, path),
+                Best(abstain_after=2),
+                block=5,
+                policy=retry(1),
+                name="careful",
+            )
+            records = evaluate({"careful": pipeline}, own, size=16).records["careful"]
+            pairs += zip(own, records, strict=True)
+        accepted = [(task, record) for task, record in pairs if record.outcome.status == "accepted"]
+        right = [float(holds(task, record.outcome)) for task, record in accepted]
+        answerable = [(task, record) for task, record in pairs if task.truth["answers"]]
+        made[str(precision)] = {
+            "fitted": fitted,
+            "precision": estimate(accepted, right),
+            "answered": {
+                "answerable": share(answerable),
+                "unanswerable": share([pair for pair in pairs if not pair[0].truth["answers"]]),
+            },
+            "asked": len(pairs),
+        }
+    return made
+
+
+def share(pairs: Sequence[tuple[Task, Any]]) -> dict[str, Any]:
+    return estimate(pairs, [float(record.outcome.status == "accepted") for _, record in pairs])
+
+
+def estimate(pairs: Sequence[tuple[Task, Any]], hits: Sequence[float]) -> dict[str, Any]:
+    """The share of hits and its interval, clustered by article."""
+    counts: dict[str, list[float]] = {}
+    for (task, _), hit in zip(pairs, hits, strict=True):
+        own = counts.setdefault(task.group, [0.0, 0.0])
+        own[0] += hit
+        own[1] += 1.0
+    found = rate([each[0] for each in counts.values()], [each[1] for each in counts.values()])
+    return {"value": found.value, "low": found.low, "high": found.high, "of": found.trials}
+
+
+def interval(differences: Any) -> list[float]:
+    """Mean and 95 % interval (Student's t)."""
+    n = len(differences)
+    reach = t_quantile(0.975, n - 1) * differences.std(ddof=1) / np.sqrt(n)
+    return [float(differences.mean()), float(differences.mean() - reach), float(differences.mean() + reach)]
+
+
+def read_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--distractors", type=Path, required=True)
+    parser.add_argument("--reader", type=Path)
+    parser.add_argument("--limit", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/retrieval_qa.json"))
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
