@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import draftverify_retrieval.dense as dense_module
 from draftverify import ConfigError, ContractError
 from draftverify_retrieval import DamagedIndexError, Dense
 from draftverify_retrieval.passages import Retriever
@@ -107,6 +108,32 @@ def test_the_vectors_are_kept(tmp_path, structure, monkeypatch):
         corpus_of(tmp_path, {**MANY, "new": "A new one."}, index=index), encoder := Hashed(), structure
     ).open()
     assert encoder.encoded == ["A new one."]
+
+
+def test_encoding_that_was_interrupted_goes_on(tmp_path, monkeypatch):
+    """What the index kept in the meantime is not encoded again, and the result is the same."""
+    monkeypatch.setattr(dense_module, "KEEP_EVERY", 0.0)
+    encoder = Hashed()
+    inner = encoder.encode
+
+    def until_the_third(texts):
+        if len(encoder.encoded) >= 2 * 256:
+            raise KeyboardInterrupt
+        return inner(texts)
+
+    encoder.encode = until_the_third
+    documents = {str(number): f"number {number}" for number in range(1000)}
+    with pytest.raises(KeyboardInterrupt):
+        Dense(corpus_of(tmp_path, documents, index=tmp_path / "index"), encoder).open()
+    again = Hashed()
+    dense = Dense(corpus_of(tmp_path, documents, index=tmp_path / "index"), again)
+    dense.open()
+    assert len(again.encoded) == 1000 - 2 * 256
+    fresh = Dense(corpus_of(tmp_path, documents), Hashed())
+    queries = ["number 3", "number 900"]
+    assert [each.tolist() for each in dense.search(queries, 9)] == [
+        each.tolist() for each in fresh.search(queries, 9)
+    ]
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])

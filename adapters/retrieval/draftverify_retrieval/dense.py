@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import nullcontext
+from time import perf_counter
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -24,6 +25,9 @@ Structure: TypeAlias = Literal["flat", "hnsw", "ivf"]
 
 _VECTORS = "vectors"
 _AT_ONCE = 256
+KEEP_EVERY = 60.0
+"""Seconds of encoding after which the index keeps what has come."""
+
 _BREADTH = {"flat": 0, "hnsw": 64, "ivf": 16}
 
 
@@ -166,16 +170,25 @@ class Dense(Shared[Any]):
         places = rows_before(before, rows)
         vectors = np.empty((len(texts), self.encoder.dimension), dtype=np.float32)
         vectors[places >= 0] = old[places[places >= 0]]
-        new = np.flatnonzero(places < 0).tolist()
+        new = np.flatnonzero(places < 0)
+        digests = np.frombuffer(rows, dtype=np.uint8).reshape(-1, DIGEST)
+
+        def keep(those: NDArray[np.bool_]) -> None:
+            if kept is not None:
+                made = np.concatenate([digests[those], vectors[those].view(np.uint8)], axis=1)
+                kept.commit({_VECTORS: (about, made.tobytes())})
+
+        last = perf_counter()
         with progress("encoding passages", len(new)) as advance:
             for start in range(0, len(new), _AT_ONCE):
+                # Who is interrupted after hours goes on from here.
+                if perf_counter() - last > KEEP_EVERY:
+                    keep(~np.isin(np.arange(len(texts)), new[start:]))
+                    last = perf_counter()
                 some = new[start : start + _AT_ONCE]
                 vectors[some] = _encoded(self.encoder, [texts[row] for row in some])
                 advance(len(some))
-        if kept is not None:
-            digests = np.frombuffer(rows, dtype=np.uint8).reshape(-1, DIGEST)
-            made = np.concatenate([digests, vectors.view(np.uint8)], axis=1)
-            kept.commit({_VECTORS: (about, made.tobytes())})
+        keep(np.ones(len(texts), dtype=np.bool_))
         return vectors
 
 

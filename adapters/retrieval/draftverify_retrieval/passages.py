@@ -72,8 +72,9 @@ class Retriever(Protocol):
         """The k best rows of each query.
 
         Returns:
-            rows int64 [n, k] and scores float32 [n, k], higher is better, the best first, equal ones by row; where
-            fewer than k were found, the rest is row −1 and score −inf.
+            rows int64 [n, k] and scores float32 [n, k], higher is better, the best first, equal ones by row (of several
+            retrievers fused, as the first of them has them); where fewer than k were found, the rest is row −1 and
+            score −inf.
         """
         ...
 
