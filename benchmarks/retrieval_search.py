@@ -1,14 +1,14 @@
 """What searching through this library costs over the libraries' own calls, on the same index.
 
-    python -m benchmarks.retrieval_search [--passages 1000 20000] [--repeats 21]
+    python -m benchmarks.retrieval_search [--passages 1000 20000] [--repeats 15]
         [--out benchmarks/results/retrieval_search.json]
 
 Ours is `Bm25.search` and `Dense.search`: texts in, rows and scores out, equal ones by row. Theirs is `bm25s.tokenize`
 and `BM25.retrieve`, and the same encoder and faiss's `index.search`. Passages and queries are words of a Zipf law; the
 encoder looks vectors up, so that no model's time is in either. Both are called in turn, in changing order, on blocks of
-queries; a ratio is of two calls on the same block, one right after the other, and the figures are the median ratio (above
-1 ours is slower) with its 95 % interval by resampling, and the median difference. That both answer with the same rows is
-measured first.
+queries; a ratio is of two calls on the same block, one right after the other, and the figures are the median ratio
+(above 1 ours is slower) with its 95 % interval by resampling, and the median difference. That both answer with the same
+rows is measured first.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def agreement(ours: Any, theirs: Any) -> float:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--passages", type=int, nargs="+", default=[1000, 20_000])
-    parser.add_argument("--repeats", type=int, default=21)
+    parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/retrieval_search.json"))
     options = parser.parse_args(arguments)
     queries = texts_of(QUERIES, 9, seed=2)
