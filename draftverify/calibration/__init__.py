@@ -15,6 +15,15 @@ from draftverify.calibration.monitor import RateMonitor
 from draftverify.calibration.operating_point import OperatingPoint, geometric_progress, operating_point
 from draftverify.calibration.prediction import Prediction, coverage, measured_ratio, predict
 from draftverify.calibration.scores import Judged, Reliability, ScoreFit, certified, fit_scores
+from draftverify.calibration.selective import (
+    RiskCoverage,
+    aurc,
+    auroc,
+    bootstrap,
+    risk_coverage,
+    selective_risk,
+    specificity,
+)
 from draftverify.calibration.solved import (
     Scored,
     cost_per_solved,
@@ -41,6 +50,12 @@ __all__ = [
     "Scored",
     "acceptance_rate",
     "certified",
+    "RiskCoverage",
+    "Scored",
+    "acceptance_rate",
+    "aurc",
+    "auroc",
+    "bootstrap",
     "cost_per_solved",
     "coverage",
     "fit_costs",
@@ -58,9 +73,12 @@ __all__ = [
     "precision",
     "predict",
     "predict_solved",
+    "risk_coverage",
     "save",
     "save_scores",
+    "selective_risk",
     "solved_rate",
     "solved_ratio",
+    "specificity",
     "tally",
 ]

@@ -1,0 +1,174 @@
+"""Selective risk and coverage, the ROC curve's area, and what a floor refuses."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from draftverify import ConfigError
+from draftverify.calibration import aurc, auroc, bootstrap, risk_coverage, selective_risk, specificity
+
+SCORED = st.lists(
+    st.tuples(st.sampled_from([-math.inf, 0.0, 0.1, 0.5, 2.0]), st.booleans()), min_size=1, max_size=6
+)
+
+
+@given(SCORED)
+def test_the_curve_is_what_thresholds_accept(items: list[tuple[float, bool]]) -> None:
+    """At each distinct score: the share that scores as much, and the share of those that is wrong."""
+    curve = risk_coverage(*zip(*items, strict=True))
+    assert list(curve.thresholds) == sorted({score for score, _ in items}, reverse=True)
+    for threshold, coverage, risk in zip(curve.thresholds, curve.coverage, curve.risk, strict=True):
+        accepted = [right for score, right in items if score >= threshold]
+        assert coverage == pytest.approx(len(accepted) / len(items))
+        assert risk == pytest.approx(1 - sum(accepted) / len(accepted))
+
+
+@given(SCORED)
+def test_equal_scores_count_in_all_orders(items: list[tuple[float, bool]]) -> None:
+    """The area is the mean over every order of the equals: none is the lucky one."""
+    areas = []
+    for order in itertools.permutations(items):
+        if all(one[0] >= other[0] for one, other in itertools.pairwise(order)):
+            wrong = np.cumsum([not right for _, right in order])
+            areas.append((wrong / np.arange(1, len(order) + 1)).mean())
+    assert risk_coverage(*zip(*items, strict=True)).area == pytest.approx(np.mean(areas))
+
+
+@settings(max_examples=40)
+@given(SCORED)
+def test_auroc_is_the_chance_to_rank_a_pair_rightly(items: list[tuple[float, bool]]) -> None:
+    """Over all pairs of a right and a wrong one, equals counting half; NaN without a pair."""
+    pairs = [(a > b) + (a == b) / 2 for a, good in items for b, bad in items if good and not bad]
+    found = auroc(*zip(*items, strict=True))
+    assert found.value == pytest.approx(np.mean(pairs) if pairs else math.nan, nan_ok=True)
+    assert 0 <= found.low <= found.high <= 1
+    if pairs:
+        scores = np.array([max(score, -9) for score, _ in items])
+        right = np.array([good for _, good in items])
+        u = stats.mannwhitneyu(scores[right], scores[~right]).statistic
+        assert found.value == pytest.approx(u / len(pairs))
+
+
+def test_what_a_floor_refuses_and_what_a_coverage_costs() -> None:
+    """The floor keeps at least the share that is asked for; equals stay together."""
+    scores = [9, 8, 7, 6, 6, 5, 4, 3, 2, 1]
+    right = [1, 1, 0, 1, 0, 1, 0, 0, 0, 0]
+    assert specificity(scores, right, 1.0).value == pytest.approx(4 / 6)  # from 5 on
+    assert specificity(scores, right, 0.75).value == pytest.approx(4 / 6 + 0.0)  # 6 and 6 come together
+    assert specificity(scores, right, 0.5).value == 1.0
+    assert selective_risk(scores, right, 0.3).value == pytest.approx(1 / 3)
+    assert selective_risk(scores, right, 0.4).value == pytest.approx(2 / 5)
+    assert selective_risk(scores, right, 1.0).value == pytest.approx(0.6)
+    assert selective_risk([2, 1], [0.25, 1.0], 0.5).value == 0.75
+    assert math.isnan(specificity([1, 2], [1, 1]).value)
+    assert aurc(scores, right).value == risk_coverage(scores, right).area
+
+
+def clustered(rng: Any, clusters: int, gap: float) -> tuple[Any, Any, Any]:
+    """Items whose scores share their cluster's shift, so that they resemble each other."""
+    sizes = rng.integers(2, 9, clusters)
+    of = np.repeat(np.arange(clusters), sizes)
+    right = rng.random(len(of)) < 0.5
+    scores = rng.normal(0, 1, len(of)) + gap * right + rng.normal(0, 1, clusters)[of]
+    return scores, right, of
+
+
+@pytest.mark.parametrize(("clusters", "floor"), [(20, 0.88), (60, 0.92)])
+def test_intervals_of_clustered_items_cover(clusters: int, floor: float) -> None:
+    """The AUROC's 95 % interval holds the truth nearly as often as it says, for few clusters and more.
+
+    150 samples; the seed is fixed.
+    """
+    rng = np.random.default_rng(5)
+    truth = float(
+        stats.norm.cdf(1.5 / 2.0)
+    )  # the difference of two items of different clusters has variance 4
+    inside = 0
+    for _ in range(150):
+        scores, right, of = clustered(rng, clusters, 1.5)
+        found = bootstrap(lambda w: auroc_of(w, scores, right), of, redraws=300)  # noqa: B023
+        inside += found.low <= truth <= found.high
+    assert inside / 150 >= floor
+
+
+def auroc_of(weights: Any, scores: Any, right: Any) -> float:
+    """The weighted area by its definition, apart from the library's."""
+    order = np.argsort(scores)
+    good, bad = (weights * right)[order], (weights * ~right)[order]
+    return float((good * (bad.cumsum() - bad)).sum() / (good.sum() * bad.sum()))
+
+
+def test_the_librarys_intervals_know_of_the_clusters() -> None:
+    """They are those of the redraws, and wider than as if each item stood alone."""
+    rng = np.random.default_rng(3)
+    scores, right, of = clustered(rng, 40, 1.5)
+    whole, alone = aurc(scores, right, of), aurc(scores, right)
+    assert whole.value == alone.value
+    assert (whole.clusters, alone.clusters, whole.trials) == (40, len(of), len(of))
+    assert auroc(scores, right, of).low == pytest.approx(
+        bootstrap(lambda w: auroc_of(w, scores, right), of).low, abs=1e-12
+    )
+    every = np.repeat(rng.random(30) < 0.5, 6)
+    same = np.repeat(rng.normal(0, 1, 30), 6) + 0.8 * every
+    groups = np.repeat(np.arange(30), 6)
+    narrow, wide = auroc(same, every), auroc(same, every, groups)
+    assert wide.high - wide.low > 1.8 * (narrow.high - narrow.low)
+
+
+def test_a_spotless_score_is_not_certain() -> None:
+    """Where right and wrong are apart, the rarer kind's clusters bound how sure that is."""
+    found = auroc([3, 3, 2, 2, 1, 0], [1, 1, 1, 1, 0, 0], ["a", "a", "b", "b", "c", "d"])
+    assert (found.value, found.high) == (1.0, 1.0)
+    assert found.low == pytest.approx(0.025 ** (1 / 2))
+    assert auroc([0, 1], [1, 0]).high == pytest.approx(1 - 0.025)
+    scores, right = list(range(100, 0, -1)), [1] * 20 + [0, 1] * 40
+    assert selective_risk(scores, right, 0.05).high == pytest.approx(1 - 0.025 ** (1 / 5))
+    assert aurc([1] * 4, [1] * 4).high == pytest.approx(1 - 0.025 ** (1 / 4))
+
+
+def test_a_difference_of_two_scores_is_paired() -> None:
+    """Drawn together, a score and the same with a little noise differ by little; apart they would not seem to."""
+    rng = np.random.default_rng(2)
+    scores, right, of = clustered(rng, 40, 1.0)
+    better = scores + 0.4 * right
+    found = bootstrap(lambda w: auroc_of(w, better, right) - auroc_of(w, scores, right), of)
+    assert 0 < found.low < found.value < found.high
+    assert auroc(scores, right, of).high > auroc(better, right, of).low
+
+
+@pytest.mark.parametrize(
+    ("scores", "right", "what"),
+    [
+        ([], [], "no item"),
+        ([1.0], [1, 0], "as many"),
+        ([math.nan], [1], "NaN"),
+        ([1.0], [2], "from 0 to 1"),
+        ([1.0], [math.nan], "from 0 to 1"),
+    ],
+)
+def test_what_cannot_be_judged_is_refused(scores: Any, right: Any, what: str) -> None:
+    """No items, lengths that differ, and numbers that are none."""
+    for figure in (risk_coverage, aurc, auroc, specificity, lambda s, r: selective_risk(s, r, 0.5)):
+        with pytest.raises(ConfigError, match=what):
+            figure(scores, right)
+    with pytest.raises(ConfigError, match="nothing between"):
+        auroc([1, 2], [0.5, 1])
+    for share in (0.0, 1.1):
+        with pytest.raises(ConfigError, match="above 0"):
+            selective_risk([1.0], [1], share)
+        with pytest.raises(ConfigError, match="above 0"):
+            specificity([1.0], [1], share)
+
+
+def test_one_cluster_says_nothing() -> None:
+    """The interval is open."""
+    found = auroc([1, 2, 3], [0, 1, 0], ["a"] * 3)
+    assert (found.value, found.low, found.high) == (0.5, 0.0, 1.0)
