@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from draftverify.calibration.intervals import TAIL, Estimate
+from draftverify.calibration.intervals import TAIL, Estimate, t_quantile
 from draftverify.errors import ConfigError
 
 __all__ = ["RiskCoverage", "auroc", "aurc", "bootstrap", "risk_coverage", "selective_risk", "specificity"]
@@ -167,7 +167,10 @@ def specificity(
 def bootstrap(
     statistic: Callable[[Any], float], clusters: Sequence[Hashable], *, redraws: int = REDRAWS
 ) -> Estimate:
-    """A figure of items, and the interval between the tails of what it is when whole clusters are drawn anew.
+    """A figure of items, and a 95 % interval of what it is when whole clusters are drawn anew.
+
+    The interval is the expanded percentile one: with few clusters, G, its tails are those beyond
+    sqrt(G / (G − 1)) · t_{G−1} standard deviations of a normal distribution.
 
     The draws are the same each time, so that two figures of the same clusters are drawn together: a difference of two
     scores' figures on the same items is a statistic too.
@@ -183,7 +186,7 @@ def bootstrap(
         cluster.
 
     References:
-        Davison and Hinkley, Bootstrap Methods and their Application (1997), section 3.8.
+        Hesterberg, What teachers should know about the bootstrap, The American Statistician 69 (2015), section 5.3.
     """
     places: dict[Hashable, int] = {}
     of_item = np.array([places.setdefault(cluster, len(places)) for cluster in clusters], dtype=int)
@@ -194,7 +197,11 @@ def bootstrap(
     chances = np.full(len(places), 1.0 / len(places))
     drawn = [statistic(rng.multinomial(len(places), chances)[of_item].astype(float)) for _ in range(redraws)]
     known = np.array(drawn)[~np.isnan(drawn)]
-    low, high = np.quantile(known, [1.0 - TAIL, TAIL]) if len(known) else (-math.inf, math.inf)
+    if not len(known):
+        return Estimate(value, -math.inf, math.inf, len(of_item), len(places))
+    reach = math.sqrt(len(places) / (len(places) - 1)) * t_quantile(TAIL, len(places) - 1)
+    tail = math.erfc(reach / math.sqrt(2.0)) / 2.0
+    low, high = np.quantile(known, [tail, 1.0 - tail])
     return Estimate(value, float(low), float(high), len(of_item), len(places))
 
 

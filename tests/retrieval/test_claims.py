@@ -107,6 +107,6 @@ def test_any_text_can_be_read(text: str) -> None:
 def test_long_texts_are_read_in_time_that_grows_with_them(unit: str) -> None:
     """Marks that never close, or close at once, and citations without end."""
     start = time.perf_counter()
-    claims_of(unit * (200_000 // len(unit)))
-    claims_of(unit * (100_000 // len(unit)) + "x" + "” [1] " * 15_000)
-    assert time.perf_counter() - start < 10.0
+    claims_of(unit * (80_000 // len(unit)))
+    claims_of(unit * (40_000 // len(unit)) + "x" + "” [1] " * 6_000)
+    assert time.perf_counter() - start < 5.0

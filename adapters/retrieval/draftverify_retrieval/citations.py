@@ -14,7 +14,7 @@ from copy import copy
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from draftverify import UNCHECKED, Check, Context, Failure, Outcome, Proposal, Task, Verification
+from draftverify import UNCHECKED, Check, ConfigError, Context, Failure, Outcome, Proposal, Task, Verification
 from draftverify_retrieval.answers import values_of
 from draftverify_retrieval.claims import Claim, Malformed, claims_of
 from draftverify_retrieval.folding import Folded, Word
@@ -130,11 +130,15 @@ class Shelf:
         Raises:
             Malformed, ContractError: as by `draftverify_retrieval.claims.claims_of`.
         """
-        return claims_of(answer, self._by_id)
+        return claims_of(answer, self)
+
+    def __contains__(self, id: object) -> bool:
+        """Whether there is a passage, or a document, of this id."""
+        return id in self._by_id or (self.corpus is not None and self.corpus.passage(str(id)) is not None)
 
     def _add(self, passage: Passage) -> None:
         place = len(self._texts)
-        name = passage.get("id", str(place + 1))
+        name = str(passage.get("id", place + 1))
         self._names.append(name)
         self._texts.append(Folded(passage["text"], self.case))
         for id in {name if "id" in passage else "", passage.get("document", "")} - {""}:
@@ -142,11 +146,8 @@ class Shelf:
 
     def _ids(self, label: str) -> list[str]:
         """What stands in brackets as ids: one, or several with commas between."""
-        found = [label] if label in self._by_id or self._library_has(label) else re.split("[,;]", label)
+        found = [label] if label in self else re.split("[,;]", label)
         return [id.strip().lstrip("^") for id in found]
-
-    def _library_has(self, id: str) -> bool:
-        return self.corpus is not None and self.corpus.passage(id) is not None
 
     def _cited(self, labels: Sequence[str]) -> tuple[list[frozenset[int]], list[str]]:
         """The passages of each id that there is, and the ids of which there is none."""
@@ -448,6 +449,9 @@ class Citations(_Source):
         least_words: int = 3,
         case: bool = False,
     ) -> None:
+        for name, value in (("claims_needed", claims_needed), ("least_words", least_words)):
+            if value < 1:
+                raise ConfigError(f"{name} is {value}; 1 or more is needed", path=name)
         self.corpus = corpus
         self.claims_needed = claims_needed
         self.uncited = uncited

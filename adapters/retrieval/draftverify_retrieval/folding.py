@@ -76,7 +76,7 @@ class Folded:
         >>> passage.text
         'it was "cooperation", not fire.'
         >>> passage.find(Folded("Not fire").text)
-        (25, 33)
+        (24, 31)
     """
 
     def __init__(self, original: str, case: bool = False) -> None:
