@@ -51,8 +51,6 @@ __all__ = [
     "acceptance_rate",
     "certified",
     "RiskCoverage",
-    "Scored",
-    "acceptance_rate",
     "aurc",
     "auroc",
     "bootstrap",

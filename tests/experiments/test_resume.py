@@ -81,7 +81,7 @@ def is_running(pid: int) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("kills", "tasks"), [(8, 300), pytest.param(50, 1000, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize(("kills", "tasks"), [(4, 300), pytest.param(50, 1000, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_kills_change_nothing(tmp_path: Path, executor: str, kills: int, tasks: int) -> None:
     """A run that is killed again and again, in most cases with tasks in flight, ends in an unkilled run's records.

@@ -75,7 +75,7 @@ def test_a_prompt_that_does_not_fit_is_said_to(llama: LlamaCpp) -> None:
 
 def test_an_answer_that_fills_the_context_ends_there(llama: LlamaCpp) -> None:
     """No shifting of the context behind the user's back: the answer ends with "length"."""
-    (made,) = llama.complete("a b c d e f g " * 60, max_tokens=400, temperature=0, chat=False)
+    (made,) = llama.complete("a b c d e f g " * 68, max_tokens=400, temperature=0, chat=False)
     assert made.tokens_in + made.tokens_out <= 512
     assert made.finish_reason == "length"
 
