@@ -65,12 +65,6 @@ class CachedSearch(Shared[Cacheable]):
         self.tasks = tasks
         self.corpus = corpus
 
-    def _members(self) -> list[Any]:
-        return [self.index, self.corpus]
-
-    def _make(self) -> Cacheable:
-        return self.index
-
     def propose(self, context: Context, n: int) -> Proposal:
         """At most n steps; none while nothing was found yet."""
         subset = self._cache(context)
@@ -79,6 +73,12 @@ class CachedSearch(Shared[Cacheable]):
     def check_verifier(self, verifier: Any) -> None:
         """Refuse a verifier that asks other queries, or for another number of rows."""
         _check(self, verifier)
+
+    def _members(self) -> list[Any]:
+        return [self.index, self.corpus]
+
+    def _make(self) -> Cacheable:
+        return self.index
 
     def _cache(self, context: Context) -> Subset:
         """The cache as the context has it: the one of the round before with what came since, or a new one."""
@@ -123,12 +123,6 @@ class ApproximateSearch(Shared[Retriever]):
         self.next_query = next_query
         self.corpus = corpus
 
-    def _members(self) -> list[Any]:
-        return [self.index, self.corpus]
-
-    def _make(self) -> Retriever:
-        return self.index
-
     def propose(self, context: Context, n: int) -> Proposal:
         """At most n steps."""
         return _chain(context, n, self, lambda query: self.index.search([query], self.k)[0][0].tolist())
@@ -136,6 +130,12 @@ class ApproximateSearch(Shared[Retriever]):
     def check_verifier(self, verifier: Any) -> None:
         """Refuse a verifier that asks other queries, or for another number of rows."""
         _check(self, verifier)
+
+    def _members(self) -> list[Any]:
+        return [self.index, self.corpus]
+
+    def _make(self) -> Retriever:
+        return self.index
 
 
 def _chain(

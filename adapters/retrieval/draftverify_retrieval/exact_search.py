@@ -61,12 +61,6 @@ class ExactSearch(Shared[Retriever]):
         self.prefetch = prefetch
         self.corpus = corpus
 
-    def _members(self) -> list[Any]:
-        return [self.index, self.corpus]
-
-    def _make(self) -> Retriever:
-        return self.index
-
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One search over the queries of the block, and the one after it."""
         return self.verify_many([context], [proposal])[0]
@@ -92,6 +86,12 @@ class ExactSearch(Shared[Retriever]):
     def done(self, context: Context, new: tuple[Any, ...]) -> int | None:
         """Stop when there is no next query."""
         return len(new) if query_after(context, self.next_query, ()) is None else None
+
+    def _members(self) -> list[Any]:
+        return [self.index, self.corpus]
+
+    def _make(self) -> Retriever:
+        return self.index
 
     def _queries(self, context: Context, proposal: Proposal) -> dict[int, Query | None]:
         """The query after each item, by its index (-1: after what was accepted); None where no step is left."""
