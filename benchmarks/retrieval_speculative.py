@@ -24,7 +24,7 @@ by the clock on the wall, engine and drafting included, plain and drafted in tur
 losing case is run plain, drafted, drafted, plain. The speed-up is the geometric mean over tasks, with a 95 % interval
 (Student's t on the logs). `identical`: tasks whose values are the same, all of them or the run fails. `control`, of a
 losing case: the first plain run's time over the second's, the machine's own noise. `cost`: of the trusted index, the
-time of one search of n queries over that of one query, medians over the same queries, interleaved.
+time of one search of n queries over the mean of the same queries' searches one by one, medians, interleaved.
 """
 
 from __future__ import annotations
@@ -198,8 +198,9 @@ class Case:
 
     def cost(self, repeats: int = 15) -> dict[str, float]:
         """The time of one search of n queries over that of a search of one."""
-        sizes = (2, 4, 8, 16)
-        seconds: dict[int, list[float]] = {}
+        sizes = (1, 2, 4, 8, 16)
+        alone: list[list[float]] = [[] for _ in range(max(sizes))]
+        together: dict[int, list[float]] = {n: [] for n in sizes}
         task = self.tasks(10**6, 1)[0]
         found: list[Any] = []
         queries = [self.next_query(task, found)]
@@ -207,13 +208,15 @@ class Case:
             found.append({"rows": [int(self.trusted.search(queries[-1:], 1)[0][0, 0])]})
             queries.append(self.next_query(task, found))
         for repeat in range(repeats):
-            blocks = [queries[i : i + 1] for i in range(max(sizes))] + [queries[:n] for n in sizes]
-            for block in blocks if repeat % 2 else blocks[::-1]:
+            calls = [(alone[i], queries[i : i + 1]) for i in range(max(sizes))]
+            calls += [(together[n], queries[:n]) for n in sizes]
+            for seconds, some in calls if repeat % 2 else calls[::-1]:
                 start = perf_counter()
-                self.trusted.search(block, 20)
-                seconds.setdefault(len(block), []).append(perf_counter() - start)
-        found_in = {n: statistics.median(each) for n, each in seconds.items()}
-        return {"seconds": found_in[1], **{str(n): found_in[n] / found_in[1] for n in sorted(found_in)}}
+                self.trusted.search(some, 20)
+                seconds.append(perf_counter() - start)
+        singles = [statistics.median(each) for each in alone]
+        ratios = {str(n): statistics.median(together[n]) / statistics.fmean(singles[:n]) for n in sizes}
+        return {"seconds": statistics.fmean(singles), **ratios}
 
 
 def timed(pipeline: Pipeline, task: Task) -> TaskRecord:

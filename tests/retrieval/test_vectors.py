@@ -91,3 +91,6 @@ def test_what_is_no_vector_is_said():
         index.search([[1.0, 2.0]], 1)
     with pytest.raises(ConfigError, match="finite"):
         index.search([[1.0, 2.0, float("inf")]], 1)
+    for wrong in ([[1.0, 2.0, 3.0], [1.0]], ["a question"], [None, [1.0, 2.0, 3.0]]):
+        with pytest.raises(ConfigError, match="vectors of 3 numbers"):
+            index.search(wrong, 1)

@@ -167,7 +167,10 @@ def _matrix(queries: Sequence[Any] | NDArray[Any], d: int) -> NDArray[Any]:
     Raises:
         ConfigError: they are no finite vectors of the index's dimension.
     """
-    matrix = np.ascontiguousarray(queries, dtype=np.float32)
+    try:
+        matrix = np.ascontiguousarray(queries, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"queries are vectors of {d} numbers each: {error}") from error
     if matrix.ndim != 2 or matrix.shape[1] != d or not np.isfinite(matrix).all():
         raise ConfigError(f"queries are finite vectors of {d} numbers; these have the shape {matrix.shape}")
     return matrix
