@@ -6,6 +6,7 @@ Needs the extra `retrieval` (bm25s, faiss-cpu, torch, transformers). Nothing is 
 from draftverify_retrieval.bm25 import Bm25
 from draftverify_retrieval.cached import ApproximateSearch, CachedSearch
 from draftverify_retrieval.citations import Citations, Cited
+from draftverify_retrieval.classifier import Classifier
 from draftverify_retrieval.corpus import Changes, Corpus
 from draftverify_retrieval.dense import Dense
 from draftverify_retrieval.encoder import Encoder
@@ -13,6 +14,7 @@ from draftverify_retrieval.everything import Everything
 from draftverify_retrieval.exact_search import ExactSearch
 from draftverify_retrieval.hybrid import Hybrid
 from draftverify_retrieval.index import DamagedIndexError
+from draftverify_retrieval.lexical_reader import LexicalReader
 from draftverify_retrieval.metrics import (
     F1,
     MRR,
@@ -25,10 +27,15 @@ from draftverify_retrieval.metrics import (
     UnansweredAnswerable,
 )
 from draftverify_retrieval.passages import Passage, Passages, Reading, Retriever, passage_of
+from draftverify_retrieval.question_answering import QuestionAnswering
+from draftverify_retrieval.reader import Reader
 from draftverify_retrieval.reformulate import Reformulate
 from draftverify_retrieval.steps import NextQuery, Query, Retrieved, listed
 from draftverify_retrieval.subsets import Cacheable, PostingSubset, Subset, VectorSubset
 from draftverify_retrieval.tasks import Squad
+from draftverify_retrieval.tasks import Squad, paragraphs
+from draftverify_retrieval.text_reader import TextReader
+from draftverify_retrieval.training import ReaderTraining
 from draftverify_retrieval.vectors import ApproximateVectors, Vectors
 
 __all__ = [
@@ -41,6 +48,7 @@ __all__ = [
     "Changes",
     "Citations",
     "Cited",
+    "Classifier",
     "Corpus",
     "DamagedIndexError",
     "Dense",
@@ -51,6 +59,7 @@ __all__ = [
     "F1",
     "HoldsAnswer",
     "Hybrid",
+    "LexicalReader",
     "MRR",
     "NDCG",
     "NextQuery",
@@ -59,6 +68,9 @@ __all__ = [
     "PostingSubset",
     "Precision",
     "Query",
+    "QuestionAnswering",
+    "Reader",
+    "ReaderTraining",
     "Reading",
     "Recall",
     "Reformulate",
@@ -66,9 +78,11 @@ __all__ = [
     "Retriever",
     "Squad",
     "Subset",
+    "TextReader",
     "UnansweredAnswerable",
     "VectorSubset",
     "Vectors",
     "listed",
+    "paragraphs",
     "passage_of",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import inspect
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,8 +12,9 @@ from typing import Any
 
 from draftverify import ResourceError
 from draftverify_llm import quiet_transformers, torch_directory
+from draftverify_retrieval.requirements import need
 
-__all__ = ["Pretrained", "by_length", "identity", "load", "need", "readable"]
+__all__ = ["Pretrained", "by_length", "identity", "load", "readable"]
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,12 @@ class Pretrained:
         """The torch device."""
         return self.model.device
 
-    def forward(self, rows: Sequence[Any]) -> Any:
+    def forward(self, rows: Sequence[Any], **more: Any) -> Any:
         """The model's output for encoded rows, padded on the right to the longest of them.
 
         Args:
             rows: tokenizers' Encodings, of which ids and type_ids are read.
+            more: for the model.
 
         Returns:
             The transformers output, whose tensors are [rows, longest, …], and the mask, bool [rows, longest].
@@ -61,7 +62,7 @@ class Pretrained:
         given = {"input_ids": ids.to(self.device), "attention_mask": mask.to(self.device)}
         if self._has_types:
             given["token_type_ids"] = types.to(self.device)
-        return self.model(**given), mask.bool().to(self.device)
+        return self.model(**given, **more), mask.bool().to(self.device)
 
     @property
     def _has_types(self) -> bool:
@@ -161,16 +162,3 @@ def readable(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-8", "replace").decode()
     return text
-
-
-def need(*packages: str, doing: str) -> None:
-    """Refuse early and clearly when an optional package is missing.
-
-    Raises:
-        ResourceError: naming the packages and the extra that brings them.
-    """
-    missing = [package for package in packages if importlib.util.find_spec(package) is None]
-    if missing:
-        raise ResourceError(
-            f"{doing} needs {', '.join(missing)}; install it with: pip install 'draftverify[retrieval]'"
-        )

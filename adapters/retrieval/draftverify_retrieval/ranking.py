@@ -38,7 +38,7 @@ def question_of(context: Context) -> str:
     question = context.task.input.get("question")
     if not isinstance(question, str):
         fields = ", ".join(map(str, context.task.input)) or "nothing"
-        raise ContractError(f"a task for a retriever has the input `question`, a text; this one has {fields}")
+        raise ContractError(f"a task for retrieval has the input `question`, a text; this one has {fields}")
     return question
 
 

@@ -1,0 +1,131 @@
+"""Any sequence classifier of transformers as a checker: a cross-encoder's relevance, or entailment."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from draftverify import ConfigError, Context, Proposal, Verification
+from draftverify_llm import torch_directory
+from draftverify_retrieval.pretrained import Pretrained, by_length, identity, load
+from draftverify_retrieval.reading import Found, Pair, read_blocks
+from draftverify_retrieval.windows import rows_of
+
+__all__ = ["Classifier"]
+
+_LONGEST = 384
+_TOKENS = 8192
+_ENTAILMENT = "entailment"
+
+
+class Classifier:
+    """Judges question and passage together; it reads no answer, so a passage that passes stays the passage.
+
+    - With one output the model is a cross-encoder: the score is its logit, of (question, passage).
+    - With a label named "entailment" it checks entailment: the score is that label's log-odds in nats, of (passage,
+      question), as premise and hypothesis. The task's `question` is then best a claim.
+    - With `label` the score is that label's log-odds in nats, of (question, passage).
+
+    A long passage is read in windows that share 64 tokens; its best window counts.
+
+    Args:
+        weights: a directory of transformers, or a hub id. In YAML a path that begins with ./ or ../ is relative to the
+            file.
+        threshold: the score at which a passage passes.
+        label: which of the model's labels means useful, where it has more than one and none is "entailment".
+        device: a torch device; "auto" is "cuda" where there is one, else "cpu".
+
+    References:
+        Nogueira and Cho, Passage re-ranking with BERT, 2019, arXiv:1901.04085.
+    """
+
+    provides = frozenset({"verdicts", "scores"})
+    reads: frozenset[str] = frozenset()
+    deterministic = True
+
+    def __init__(
+        self, weights: str | Path, threshold: float = 0.0, label: str | None = None, device: str = "auto"
+    ) -> None:
+        self.weights = weights
+        self.threshold = threshold
+        self.label = label
+        self.device = device
+        self._lock = threading.RLock()
+        self._loaded: tuple[Pretrained, int | None, bool] | None = None
+
+    def open(self) -> None:
+        """Load the weights; nothing to do when loaded.
+
+        Raises:
+            ResourceError: the weights, a package or the device is missing, or the model has no head for classes.
+            ConfigError: it cannot be told which of its labels means useful.
+        """
+        with self._lock:
+            if self._loaded is None:
+                model = load(str(self.weights), self.device, "AutoModelForSequenceClassification")
+                self._loaded = model, *self._useful(model.model.config)
+
+    def close(self) -> None:
+        """Let the weights go; the next use loads them again."""
+        with self._lock:
+            self._loaded = None
+
+    @property
+    def identity(self) -> str:
+        """A hash of the weights and the label."""
+        return identity(torch_directory(str(self.weights)), {"label": self.label})
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """One check per passage."""
+        return self.verify_many([context], [proposal])[0]
+
+    def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
+        """The blocks of many tasks, in padded passes of similar length."""
+        return read_blocks(contexts, proposals, self._read, self.threshold)
+
+    def _useful(self, config: Any) -> tuple[int | None, bool]:
+        """The place of the label that means useful, None for one output; and whether the passage stands first."""
+        labels = {str(label).lower(): place for place, label in config.id2label.items()}
+        if self.label is not None:
+            if config.num_labels == 1 or self.label.lower() not in labels:
+                raise ConfigError(
+                    f"{self.weights} has no label {self.label!r}; it has "
+                    + (", ".join(labels) if config.num_labels > 1 else "one output, so leave `label` out"),
+                    path="label",
+                )
+            return labels[self.label.lower()], self.label.lower() == _ENTAILMENT
+        if config.num_labels == 1:
+            return None, False
+        if _ENTAILMENT in labels:
+            return labels[_ENTAILMENT], True
+        raise ConfigError(
+            f"{self.weights} has the labels {', '.join(labels)}; say by `label` which of them means useful",
+            path="label",
+        )
+
+    def _read(self, pairs: Sequence[Pair]) -> list[Found]:
+        import torch
+
+        with self._lock:
+            self.open()
+            loaded: Any = self._loaded
+        model, useful, passage_first = loaded
+        rows = rows_of(model.tokenizer, pairs, min(_LONGEST, model.longest), passage_first=passage_first)
+        best: list[float | None] = [None] * len(pairs)
+        with torch.inference_mode():
+            for batch in by_length([len(row.ids) for row in rows], _TOKENS):
+                logits = model.forward([rows[i] for i in batch])[0].logits.double()
+                if useful is None:
+                    scores = logits[:, 0]
+                else:
+                    others = [place for place in range(logits.shape[1]) if place != useful]
+                    scores = logits[:, useful] - logits[:, others].logsumexp(1)
+                for i, score in zip(batch, scores.tolist(), strict=True):
+                    before = best[rows[i].pair]
+                    if before is None or not score <= before:
+                        best[rows[i].pair] = score
+        return [
+            Found(score) if score is not None else Found(None, reason="nothing to read") for score in best
+        ]

@@ -1,0 +1,106 @@
+"""Any extractive question-answering model of transformers as a reader, by the null-score margin of SQuAD 2.0."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from draftverify import Context, Proposal, Verification
+from draftverify_llm import torch_directory
+from draftverify_retrieval.pretrained import Pretrained, by_length, identity, load
+from draftverify_retrieval.reading import Found, Pair, read_blocks
+from draftverify_retrieval.windows import best_span, rows_of
+
+__all__ = ["QuestionAnswering"]
+
+_LONGEST = 384
+_TOKENS = 8192
+
+
+class QuestionAnswering:
+    """Reads with a model that was trained for spans (a `…ForQuestionAnswering` of transformers).
+
+    The score is the best span's start and end logits, less those of the first token, which SQuAD 2.0's models take for
+    'no answer': a margin in nats, above 0 where the span is the likelier. A long passage is read in windows that share
+    64 tokens; its best window's margin counts. A model trained on SQuAD 1.1, where everything has an answer, has no
+    such margin: its scores say little.
+
+    Args:
+        weights: a directory of transformers, or a hub id. In YAML a path that begins with ./ or ../ is relative to the
+            file.
+        threshold: the score at which a passage passes, in nats.
+        longest_answer: the most tokens of an answer.
+        device: a torch device; "auto" is "cuda" where there is one, else "cpu".
+
+    References:
+        Devlin et al., BERT, NAACL 2019, section 4.3; Rajpurkar et al., SQuAD 2.0, ACL 2018.
+    """
+
+    provides = frozenset({"verdicts", "scores"})
+    reads: frozenset[str] = frozenset()
+    deterministic = True
+
+    def __init__(
+        self, weights: str | Path, threshold: float = 0.0, longest_answer: int = 30, device: str = "auto"
+    ) -> None:
+        self.weights = weights
+        self.threshold = threshold
+        self.longest_answer = longest_answer
+        self.device = device
+        self._lock = threading.RLock()
+        self._loaded: Pretrained | None = None
+
+    def open(self) -> None:
+        """Load the weights; nothing to do when loaded.
+
+        Raises:
+            ResourceError: the weights, a package or the device is missing, or the model has no head for spans.
+        """
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = load(str(self.weights), self.device, "AutoModelForQuestionAnswering")
+
+    def close(self) -> None:
+        """Let the weights go; the next use loads them again."""
+        with self._lock:
+            self._loaded = None
+
+    @property
+    def identity(self) -> str:
+        """A hash of the weights and of the longest answer."""
+        return identity(torch_directory(str(self.weights)), {"longest_answer": self.longest_answer})
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """One check per passage."""
+        return self.verify_many([context], [proposal])[0]
+
+    def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
+        """The blocks of many tasks, in padded passes of similar length."""
+        return read_blocks(contexts, proposals, self._read, self.threshold)
+
+    def _read(self, pairs: Sequence[Pair]) -> list[Found]:
+        import torch
+
+        with self._lock:
+            self.open()
+            model: Any = self._loaded
+        rows = rows_of(model.tokenizer, pairs, min(_LONGEST, model.longest))
+        best: list[Found | None] = [None] * len(pairs)
+        with torch.inference_mode():
+            for batch in by_length([len(row.ids) for row in rows], _TOKENS):
+                output, _ = model.forward([rows[i] for i in batch])
+                starts, ends = output.start_logits.cpu().numpy(), output.end_logits.cpu().numpy()
+                for i, start, end in zip(batch, starts, ends, strict=True):
+                    row = rows[i]
+                    span = best_span(row.answers, row.offsets, start, end, self.longest_answer)
+                    if span.score == -math.inf:  # a window of nothing but the heading
+                        continue
+                    margin = span.score - float(start[0] + end[0])
+                    before = best[row.pair]
+                    if before is None or not margin <= before.score:  # type: ignore[operator]
+                        text = pairs[row.pair].text[span.start : span.end] if span.start is not None else None
+                        best[row.pair] = Found(margin, text, span.start, span.end)
+        return [found or Found(None, reason="nothing to read") for found in best]

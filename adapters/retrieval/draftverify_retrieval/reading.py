@@ -1,0 +1,112 @@
+"""What every reader does around its reading: questions and passages out of a block, checks with readings out of it.
+
+A reader reads pairs of a question and a passage, each by itself, as many as it is given at once: those of one block, or
+of the blocks of many tasks. What it found is a `Found`; here that becomes a check.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from draftverify import Check, Context, Proposal, Verification
+from draftverify_retrieval.answers import normalised
+from draftverify_retrieval.passages import Passage, Reading, passage_of
+from draftverify_retrieval.ranking import question_of
+
+__all__ = ["Found", "Pair", "read_blocks"]
+
+
+class Pair(NamedTuple):
+    """What is read together.
+
+    Args:
+        question: not empty.
+        text: the passage's headings on a line of their own, where it has some, and its text, which is not empty.
+        begin: where its own text begins; no span begins before.
+    """
+
+    question: str
+    text: str
+    begin: int
+
+
+class Found(NamedTuple):
+    """What was read.
+
+    Args:
+        score: that an answer stands there, in the reader's unit; None where the reader cannot tell.
+        answer: the best answer, whether or not it is good enough; None where there is nothing to give.
+        start, end: the answer's place in `Pair.text`, in characters; None where it stands nowhere.
+        reason: why the reader cannot tell.
+    """
+
+    score: float | None
+    answer: str | None = None
+    start: int | None = None
+    end: int | None = None
+    reason: str = ""
+
+
+def read_blocks(
+    contexts: Sequence[Context],
+    proposals: Sequence[Proposal],
+    read: Callable[[list[Pair]], Sequence[Found]],
+    threshold: float,
+) -> list[Verification]:
+    """Read all passages of all blocks in one call, and make a check of each.
+
+    A passage passes where its score is at least the threshold, and is rejected ("no answer") below; it abstains where
+    the question is empty or the reader cannot tell. A score that is no finite number is an error and never a rejection.
+    The best reading is the check's correction, whatever the verdict.
+
+    Args:
+        contexts: whose tasks have the questions.
+        proposals: whose items are passages.
+        read: reads pairs, in order.
+        threshold: in the unit of the scores.
+
+    Raises:
+        ContractError: a task has no question, or an item is no passage.
+    """
+    pairs: list[Pair] = []
+    blocks: list[list[tuple[Passage, int | Check]]] = []
+    for context, proposal in zip(contexts, proposals, strict=True):
+        question, block = question_of(context).strip(), list[tuple[Passage, int | Check]]()
+        for item in proposal.items:
+            passage = passage_of(item)
+            text, heading = passage["text"], passage.get("heading") or ""
+            if not question:
+                block.append((passage, Check("abstain", reason="empty question")))
+            elif not text.strip():
+                block.append((passage, Check("reject", reason="empty passage")))
+            else:
+                block.append((passage, len(pairs)))
+                above = f"{heading}\n" if heading else ""
+                pairs.append(Pair(question, above + text, len(above)))
+        blocks.append(block)
+    found = read(pairs) if pairs else ()
+    return [
+        Verification(
+            checks=tuple(
+                at if isinstance(at, Check) else _check(passage, pairs[at], found[at], threshold)
+                for passage, at in block
+            )
+        )
+        for block in blocks
+    ]
+
+
+def _check(passage: Passage, pair: Pair, found: Found, threshold: float) -> Check:
+    if found.score is None:
+        return Check("abstain", reason=found.reason)
+    if not math.isfinite(found.score):
+        return Check("error", reason="not finite", feedback=f"the reader's score is {found.score}")
+    verdict, reason = ("pass", "") if found.score >= threshold else ("reject", "no answer")
+    if found.answer is None:
+        return Check(verdict, score=found.score, reason=reason)  # type: ignore[arg-type]
+    reading: Reading = {**passage, "answer": found.answer, "normalised": normalised(found.answer)}  # type: ignore[typeddict-item]
+    if found.start is not None and found.end is not None:
+        reading["answer_start"], reading["answer_end"] = found.start - pair.begin, found.end - pair.begin
+    return Check(verdict, score=found.score, reason=reason, correction=reading)  # type: ignore[arg-type]

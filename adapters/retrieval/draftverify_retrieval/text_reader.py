@@ -1,0 +1,240 @@
+"""A text model as a reader: it answers from the passage or refuses, and its token probabilities say how surely."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from draftverify import ConfigError, Context, Cost, Proposal, ResourceError, Verification
+from draftverify_llm import LocalModel, TextModel, torch_directory
+from draftverify_retrieval.answers import normalised
+from draftverify_retrieval.pretrained import by_length, identity
+from draftverify_retrieval.reading import Found, Pair, read_blocks
+
+__all__ = ["TextReader"]
+
+PROMPT = (
+    "Answer the question from the passage, in as few words as possible. "
+    'If the passage does not say, answer "{refusal}".\n\nPassage: {passage}\n\nQuestion: {question}\nAnswer:'
+)
+_TOKENS = 8192
+_CERTAIN = 1e-12
+
+
+class TextReader:
+    """Asks a text model for the answer in each passage, or for a refusal.
+
+    With weights that run here (`llm.local`) the score is the log-odds that the model does not refuse, in nats:
+    ln((1 − P) / P), P the probability at temperature 1 that its reply begins with the refusal, token by token as the
+    tokenizer cuts it. All passages of all blocks go through the model in padded batches of similar length; each prompt
+    is read once, for the score and for the answer, which is the greedy reply.
+
+    Other models do not tell P. There each passage is one completion at temperature 0, and the score is the log-odds of
+    that reply by its log-probability: ln(p / (1 − p)) where it answers, the negative of it where it refuses. Of an
+    answer that is a lower bound of the other score, and the lower the longer the answer is.
+
+    Both are the model's own opinion, and small models are sure without cause: calibrate.
+
+    Args:
+        model: a text model.
+        threshold: the score at which a passage passes, in nats.
+        refusal: what the model is to say where the passage has no answer.
+        prompt: with {passage}, {question} and {refusal}; it goes through the model's chat template, where it has one.
+        max_tokens: the most tokens of an answer; of more only the first line counts.
+    """
+
+    provides = frozenset({"verdicts", "scores"})
+    reads: frozenset[str] = frozenset()
+
+    def __init__(
+        self,
+        model: TextModel,
+        threshold: float = 0.0,
+        refusal: str = "no answer",
+        prompt: str = PROMPT,
+        max_tokens: int = 24,
+    ) -> None:
+        self.model = model
+        self.threshold = threshold
+        self.refusal = refusal
+        self.prompt = prompt
+        self.max_tokens = max_tokens
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether the same passage gets the same reply, which is the model's to say."""
+        return getattr(self.model, "deterministic", False)
+
+    @property
+    def concurrent(self) -> bool:
+        """Whether threads may call it, which is the model's to say."""
+        return getattr(self.model, "concurrent", True)
+
+    def open(self) -> None:
+        """Check the arguments, and load the model.
+
+        Raises:
+            ConfigError: the prompt lacks a field, or there is no refusal.
+            ResourceError: the weights are missing.
+        """
+        for field in ("{passage}", "{question}", "{refusal}"):
+            if field not in self.prompt:
+                raise ConfigError(f"the prompt must have {field}", path="prompt")
+        if not normalised(self.refusal) or self.max_tokens < 1:
+            raise ConfigError("refusal must have a word, and max_tokens be at least 1", path="refusal")
+        if (opens := getattr(self.model, "open", None)) is not None:
+            opens()
+
+    def close(self) -> None:
+        """Close the model."""
+        if (closes := getattr(self.model, "close", None)) is not None:
+            closes()
+
+    @property
+    def identity(self) -> str:
+        """A hash of the prompt's settings and of the model: its weights where they run here, else its arguments."""
+        said: dict[str, Any] = {name: getattr(self, name) for name in ("refusal", "prompt", "max_tokens")}
+        if isinstance(self.model, LocalModel) and Path(str(self.model.weights)).suffix != ".gguf":
+            try:
+                weights = identity(torch_directory(str(self.model.weights)), {})
+            except ResourceError:  # a live module has no files; its family and size stand for it
+                weights = self.model.family
+            said["model"] = [weights, str(self.model.dtype), str(self.model.packed)]
+        else:
+            arguments = {key: value for key, value in vars(self.model).items() if not key.startswith("_")}
+            said["model"] = [
+                type(self.model).__name__,
+                {key: repr(value) for key, value in arguments.items()},
+            ]
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """One check per passage."""
+        return self.verify_many([context], [proposal])[0]
+
+    def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
+        """The blocks of many tasks; what the model charged is shared by their passages."""
+        units = 0.0
+
+        def read(pairs: list[Pair]) -> list[Found]:
+            nonlocal units
+            prompts = [
+                self.prompt.replace("{refusal}", self.refusal)
+                .replace("{question}", pair.question)
+                .replace("{passage}", pair.text)
+                for pair in pairs
+            ]
+            if isinstance(self.model, LocalModel):
+                replies = self._locally(self.model, prompts)
+            else:
+                made = [
+                    self.model.complete(each, max_tokens=self.max_tokens, temperature=0.0) for each in prompts
+                ]
+                units = sum(self.model.price(each) for each in made)
+                replies = [self._judged(each[0]) for each in made]
+            return [self._found(pair, *reply) for pair, reply in zip(pairs, replies, strict=True)]
+
+        found = read_blocks(contexts, proposals, read, self.threshold)
+        if not units:
+            return found
+        items = sum(len(proposal) for proposal in proposals)
+        return [
+            Verification(checks=each.checks, cost=Cost(units=units * len(each.checks) / items))
+            for each in found
+        ]
+
+    def _found(self, pair: Pair, score: float, reply: str) -> Found:
+        answer = reply.strip().partition("\n")[0].strip()
+        if not normalised(answer) or self._refuses(answer):
+            # Its reply has no answer to give: that it is unsure of refusing does not make one.
+            return Found(min(score, -_CERTAIN))
+        place = pair.text.casefold().find(answer.casefold(), pair.begin)
+        if place < 0 or pair.text[place : place + len(answer)].casefold() != answer.casefold():
+            return Found(score, answer)
+        return Found(score, pair.text[place : place + len(answer)], place, place + len(answer))
+
+    def _refuses(self, reply: str) -> bool:
+        return f"{normalised(reply)} ".startswith(f"{normalised(self.refusal)} ")
+
+    def _judged(self, completion: Any) -> tuple[float, str]:
+        """The score and text of a completion whose log-probability alone is known."""
+        if completion.logprob is None:
+            raise ResourceError(
+                f"{type(self.model).__name__} says no log-probabilities, and a reader's score is made of them; use a "
+                "model or a server that gives them"
+            )
+        if not math.isfinite(completion.logprob):
+            return completion.logprob, completion.text
+        p = min(max(math.exp(completion.logprob), _CERTAIN), 1 - _CERTAIN)
+        odds = math.log(p / (1 - p))
+        return (-odds if self._refuses(completion.text) else odds), completion.text
+
+    def _locally(self, model: LocalModel, prompts: Sequence[str]) -> list[tuple[float, str]]:
+        import torch
+
+        chat = bool(model.tokenizer.chat_template)
+        refusal = model.tokenizer(
+            self.refusal if chat else " " + self.refusal, add_special_tokens=False
+        ).input_ids
+        ids = [model.encode_prompt({"prompt": prompt}) for prompt in prompts]
+        replies: list[tuple[float, str]] = [(0.0, "")] * len(prompts)
+        with torch.inference_mode():
+            for batch in by_length([len(each) + len(refusal) + self.max_tokens for each in ids], _TOKENS):
+                for i, reply in zip(batch, self._batch(model, [ids[i] for i in batch], refusal), strict=True):
+                    replies[i] = reply
+        return replies
+
+    def _batch(
+        self, model: LocalModel, prompts: Sequence[Sequence[int]], refusal: Sequence[int]
+    ) -> list[tuple[float, str]]:
+        """One padded pass over prompts and refusal for the score, and the greedy reply from its cache."""
+        import torch
+
+        module, ends = model.model, model.eos_ids
+        width = max(map(len, prompts))
+        # On the left, so that all prompts end at the same place.
+        rows = [[0] * (width - len(each)) + [*each, *refusal] for each in prompts]
+        mask = torch.tensor(
+            [[0] * (width - len(each)) + [1] * (len(each) + len(refusal)) for each in prompts]
+        ).to(module.device)
+        places = (mask.cumsum(1) - 1).clamp(min=0)
+        out = module(
+            input_ids=torch.tensor(rows).to(module.device), attention_mask=mask, position_ids=places, use_cache=True,
+            logits_to_keep=len(refusal) + 1,
+        )  # fmt: skip
+        logs = out.logits.float().log_softmax(-1)
+        wanted = torch.tensor(refusal).to(module.device)
+        refused = logs[:, :-1].gather(2, wanted.expand(len(prompts), -1)[:, :, None])[:, :, 0].double().sum(1)
+        cache = out.past_key_values
+        cache.crop(width)
+        mask, places, logits = mask[:, :width], places[:, width - 1], out.logits[:, 0]
+        answers: list[list[int]] = [[] for _ in prompts]
+        ended = [False] * len(prompts)
+        for step in range(self.max_tokens):
+            chosen = logits.argmax(-1)
+            for i, token in enumerate(chosen.tolist()):
+                ended[i] = ended[i] or token in ends
+                if not ended[i]:
+                    answers[i].append(token)
+                    ended[i] = "\n" in model.decode(answers[i]).lstrip()
+            if all(ended) or step + 1 == self.max_tokens:
+                break
+            mask = torch.nn.functional.pad(mask, (0, 1), value=1)
+            places = places + 1
+            logits = module(
+                input_ids=chosen[:, None], attention_mask=mask, position_ids=places[:, None], past_key_values=cache,
+                use_cache=True,
+            ).logits[:, -1]  # fmt: skip
+        scores = [_log_odds(-each) for each in refused.tolist()]
+        return [(score, model.decode(answer)) for score, answer in zip(scores, answers, strict=True)]
+
+
+def _log_odds(nats: float) -> float:
+    """ln((1 − P) / P) of P = exp(−nats), at most `nats` where P is next to nothing."""
+    if math.isnan(nats):
+        return nats
+    return nats + math.log(max(-math.expm1(-nats), _CERTAIN))

@@ -1,0 +1,499 @@
+"""Training a reader from questions, passages and answers: `draftverify train reader CONFIG`.
+
+    OUT/checkpoint.safetensors   the span head and its optimiser after the last whole epoch, until the training is done
+    OUT/reader.json, OUT/reader.safetensors   the reader (reader.py)
+
+The encoder stays as it is, so that a few hundred questions suffice and a core does it in minutes. The span head learns
+from the passages with answers, by gradient descent. Answerability is a logistic regression on how question and passage
+match (matching.PAIR_FEATURES); its negatives are the passages that BM25 finds for the question among those that do not
+answer it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from draftverify import ConfigError
+from draftverify_retrieval.answers import exact_match, f1
+from draftverify_retrieval.pretrained import Pretrained, identity, load
+from draftverify_retrieval.reader import Learned
+from draftverify_retrieval.reading import Pair
+from draftverify_retrieval.requirements import need
+from draftverify_retrieval.tasks import Half, Squad, paragraphs
+
+if TYPE_CHECKING:
+    from draftverify_retrieval.matching import Match, Text
+
+__all__ = ["ReaderTraining"]
+
+Progress = Callable[[int, int, str], None]
+
+_BATCH = 16
+_RATE = 2e-3
+_DECAY = 0.1
+_HELD_STATES = 4096
+"""How many texts' states are kept, some 600 KB each; of more, the rest is read anew each time."""
+
+_CHUNK = 64
+_RIDGE = 1e-3
+_BINS = 10
+
+
+@dataclass(frozen=True)
+class _Example:
+    """A question about a passage.
+
+    Args:
+        question: its text.
+        passage: the passage's place among all.
+        answers: the right ones; () where the passage has none.
+        spans: where they stand in the passage, in characters.
+    """
+
+    question: str
+    passage: int
+    answers: tuple[str, ...]
+    spans: tuple[tuple[int, int], ...]
+
+
+class ReaderTraining:
+    """Trains a reader (`retrieval.reader`).
+
+    Args:
+        data: a .json file in SQuAD's layout, or a .jsonl file whose lines have `question`, `passage` and `answers`:
+            texts, or mappings with `text` and `start` (characters); [] where the passage does not answer the question.
+        half: of SQuAD's layout, the paragraphs that are used; the others can then be measured on.
+        encoder: a sentence encoder: a catalogue name, a directory or a hub id.
+        held_out: the share of passages that are kept for the report, 0 to 0.5; their questions are not trained on.
+        epochs: how often the span head sees each question.
+        negatives: passages without the answer for each question, those that BM25 ranks highest.
+        seed: of the order, the dropout and the head's first weights; which passages are held out does not depend on it.
+        device: a torch device for the encoder; "auto" is "cuda" where there is one, else "cpu".
+    """
+
+    def __init__(
+        self,
+        data: Path,
+        half: Half = "all",
+        encoder: str | Path = "all-minilm-l6-v2",
+        held_out: float = 0.1,
+        epochs: int = 8,
+        negatives: int = 5,
+        seed: int = 0,
+        device: str = "auto",
+    ) -> None:
+        self.data = data
+        self.half = half
+        self.encoder = encoder
+        self.held_out = held_out
+        self.epochs = epochs
+        self.negatives = negatives
+        self.seed = seed
+        self.device = device
+
+    def train(self, out: Path, progress: Progress = lambda step, total, words: None) -> dict[str, Any]:
+        """Train, or go on from the last whole epoch that lies in `out`; the result is the same.
+
+        Args:
+            out: a directory for the reader.
+            progress: told (step, of how many, words).
+
+        Returns:
+            The report: on the held-out passages' questions EM and F1 of the span in the right passage, AUROC of
+            answerability (the right passage against the negatives), and bins of probability against share.
+
+        Raises:
+            ConfigError: an argument is out of its range, the data cannot be read, or `out` has another training.
+            ResourceError: the encoder or a package is missing.
+        """
+        self._check()
+        need("torch", "transformers", "bm25s", doing="training a reader")
+        texts, examples = _read(Path(self.data), self.half)
+        out = Path(out)
+        work = _Work(self, load(str(self.encoder), self.device), texts, examples, out)
+        return work.run(progress)
+
+    def _check(self) -> None:
+        for name, fits, wanted in (
+            ("held_out", 0 <= self.held_out <= 0.5, "from 0 to 0.5"),
+            ("epochs", self.epochs >= 1, "at least 1"),
+            ("negatives", self.negatives >= 1, "at least 1"),
+        ):
+            if not fits:
+                raise ConfigError(f"{name} must be {wanted}, not {getattr(self, name)}", path=name)
+
+
+class _Work:
+    """One training, with what it has read."""
+
+    def __init__(
+        self,
+        settings: ReaderTraining,
+        encoder: Pretrained,
+        texts: list[str],
+        examples: list[_Example],
+        out: Path,
+    ) -> None:
+        from draftverify_retrieval.matching import Rarity
+
+        self.settings = settings
+        self.encoder = encoder
+        self.texts = texts
+        self.out = out
+        self.name = (str(settings.encoder), identity(encoder.directory, {}))
+        held = {i for i, text in enumerate(texts) if _is_held(text, settings.held_out)}
+        self.trained = [each for each in examples if each.passage not in held]
+        self.held = [each for each in examples if each.passage in held]
+        if not any(each.spans for each in self.trained):
+            raise ConfigError(
+                "no question with an answer is left to train on; use more data, or hold out less",
+                where=str(settings.data),
+            )
+        rows = [i for i in range(len(texts)) if i not in held]
+        words = Rarity({}, 0)
+        counts = Counter(term for i in rows for term in words.terms(texts[i]))
+        self.rarity = Rarity(counts, len(rows))
+        # Held-out questions are measured against all passages, as they would be found.
+        self.rivals = _rivals(texts, self.rarity, rows, settings.negatives)
+        self.all_rivals = _rivals(texts, self.rarity, list(range(len(texts))), settings.negatives)
+        self._states: dict[str, list[Text]] = {}
+        self.mark = hashlib.sha256(
+            json.dumps([
+                *self.name, settings.half, settings.held_out, settings.epochs, settings.negatives, settings.seed, texts,
+                [(each.question, each.passage, each.spans) for each in examples],
+            ]).encode()
+        ).hexdigest()  # fmt: skip
+
+    def run(self, progress: Progress) -> dict[str, Any]:
+        known = list(dict.fromkeys([*self.texts, *(each.question for each in (*self.trained, *self.held))]))
+        known = known[:_HELD_STATES]
+        chunks = math.ceil(len(known) / _CHUNK)
+        total = chunks + self.settings.epochs + 2
+        for chunk in range(chunks):
+            self._hold(known[chunk * _CHUNK : (chunk + 1) * _CHUNK])
+            progress(chunk + 1, total, "reading")
+        head = self._spans(lambda epoch, loss: progress(chunks + epoch, total, f"span loss {loss:.3f}"))
+        progress(total - 2, total, "weighing what tells an answer")
+        weights, bias = self._answerability()
+        learned = Learned(self.name, head, self.rarity, weights, bias)
+        progress(total - 1, total, "measuring on what was held out")
+        report = self._report(learned)
+        learned.save(self.out)
+        (self.out / "checkpoint.safetensors").unlink(missing_ok=True)
+        progress(total, total, "done")
+        return report
+
+    # The span head
+
+    def _spans(self, tell: Callable[[int, float], None]) -> Any:
+        import torch
+        from torch.nn.functional import cross_entropy
+
+        from draftverify_retrieval.matching import SpanHead
+
+        settings = self.settings
+        answered = [each for each in self.trained if each.spans]
+        steps = settings.epochs * math.ceil(len(answered) / _BATCH)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(settings.seed)
+            head = SpanHead(int(self.encoder.model.config.hidden_size))
+            optimiser = torch.optim.AdamW(head.parameters(), lr=_RATE, weight_decay=_DECAY)
+            begun = self._load(head, optimiser)
+            for epoch in range(begun, settings.epochs):
+                # Order and dropout depend on (seed, epoch) alone, so that a resumed training is the same.
+                torch.manual_seed(settings.seed * 1_000_003 + epoch)
+                order = random.Random(f"{settings.seed} {epoch}").sample(answered, len(answered))
+                step, losses = epoch * math.ceil(len(answered) / _BATCH), []
+                head.train()
+                for first in range(0, len(order), _BATCH):
+                    step += 1
+                    for group in optimiser.param_groups:
+                        group["lr"] = _RATE * min(
+                            step / (0.1 * steps), (steps - step + 1) / (0.9 * steps), 1.0
+                        )
+                    batch = [made for each in order[first : first + _BATCH] if (made := self._target(each))]
+                    if not batch:
+                        continue
+                    logits = head([found for found, _ in batch])
+                    wanted = torch.tensor([place for _, place in batch])
+                    loss = cross_entropy(logits[..., 0], wanted[:, 0]) + cross_entropy(
+                        logits[..., 1], wanted[:, 1]
+                    )
+                    optimiser.zero_grad()
+                    loss.backward()
+                    torch.nn.utils.clip_grad_norm_(head.parameters(), 1.0)
+                    optimiser.step()
+                    losses.append(float(loss.detach()))
+                self._save(head, optimiser, epoch + 1)
+                tell(epoch + 1, float(np.mean(losses)) if losses else math.nan)
+        return head.eval()
+
+    def _target(self, example: _Example) -> tuple[Match, tuple[int, int]] | None:
+        """The first window that has the whole first answer, and the tokens that it begins and ends with."""
+        begin, end = example.spans[0]
+        for found in self._matches(example.question, example.passage):
+            inside = [k for k, (a, b) in enumerate(found.window.offsets) if a < end and b > begin]
+            if (
+                inside
+                and found.window.offsets[inside[0]][0] <= begin
+                and found.window.offsets[inside[-1]][1] >= end
+            ):
+                return found, (inside[0], inside[-1])
+        return None
+
+    def _save(self, head: Any, optimiser: Any, epoch: int) -> None:
+        from safetensors.torch import save_file
+
+        tensors = {f"head.{name}": value for name, value in head.state_dict().items()}
+        for index, state in optimiser.state_dict()["state"].items():
+            tensors |= {f"optimiser.{index}.{name}": value for name, value in state.items()}
+        self.out.mkdir(parents=True, exist_ok=True)
+        path = self.out / "checkpoint.safetensors"
+        # Written beside it and moved over it, so that a kill at any moment leaves a whole one.
+        save_file(tensors, path.with_suffix(".new"), metadata={"epoch": str(epoch), "training": self.mark})
+        path.with_suffix(".new").replace(path)
+
+    def _load(self, head: Any, optimiser: Any) -> int:
+        """The epochs that lie in `out`, put into head and optimiser."""
+        from safetensors import SafetensorError, safe_open
+
+        path = self.out / "checkpoint.safetensors"
+        if not path.exists():
+            return 0
+        try:
+            with safe_open(path, "pt") as file:
+                said = file.metadata() or {}
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+        except (OSError, SafetensorError) as error:
+            raise ConfigError(
+                f"this is no checkpoint ({error}); remove it, or choose another --out", where=str(path)
+            ) from error
+        if said.get("training") != self.mark:
+            raise ConfigError(
+                "here lies a training with other data or settings; go on with those, or choose another --out",
+                where=str(path),
+            )
+        head.load_state_dict(
+            {name.removeprefix("head."): value for name, value in tensors.items() if name.startswith("head.")}
+        )
+        state: dict[int, dict[str, Any]] = {}
+        for name, value in tensors.items():
+            if name.startswith("optimiser."):
+                _, index, key = name.split(".", 2)
+                state.setdefault(int(index), {})[key] = value
+        optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+        return int(said["epoch"])
+
+    # Answerability
+
+    def _answerability(self) -> tuple[list[float], float]:
+        """Logistic regression on the pairs' features, by Newton's method with a small ridge, in float64."""
+        features, labels = self._pairs(self.trained, self.rivals)
+        centre, spread = features.mean(0), features.std(0) + 1e-9
+        x = np.column_stack([(features - centre) / spread, np.ones(len(features))])
+        ridge = np.diag([_RIDGE] * features.shape[1] + [0.0])
+        w = np.zeros(x.shape[1])
+        for _ in range(100):
+            p = 1 / (1 + np.exp(-x @ w))
+            step = np.linalg.solve(
+                (x.T * (p * (1 - p))) @ x / len(x) + ridge + 1e-9 * np.eye(len(w)),
+                x.T @ (p - labels) / len(x) + ridge @ w,
+            )
+            w -= step
+            if np.abs(step).max() < 1e-9:
+                break
+        weights = w[:-1] / spread
+        return [float(each) for each in weights], float(w[-1] - weights @ centre)
+
+    def _pairs(
+        self, examples: Iterable[_Example], rivals: Callable[[str, int], list[int]]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Features [n, 5] and labels [n] of questions with their own passages and with those of others."""
+        features, labels = [], []
+        for each in examples:
+            for passage in [each.passage, *rivals(each.question, each.passage)]:
+                is_right = passage == each.passage and bool(each.answers)
+                windows = self._matches(each.question, passage)
+                if is_right and (target := self._target(each) if each.spans else None):
+                    windows = [target[0]]
+                for found in windows:
+                    features.append(found.pair.tolist())
+                    labels.append(float(is_right))
+        if len(set(labels)) < 2:
+            raise ConfigError(
+                "answerability needs passages with an answer and others without; use more than one passage",
+                where=str(self.settings.data),
+            )
+        return np.array(features), np.array(labels)
+
+    # What was held out
+
+    def _report(self, learned: Learned) -> dict[str, Any]:
+        em, fs, right, wrong = [], [], [], []
+        for each in self.held:
+            for passage in [each.passage, *self.all_rivals(each.question, each.passage)]:
+                pair = Pair(each.question, self.texts[passage], 0)
+                (found,) = learned.read([pair], [(0, one) for one in self._matches(each.question, passage)])
+                if found.score is None:
+                    continue
+                is_right = passage == each.passage and bool(each.answers)
+                (right if is_right else wrong).append(found.score)
+                if is_right:
+                    em.append(exact_match(found.answer, each.answers))
+                    fs.append(f1(found.answer, each.answers))
+        report: dict[str, Any] = {
+            "questions": len(self.trained),
+            "passages": self.rarity.passages,
+            "held_out_questions": len(self.held),
+            "epochs": self.settings.epochs,
+        }
+        if right and wrong:
+            report |= {
+                "em": float(np.mean(em)),
+                "f1": float(np.mean(fs)),
+                "auroc": auroc(right, wrong),
+                "bins": _bins(right, wrong),
+            }
+        return report
+
+    def _matches(self, question: str, passage: int) -> list[Match]:
+        from draftverify_retrieval.matching import match
+
+        text = self.texts[passage]
+        self._hold([question, text])
+        asked = self._states[question][0]
+        found = (match(asked, window, 0, self.rarity) for window in self._states[text])
+        return [each for each in found if each is not None]
+
+    def _hold(self, texts: Sequence[str]) -> None:
+        """Have these texts' states at hand, in place of those that were read first."""
+        from draftverify_retrieval.matching import read_texts
+
+        missing = [text for text in dict.fromkeys(texts) if text not in self._states]
+        self._states.update(zip(missing, read_texts(self.encoder, missing), strict=True))
+        for text in list(self._states)[: max(0, len(self._states) - _HELD_STATES)]:
+            if text not in texts:
+                del self._states[text]
+
+
+def auroc(right: Sequence[float], wrong: Sequence[float]) -> float:
+    """The probability that a right one scores above a wrong one; ties count half."""
+    ordered = np.sort(np.asarray(wrong))
+    below = np.searchsorted(ordered, right, "left") + np.searchsorted(ordered, right, "right")
+    return float(below.mean() / 2 / len(ordered))
+
+
+def _bins(right: Sequence[float], wrong: Sequence[float]) -> list[dict[str, float]]:
+    """Equally many passages a bin: the probability that the scores mean, and the share that has an answer."""
+    scores = np.array([*right, *wrong])
+    labels = np.array([1.0] * len(right) + [0.0] * len(wrong))
+    order = np.argsort(scores, kind="stable")
+    return [
+        {
+            "passages": len(part),
+            "probability": float((1 / (1 + np.exp(-scores[part]))).mean()),
+            "answered": float(labels[part].mean()),
+        }
+        for part in np.array_split(order, _BINS)
+        if len(part)
+    ]
+
+
+def _is_held(text: str, share: float) -> bool:
+    """By the text's own hash, so that a passage stays where it is when others join."""
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:4], "big") < share * 2**32
+
+
+def _rivals(
+    texts: Sequence[str], rarity: Any, rows: Sequence[int], count: int
+) -> Callable[[str, int], list[int]]:
+    """A function of a question and its own passage: the other passages that BM25 ranks highest for it."""
+    import bm25s
+
+    terms = [rarity.words.terms(texts[row]) for row in rows]
+    index = bm25s.BM25()
+    if not any(terms):
+        return lambda question, own: []
+    index.index(terms, show_progress=False)
+
+    def rivals(question: str, own: int) -> list[int]:
+        asked = [term for term in rarity.words.terms(question) if term in index.vocab_dict]
+        if not asked:
+            return []
+        scores = index.get_scores(asked)
+        order = np.argsort(-scores, kind="stable")[: count + 1]
+        return [rows[i] for i in order if rows[i] != own and scores[i] > 0][:count]
+
+    return rivals
+
+
+def _read(path: Path, half: Half) -> tuple[list[str], list[_Example]]:
+    """The passages, each once, and the questions about them."""
+    if path.suffix != ".jsonl":
+        return _read_squad(path, half)
+    if half != "all":
+        raise ConfigError("only files in SQuAD's layout have halves", where=str(path), path="half")
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the file cannot be read: {error}", where=str(path)) from error
+    places: dict[str, int] = {}
+    examples = []
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            examples.append(_read_line(line, places, f"{path}:{number}"))
+    if not examples:
+        raise ConfigError("the file holds no questions", where=str(path))
+    return list(places), examples
+
+
+def _read_line(line: str, places: dict[str, int], where: str) -> _Example:
+    try:
+        said = json.loads(line)
+        question, passage, given = said["question"], said["passage"], said["answers"]
+        answers = [{"text": each} if isinstance(each, str) else each for each in given]
+        texts = tuple(str(each["text"]) for each in answers)
+        spans = []
+        for each in answers:
+            start = each.get("start", passage.find(each["text"]))
+            if start < 0 or not passage.startswith(each["text"], start):
+                raise ValueError(f"the answer {each['text']!r:.60} does not stand in the passage at {start}")
+            spans.append((start, start + len(each["text"])))
+        if not question.strip() or not passage.strip():
+            raise ValueError("question and passage must not be empty")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(
+            f"a line has question, passage and answers (texts, or mappings with text and start): "
+            f"{type(error).__name__}: {error}",
+            where=where,
+        ) from error
+    return _Example(question, places.setdefault(passage, len(places)), texts, tuple(spans))
+
+
+def _read_squad(path: Path, half: Half) -> tuple[list[str], list[_Example]]:
+    texts: list[str] = []
+    places: dict[str, int] = {}
+    for passage in paragraphs(path, half):
+        places[passage["id"]] = len(texts)
+        texts.append(passage["text"])
+    examples = []
+    for task in Squad(path, half).load():
+        truth = task.truth
+        # A question without an answer does not say of which paragraph; it is nobody's, and trains nothing.
+        if "document" in truth:
+            spans = tuple((start, end) for start, end in truth.get("spans", ()))
+            examples.append(
+                _Example(task.input["question"], places[truth["document"]], tuple(truth["answers"]), spans)
+            )
+    return texts, examples

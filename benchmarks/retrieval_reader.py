@@ -1,0 +1,202 @@
+"""Answerable or not: the trained reader's score against BM25's and the lexical reader's, on twins of questions.
+
+    python -m benchmarks.retrieval_reader DATA.json --out benchmarks/results/retrieval_reader.json
+
+The reader is trained on the even paragraphs of a file in SQuAD's layout (`draftverify train reader`, default settings,
+nothing held out) and measured on the questions of the odd ones. Each question is asked twice: of the corpus of all
+paragraphs, and of the corpus without its own, which is its unanswerable twin. BM25 drafts five paragraphs each time. A
+score says how answerable the question is:
+
+- bm25: the best paragraph's score over the query's ceiling, Σ idf(t) over its terms, which no passage can reach;
+- lexical: the lexical reader's best score over the block, terms weighed by the corpus;
+- reader: the trained reader's best score over the block.
+
+For each: AUROC of answerable against unanswerable, and the share of unanswerable twins refused at the floor that keeps
+95 % of the answerable ones; 95 % intervals by bootstrap over paragraphs (their questions and twins together), of
+differences in pairs. Beside them EM and F1 of the reader's span in the question's own paragraph, and of the block's
+best.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.provenance import write
+from draftverify import Proposal
+from draftverify.testing import make_context
+from draftverify_retrieval import Bm25, Corpus, LexicalReader, Reader, ReaderTraining, Squad
+from draftverify_retrieval.answers import exact_match, f1
+from draftverify_retrieval.tasks import paragraphs
+from draftverify_retrieval.words import Words
+
+BLOCK = 5
+KEPT = 0.95
+RESAMPLES = 2000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("data", type=Path)
+    parser.add_argument(
+        "--reader", type=Path, help="a reader that is trained already, on the even paragraphs"
+    )
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        figures = measure(options.data, options.reader, Path(folder))
+    write(options.out, "benchmarks.retrieval_reader", {"repeats": 1, **figures})
+    for name, found in figures["scores"].items():
+        print(name, {key: shown(value) for key, value in found.items()})
+    print(figures["spans"])
+
+
+def shown(value: dict[str, float]) -> str:
+    return f"{value['mean']:.3f} [{value['low']:.3f}, {value['high']:.3f}]"
+
+
+def measure(data: Path, trained: Path | None, folder: Path) -> dict[str, Any]:
+    start = time.perf_counter()
+    report: dict[str, Any] = {}
+    if trained is None:
+        trained = folder / "reader"
+        tell = lambda step, total, words: print(f"{step}/{total} {words}", flush=True)
+        report = {"report": ReaderTraining(data, half="even", held_out=0).train(trained, tell)}
+        report["training_seconds"] = time.perf_counter() - start
+    passages = list(paragraphs(data))
+    lines = folder / "paragraphs.jsonl"
+    lines.write_text("".join(json.dumps(each) + "\n" for each in passages))
+    corpus = Corpus(lines, split="document")
+    tasks = Squad(data, half="odd").load()
+    bm25 = Bm25(corpus)
+    bm25.open()
+    rows, scores = bm25.search([task.input["question"] for task in tasks], BLOCK + 1)
+    places = {corpus.passage(row)["id"]: row for row in range(len(corpus))}
+    own = np.array([places[task.truth["document"]] for task in tasks])
+    ceilings = ceilings_of([task.input["question"] for task in tasks], corpus.texts())
+    # Each twin's block: the first five that are there.
+    blocks = {
+        "answerable": [[int(r) for r in row[:BLOCK] if r >= 0] for row in rows],
+        "twin": [
+            [int(r) for r in row if r >= 0 and r != gold][:BLOCK] for row, gold in zip(rows, own, strict=True)
+        ],
+    }
+    best = {"bm25": {}, "lexical": {}, "reader": {}}
+    for kind, block in blocks.items():
+        found = [
+            max((s for r, s in zip(row, score, strict=True) if r in kept), default=0.0)
+            for row, score, kept in zip(rows, scores, block, strict=True)
+        ]
+        best["bm25"][kind] = np.array(found) / ceilings
+    contexts = [make_context(task) for task in tasks]
+    read: dict[tuple[int, int], Any] = {}
+    for name, reader in (("lexical", LexicalReader(corpus)), ("reader", Reader(trained))):
+        reader.open()
+        checks: dict[tuple[int, int], Any] = {}
+        wanted = [sorted({*a, *b, int(gold)}) for a, b, gold in zip(*blocks.values(), own, strict=True)]
+        for first in range(0, len(tasks), 32):
+            some = slice(first, first + 32)
+            proposals = [Proposal.alternatives([corpus.passage(r) for r in rows]) for rows in wanted[some]]
+            for at, verification in enumerate(reader.verify_many(contexts[some], proposals)):
+                for row, check in zip(wanted[first + at], verification.checks, strict=True):
+                    checks[first + at, row] = check
+        for kind, block in blocks.items():
+            best[name][kind] = np.array(
+                [
+                    max(
+                        (checks[i, row].score for row in rows if checks[i, row].score is not None),
+                        default=-np.inf,
+                    )
+                    for i, rows in enumerate(block)
+                ]
+            )
+        read = checks
+        reader.close()
+    answers = [task.truth["answers"] for task in tasks]
+    golden = [read[i, int(gold)].correction["answer"] for i, gold in enumerate(own)]
+    tops = [
+        max((read[i, row] for row in rows), key=lambda check: check.score).correction["answer"]
+        for i, rows in enumerate(blocks["answerable"])
+    ]
+    spans = {
+        where: {
+            "em": resampled(
+                own, lambda part, given=given: float(np.mean(part_of(exact_match, given, answers, part)))
+            ),
+            "f1": resampled(own, lambda part, given=given: float(np.mean(part_of(f1, given, answers, part)))),
+        }
+        for where, given in (("own paragraph", golden), ("best of the block", tops))
+    }
+    recall = float(np.mean([gold in block for gold, block in zip(own, blocks["answerable"], strict=True)]))
+    return {
+        "questions": len(tasks),
+        "paragraphs": {"corpus": len(corpus), "measured": len(set(own.tolist()))},
+        "recall_at_5": recall,
+        **report,
+        "scores": compared(best, own),
+        "spans": spans,
+        "seconds": time.perf_counter() - start,
+    }
+
+
+def ceilings_of(questions: list[str], texts: Any) -> np.ndarray:
+    words = Words("english", "english")
+    counts = Counter(term for text in texts for term in set(words.terms(text)))
+    rare = lambda term: np.log1p((len(texts) - counts[term] + 0.5) / (counts[term] + 0.5))
+    # A term that is asked twice counts twice, as in the score.
+    return np.array([sum(map(rare, words.terms(question))) or 1.0 for question in questions])
+
+
+def part_of(metric: Any, given: list[str], answers: list[list[str]], part: np.ndarray) -> list[float]:
+    return [metric(given[i], answers[i]) for i in part]
+
+
+def auroc(right: np.ndarray, wrong: np.ndarray) -> float:
+    ordered = np.sort(wrong)
+    below = np.searchsorted(ordered, right, "left") + np.searchsorted(ordered, right, "right")
+    return float(below.mean() / 2 / len(ordered))
+
+
+def refused(right: np.ndarray, wrong: np.ndarray) -> float:
+    return float(np.mean(wrong < np.quantile(right, 1 - KEPT)))
+
+
+def compared(best: dict[str, dict[str, np.ndarray]], own: np.ndarray) -> dict[str, Any]:
+    """Every score's figures, and the reader's advantage over the others on the same resamples."""
+    found: dict[str, Any] = {}
+    for figure, of in (("auroc", auroc), ("refused_at_95", refused)):
+
+        def value(name: str, part: np.ndarray, of: Any = of) -> float:
+            return of(best[name]["answerable"][part], best[name]["twin"][part])
+
+        for name in best:
+            found.setdefault(name, {})[figure] = resampled(own, partial(value, name))
+        for name in ("bm25", "lexical"):
+            found.setdefault(f"reader - {name}", {})[figure] = resampled(
+                own, lambda part, name=name, value=value: value("reader", part) - value(name, part)
+            )
+    return found
+
+
+def resampled(own: np.ndarray, figure: Any) -> dict[str, float]:
+    """A figure of all questions, with its 95 % interval over resampled paragraphs."""
+    groups = [np.flatnonzero(own == each) for each in np.unique(own)]
+    rng = np.random.default_rng(0)
+    drawn = [
+        figure(np.concatenate([groups[i] for i in rng.integers(0, len(groups), len(groups))]))
+        for _ in range(RESAMPLES)
+    ]
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return {"mean": figure(np.arange(len(own))), "low": float(low), "high": float(high)}
+
+
+if __name__ == "__main__":
+    main()

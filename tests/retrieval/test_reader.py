@@ -1,0 +1,236 @@
+"""The trained reader, on a tiny encoder: it learns, goes on after a kill, and reads blocks alike in any batch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from draftverify import ConfigError, ResourceError
+from draftverify.testing import check_component
+from draftverify_retrieval import Reader, ReaderTraining
+from draftverify_retrieval.training import auroc
+
+from . import tiny
+from .readers import check_common, checks_of, subject_of
+
+NAMES = [
+    "anna",
+    "boris",
+    "clara",
+    "david",
+    "elena",
+    "felix",
+    "greta",
+    "hugo",
+    "irene",
+    "jonas",
+    "karla",
+    "louis",
+]
+THINGS = [
+    "gold",
+    "silver",
+    "copper",
+    "iron",
+    "amber",
+    "coal",
+    "salt",
+    "glass",
+    "silk",
+    "wool",
+    "wine",
+    "corn",
+]
+CITIES = ["paris", "rome", "berlin", "oslo", "vienna", "madrid"]
+PLACES = [f"{side} {city}" for side in ("north", "south", "west", "east") for city in CITIES]
+
+
+def passage_of(i: int) -> str:
+    """A passage about one place."""
+    who, what, where = NAMES[i % 12], THINGS[(5 * i) % 12], PLACES[i]
+    return f"In the year {1800 + i} there was rain in {where}. The {what} of {where} was found by {who}. It was {what}."
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """48 questions about 24 passages, as lines."""
+    lines = []
+    for i in range(24):
+        text, who = passage_of(i), NAMES[i % 12]
+        what, where = THINGS[(5 * i) % 12], PLACES[i]
+        lines.append({"question": f"Who found the {what} of {where}?", "passage": text, "answers": [who]})
+        year = {"text": str(1800 + i), "start": text.index(str(1800 + i))}
+        lines.append({"question": f"When was there rain in {where}?", "passage": text, "answers": [year]})
+    path = tmp_path_factory.mktemp("data") / "questions.jsonl"
+    path.write_text("\n".join(json.dumps(line) for line in lines))
+    return path
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny encoder with random weights."""
+    return tiny.save(tmp_path_factory.mktemp("encoder"))
+
+
+def training(data: Path, encoder: Path, **more: Any) -> ReaderTraining:
+    """A training of seconds."""
+    return ReaderTraining(data, encoder=encoder, **{"epochs": 4, "held_out": 0.2, "negatives": 2, **more})
+
+
+@pytest.fixture(scope="module")
+def trained(
+    data: Path, encoder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, dict[str, Any]]:
+    """A reader and its report."""
+    out = tmp_path_factory.mktemp("reader")
+    return out, training(data, encoder, epochs=30).train(out)
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    """What stands in a directory."""
+    return {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
+
+
+def test_it_learns_where_answers_stand(trained: tuple[Path, dict[str, Any]]) -> None:
+    """On passages that it did not see the spans are mostly right, and the right passage mostly scores above others."""
+    _, report = trained
+    assert report["held_out_questions"] >= 4
+    assert report["f1"] > 0.5
+    assert report["em"] <= report["f1"]
+    assert report["auroc"] > 0.7
+    assert sum(each["passages"] for each in report["bins"]) >= 3 * report["held_out_questions"] - 2
+    assert json.loads(json.dumps(report)) == report
+
+
+def test_it_keeps_the_contract(trained: tuple[Path, dict[str, Any]]) -> None:
+    """The kit's checks."""
+    check_component(subject_of(Reader(trained[0])))
+
+
+def test_what_holds_of_every_reader(trained: tuple[Path, dict[str, Any]]) -> None:
+    """Empty questions and passages, batches alike to 1e-4, places of answers, identity."""
+    check_common(Reader(trained[0]))
+
+
+def test_a_rejected_passage_has_its_reading_too(trained: tuple[Path, dict[str, Any]]) -> None:
+    """The threshold decides on the verdict alone; score and reading stay."""
+    question, text = "Who found the gold of north paris?", passage_of(0)
+    (low,) = checks_of(Reader(trained[0], threshold=-1e6), question, text)
+    (high,) = checks_of(Reader(trained[0], threshold=1e6), question, text)
+    assert (low.verdict, high.verdict, high.reason) == ("pass", "reject", "no answer")
+    assert (low.score, low.correction) == (high.score, high.correction)
+    assert low.correction["answer"] in text
+
+
+def test_a_long_passage_is_read_to_its_end(trained: tuple[Path, dict[str, Any]]) -> None:
+    """What stands behind the encoder's window counts as if it stood alone, or more."""
+    reader = Reader(trained[0])
+    question, text = "Who found the gold of north paris?", passage_of(0)
+    (alone,) = checks_of(reader, question, text)
+    (far,) = checks_of(reader, question, "Nothing of that kind. " * 60 + text)
+    (never,) = checks_of(reader, question, "Nothing of that kind. " * 60)
+    assert far.score > never.score
+    assert far.score == pytest.approx(alone.score, abs=abs(alone.score - never.score) / 2)
+
+
+def test_a_stopped_training_goes_on_to_the_same_weights(data: Path, encoder: Path, tmp_path: Path) -> None:
+    """Ctrl-C after the second epoch, then the same call: bytes and report are those of a training in one go."""
+    whole = training(data, encoder).train(tmp_path / "whole")
+    told: list[str] = []
+
+    def stop(step: int, total: int, words: str) -> None:
+        told.append(words)
+        if sum(each.startswith("span") for each in told) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        training(data, encoder).train(tmp_path / "stopped", stop)
+    assert list(files(tmp_path / "stopped")) == ["checkpoint.safetensors"]
+    later: list[str] = []
+    again = training(data, encoder).train(
+        tmp_path / "stopped", lambda step, total, words: later.append(words)
+    )
+    assert sum(each.startswith("span") for each in later) == 2
+    assert again == whole
+    assert files(tmp_path / "stopped") == files(tmp_path / "whole")
+
+
+def test_another_training_in_the_same_place_is_refused(data: Path, encoder: Path, tmp_path: Path) -> None:
+    """A checkpoint of other settings is not gone on with."""
+
+    def stop(step: int, total: int, words: str) -> None:
+        if words.startswith("span"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        training(data, encoder).train(tmp_path, stop)
+    with pytest.raises(ConfigError, match="another --out"):
+        training(data, encoder, seed=1).train(tmp_path)
+    (tmp_path / "checkpoint.safetensors").write_bytes(b"cut")
+    with pytest.raises(ConfigError, match="no checkpoint"):
+        training(data, encoder).train(tmp_path)
+
+
+def test_another_encoder_or_no_reader_is_refused(
+    data: Path, encoder: Path, tmp_path: Path, trained: tuple[Path, dict[str, Any]]
+) -> None:
+    """A reader follows its encoder's weights; a directory without one says how to make it."""
+    other = tiny.save(tmp_path / "encoder")
+    training(data, other, epochs=1).train(tmp_path / "reader")
+    Reader(tmp_path / "reader").open()
+    assert Reader(tmp_path / "reader").identity != Reader(trained[0]).identity
+    tiny.save(other, seed=9)
+    with pytest.raises(ResourceError, match="another encoder"):
+        Reader(tmp_path / "reader").open()
+    with pytest.raises(ResourceError, match="draftverify train reader"):
+        Reader(tmp_path).open()
+
+
+def test_weights_that_are_no_numbers_are_errors(trained: tuple[Path, dict[str, Any]]) -> None:
+    """NaN of the head is an error of the check, never a rejection."""
+    import torch
+
+    reader = Reader(trained[0])
+    reader.open()
+    assert reader._loaded is not None
+    with torch.no_grad():
+        reader._loaded[1].head.direct.bias.fill_(float("nan"))
+    (check,) = checks_of(reader, "Who found the gold?", passage_of(0))
+    assert (check.verdict, check.reason) == ("error", "not finite")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"question": "Who?", "passage": "A king.", "answers": ["a queen"]}', "does not stand"),
+        ('{"question": "Who?", "passage": "A king."}', "answers"),
+        ('{"question": " ", "passage": "A king.", "answers": []}', "must not be empty"),
+        ("[1, 2", "JSONDecodeError"),
+    ],
+)
+def test_lines_that_cannot_be_read_are_named(encoder: Path, tmp_path: Path, line: str, said: str) -> None:
+    """The file, the line and what is wrong with it."""
+    path = tmp_path / "bad.jsonl"
+    path.write_text('{"question": "Who?", "passage": "A king.", "answers": ["king"]}\n' + line)
+    with pytest.raises(ConfigError, match=said) as caught:
+        training(path, encoder).train(tmp_path / "out")
+    assert caught.value.where.endswith("bad.jsonl:2")
+
+
+def test_arguments_out_of_range_are_named(data: Path, encoder: Path, tmp_path: Path) -> None:
+    """Each with its name, before anything is read."""
+    for name, value in (("held_out", 0.9), ("epochs", 0), ("negatives", 0)):
+        with pytest.raises(ConfigError, match=name):
+            training(data, encoder, **{name: value}).train(tmp_path)
+
+
+def test_auroc_counts_pairs() -> None:
+    """The share of pairs in the right order, ties half."""
+    rng = np.random.default_rng(1)
+    right, wrong = rng.integers(0, 6, 30), rng.integers(0, 5, 40)
+    pairs = [(a > b) + 0.5 * (a == b) for a in right for b in wrong]
+    assert auroc(right, wrong) == pytest.approx(np.mean(pairs))
