@@ -13,7 +13,15 @@ import pytest
 DOCS = Path(__file__).parent.parent / "docs"
 BLOCK = re.compile(r"^```(python|yaml|json|console)\n(.*?)^```$", re.M | re.S)
 FILE = re.compile(r"^# file: (\S+)\n")
-PAGES = ["tutorial.md", "metrics.md", "retrieval.md", "tokens.md", "sampling.md", "verifiers.md", "../README.md"]
+PAGES = [
+    "tutorial.md",
+    "metrics.md",
+    "retrieval.md",
+    "tokens.md",
+    "sampling.md",
+    "verifiers.md",
+    "../README.md",
+]
 
 
 @pytest.mark.parametrize("page", PAGES)

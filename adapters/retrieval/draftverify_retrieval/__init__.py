@@ -32,7 +32,6 @@ from draftverify_retrieval.reader import Reader
 from draftverify_retrieval.reformulate import Reformulate
 from draftverify_retrieval.steps import NextQuery, Query, Retrieved, listed
 from draftverify_retrieval.subsets import Cacheable, PostingSubset, Subset, VectorSubset
-from draftverify_retrieval.tasks import Squad
 from draftverify_retrieval.tasks import Squad, paragraphs
 from draftverify_retrieval.text_reader import TextReader
 from draftverify_retrieval.training import ReaderTraining
