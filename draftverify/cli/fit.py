@@ -64,6 +64,8 @@ def fit(
 
     experiment = load_experiment(config, overrides=overrides, limit=limit)
     console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 200  # a table in a file or a log is not to be folded
     with Progress(
         console=Console(stderr=True), transient=True, disable=not Console(stderr=True).is_terminal
     ) as bars:
