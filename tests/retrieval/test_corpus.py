@@ -152,6 +152,9 @@ def test_a_thousand_deletes(tmp_path):
     corpus = Corpus(path, index=tmp_path / "index")
     assert [each["document"] for each in passages(corpus)] == list(left)
     assert len(corpus.changes.removed) == 1000
+    again = Corpus(path, index=tmp_path / "index")
+    assert (again.changes.removed, again.changes.unchanged) == ((), 200)
+    assert b"number 1." not in b"".join(each.read_bytes() for each in (tmp_path / "index").glob("passages.*"))
 
 
 def test_another_splitting_is_refused(tmp_path):
