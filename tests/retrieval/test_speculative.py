@@ -181,6 +181,24 @@ def test_only_bm25s_can_be_cached():
         )
 
 
+def test_a_quicker_index_that_is_wrong_is_soon_let_be():
+    """The controller sees a plain step first, and does not draft where every draft is refused."""
+
+    class Never:
+        def search(self, queries, k):
+            return np.full((len(queries), k), ROWS - 1), np.zeros((len(queries), k), np.float32)
+
+    ahead = lambda task, found: None if len(found) == 300 else VECTORS[len(found) % 7]
+    block = Measured(at_most=8)
+    drafter = ApproximateSearch(Never(), next_query=ahead)
+    outcome = Pipeline(drafter, ExactSearch(INDEX, next_query=ahead), LongestPrefix(), block=block).run(
+        Task(id="t")
+    )
+    assert outcome.value == one_by_one(INDEX, 1, Task(id="t"), ahead)
+    assert not block.report()["drafting"]
+    assert block.report()["drafted"] < 30
+
+
 class Counting:
     """An index that counts its searches and their queries."""
 
@@ -306,7 +324,13 @@ def test_the_drafters_conform(part):
         "approximate": ApproximateSearch(ApproximateVectors(VECTORS), 2, walk),
     }
     tasks = [Task(id=str(i), input={"seed": i, "steps": 40}) for i in range(2)]
-    contexts = [make_context(task, accepted=[{"rows": [3, 5]}], rounds=[]) for task in tasks]
+    plain = Pipeline(parts[part], ExactSearch(INDEX, 2, walk), LongestPrefix(), block=0)
+    contexts = []
+    for task in tasks:
+        rounds = plain.record(task).rounds[:5]
+        accepted = [value for round in rounds for value in round.decision.emitted]
+        contexts.append(make_context(task, accepted=accepted, rounds=rounds))
+        assert len(parts[part].propose(contexts[-1], 3)) == 3
     check_component(Subject(parts[part], contexts=contexts))
 
 
