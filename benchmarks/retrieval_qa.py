@@ -140,9 +140,7 @@ def ways(drafted: Asked, reader: Any, tasks: list[Task], folder: Path) -> dict[s
     for name, pairs in records.items():
         exact = np.array([ExactMatch()(task, record.outcome) for task, record in pairs])
         f1 = np.array([F1()(task, record.outcome) for task, record in pairs])
-        right = np.array(
-            [record.outcome.status == "accepted" and holds(task, record.outcome) for task, record in pairs]
-        )
+        hits = np.array([right(task, record.outcome) for task, record in pairs])
         read = np.array([record.outcome.tally.trials for _, record in pairs])
         made[name] = {"exact": exact, "f1": f1, "right": hits, "read": read}
     five = made["first 5"]
