@@ -67,6 +67,8 @@ class CachedSearch(Shared[Cacheable]):
 
     def propose(self, context: Context, n: int) -> Proposal:
         """At most n steps; none while nothing was found yet."""
+        if n == 0:  # what came since is put into the cache when it is next drafted from
+            return Proposal.chain(())
         subset = self._cache(context)
         return _chain(context, n, self, lambda query: subset.search(query, self.k))
 
