@@ -26,7 +26,7 @@ def tokenizer() -> Any:
     )
     return PreTrainedTokenizerFast(
         tokenizer_object=made, unk_token="[UNK]", pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]",
-        mask_token="[MASK]", model_max_length=128,
+        mask_token="[MASK]", model_max_length=128, model_input_names=["input_ids", "token_type_ids", "attention_mask"],
     )  # fmt: skip
 
 

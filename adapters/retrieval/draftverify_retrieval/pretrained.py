@@ -27,12 +27,14 @@ class Pretrained:
             from threads as long as nothing is set.
         longest: how many tokens a row may have, special ones counted.
         directory: where the model was loaded from.
+        has_types: whether the model is told which of two texts a token is of, as the tokenizer's files say.
     """
 
     model: Any
     tokenizer: Any
     longest: int
     directory: Path
+    has_types: bool
 
     @property
     def device(self) -> Any:
@@ -60,14 +62,9 @@ class Pretrained:
             types[i, : len(row.ids)] = torch.tensor(row.type_ids)
             mask[i, : len(row.ids)] = 1
         given = {"input_ids": ids.to(self.device), "attention_mask": mask.to(self.device)}
-        if self._has_types:
+        if self.has_types:
             given["token_type_ids"] = types.to(self.device)
         return self.model(**given, **more), mask.bool().to(self.device)
-
-    @property
-    def _has_types(self) -> bool:
-        two = getattr(self.model.config, "type_vocab_size", 0) > 1
-        return two and "token_type_ids" in inspect.signature(self.model.forward).parameters
 
 
 def load(weights: str, device: str, auto: str = "AutoModel") -> Pretrained:
@@ -116,7 +113,9 @@ def load(weights: str, device: str, auto: str = "AutoModel") -> Pretrained:
     backend.no_padding()
     # A text that holds "[SEP]" says these five characters; it does not end the passage.
     backend.encode_special_tokens = True
-    return Pretrained(model, backend, _longest(model.config, tokenizer), directory)
+    types = "token_type_ids" in tokenizer.model_input_names
+    types &= "token_type_ids" in inspect.signature(model.forward).parameters
+    return Pretrained(model, backend, _longest(model.config, tokenizer), directory, types)
 
 
 def _longest(config: Any, tokenizer: Any) -> int:

@@ -210,7 +210,7 @@ class TextReader:
         wanted = torch.tensor(refusal).to(module.device)
         refused = logs[:, :-1].gather(2, wanted.expand(len(prompts), -1)[:, :, None])[:, :, 0].double().sum(1)
         cache = out.past_key_values
-        cache.crop(width)
+        cache.crop(-len(refusal))
         mask, places, logits = mask[:, :width], places[:, width - 1], out.logits[:, 0]
         answers: list[list[int]] = [[] for _ in prompts]
         ended = [False] * len(prompts)
