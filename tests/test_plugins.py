@@ -31,7 +31,7 @@ def test_every_built_in_part_can_be_used() -> None:
     """No entry point of this distribution is broken, and each stands in its role once."""
     own = [each for each in plugins.examine() if each.plugin.distribution == "draftverify"]
     assert [(each.plugin.name, each.message) for each in own if each.status != "ok"] == []
-    assert {each.plugin.role for each in own} == set(plugins.ROLES) - {"function", "trainer"}
+    assert {each.plugin.role for each in own} == set(plugins.ROLES) - {"function"}
     assert max(Counter((each.plugin.role, each.plugin.name) for each in own).values()) == 1
 
 
