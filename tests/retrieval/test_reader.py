@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from draftverify import ConfigError, ResourceError
-from draftverify.testing import check_component
+from draftverify import ConfigError, Proposal, ResourceError
+from draftverify.testing import check_component, make_context
 from draftverify_retrieval import Reader, ReaderTraining
 from draftverify_retrieval.training import auroc
 
@@ -114,6 +114,28 @@ def test_it_keeps_the_contract(trained: tuple[Path, dict[str, Any]]) -> None:
 def test_what_holds_of_every_reader(trained: tuple[Path, dict[str, Any]]) -> None:
     """Empty questions and passages, batches alike to 1e-4, places of answers, identity."""
     check_common(Reader(trained[0]))
+
+
+def test_each_text_is_read_once_for_all_blocks(
+    trained: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks of many tasks are one call of the encoder, and a passage that several drafted is one row of it."""
+    from draftverify_retrieval import matching
+
+    calls: list[list[str]] = []
+    whole = matching.read_texts
+
+    def read_texts(encoder: Any, texts: list[str]) -> Any:
+        calls.append(list(texts))
+        return whole(encoder, texts)
+
+    monkeypatch.setattr(matching, "read_texts", read_texts)
+    block = Proposal.alternatives([passage_of(0), passage_of(1)])
+    contexts = [make_context({"question": question}) for question in ("Who found gold?", "When was rain?")]
+    Reader(trained[0]).verify_many(contexts, [block, block])
+    assert [sorted(call) for call in calls] == [
+        sorted(["Who found gold?", "When was rain?", passage_of(0), passage_of(1)])
+    ]
 
 
 def test_a_rejected_passage_has_its_reading_too(trained: tuple[Path, dict[str, Any]]) -> None:

@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from draftverify import ConfigError, Context, Cost, Proposal, ResourceError, Verification
@@ -98,7 +97,7 @@ class TextReader:
     def identity(self) -> str:
         """A hash of the prompt's settings and of the model: its weights where they run here, else its arguments."""
         said: dict[str, Any] = {name: getattr(self, name) for name in ("refusal", "prompt", "max_tokens")}
-        if isinstance(self.model, LocalModel) and Path(str(self.model.weights)).suffix != ".gguf":
+        if isinstance(self.model, LocalModel):
             try:
                 weights = identity(torch_directory(str(self.model.weights)), {})
             except ResourceError:  # a live module has no files; its family and size stand for it

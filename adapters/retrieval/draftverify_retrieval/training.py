@@ -340,7 +340,10 @@ class _Work:
     # What was held out
 
     def _report(self, learned: Learned) -> dict[str, Any]:
-        em, fs, right, wrong = [], [], [], []
+        em: list[float] = []
+        fs: list[float] = []
+        right: list[float] = []
+        wrong: list[float] = []
         for each in self.held:
             for passage in [each.passage, *self.all_rivals(each.question, each.passage)]:
                 pair = Pair(each.question, self.texts[passage], 0)
