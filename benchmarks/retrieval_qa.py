@@ -1,7 +1,7 @@
 """Questions answered from passages: what a checked block brings, and whether a fitted threshold keeps its promise.
 
     python -m benchmarks.retrieval_qa --data xquad.en.json --distractors question.jsonl [--reader DIR] [--limit 0]
-        [--out benchmarks/results/retrieval_qa.json]
+        [--text-model NAME] [--out benchmarks/results/retrieval_qa.json]
 
 `--data` is a file in SQuAD's layout, `--distractors` Spec-Bench's, whose news and encyclopedia texts are added to the
 second corpus. Asked are the questions of the odd paragraphs (a reader that was trained on this file saw the even ones);
@@ -20,12 +20,17 @@ both ways round. Given are the precision of the passages that were accepted (a r
 interval by article, and how often each kind of question was answered.
 
 A probability is that of a passage to be useful: that a right answer stands in it. It is fitted on other questions.
+
+With `--text-model` (a catalogue name) 150 of the questions, drawn with a fixed seed, are answered by that model instead
+(`text_model`): from memory alone, from the first passage, and from the best of a block of 5 that it reads itself.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
+import random
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,7 +46,18 @@ from draftverify.calibration.intervals import rate, t_quantile
 from draftverify.experiments import evaluate, fit_verifier
 from draftverify.rules import Best, EnoughEvidence
 from draftverify.verifiers import Calibrated
-from draftverify_retrieval import F1, Bm25, Corpus, ExactMatch, HoldsAnswer, LexicalReader, Reader, Squad
+from draftverify_llm import LocalModel
+from draftverify_retrieval import (
+    F1,
+    Bm25,
+    Corpus,
+    ExactMatch,
+    HoldsAnswer,
+    LexicalReader,
+    Reader,
+    Squad,
+    TextReader,
+)
 from draftverify_retrieval.tasks import paragraphs
 
 ALWAYS = {"first passage": 1, "first 5": 5, "first 20": 20}
@@ -85,6 +101,12 @@ def main() -> None:
         found = {name: Bm25(Corpus(path, split="sentence")) for name, path in corpora.items()}
         reader = Reader(options.reader) if options.reader else LexicalReader(found["sentences"].corpus)
         tasks = Squad(options.data, half="odd").load()[: options.limit or None]
+        if options.text_model:
+            tasks = random.Random(14).sample(tasks, min(150, len(tasks)))
+            made = by_text_model(options.text_model, Asked(found), [on(task, "sentences") for task in tasks])
+            write(options.out, "benchmarks.retrieval_qa", {"text_model": options.text_model, **made})
+            print(json.dumps(made, indent=1))
+            return
         figures = {
             "passages": {name: len(each.corpus) for name, each in found.items()},
             "questions": len(tasks),
@@ -202,6 +224,41 @@ def promises(drafted: Asked, reader: Any, tasks: list[Task], folder: Path) -> di
     return made
 
 
+def by_text_model(name: str, drafted: Asked, tasks: list[Task]) -> dict[str, Any]:
+    """Closed book, the first passage, and the best of five passages, each answered by the same model."""
+    model = LocalModel(name, dtype="float32")
+    # Whatever it thinks of a passage it answers, and the answer of the passage that it thinks best is taken.
+    reader = TextReader(model, threshold=-math.inf)
+    prompt = "Answer the question in as few words as possible.\n\nQuestion: {}\nAnswer:"
+    memory = []
+    for task in tasks:
+        (answer,) = model.complete(prompt.format(task.input["question"]), max_tokens=24, temperature=0)
+        memory.append(Outcome(status="accepted", value=answer.text))
+    pipelines = {
+        "first passage": Pipeline(drafted, reader, Best(), block=1, name="first passage"),
+        "verified block": Pipeline(drafted, reader, Best(), block=5, name="verified block"),
+    }
+    records = evaluate(pipelines, tasks, size=4).records
+    outcomes = {"closed book": memory} | {
+        way: [record.outcome for record in own] for way, own in records.items()
+    }
+    scores = {
+        way: {
+            "exact_match": np.array([ExactMatch()(*pair) for pair in zip(tasks, own, strict=True)]),
+            "f1": np.array([F1()(*pair) for pair in zip(tasks, own, strict=True)]),
+            "holds": np.array([HoldsAnswer()(*pair) for pair in zip(tasks, own, strict=True)]),
+        }
+        for way, own in outcomes.items()
+    }
+    return {
+        "questions": len(tasks),
+        "ways": {way: {name: interval(found) for name, found in own.items()} for way, own in scores.items()},
+        "verified block beside the first passage": interval(
+            scores["verified block"]["f1"] - scores["first passage"]["f1"]
+        ),
+    }
+
+
 def share(pairs: Sequence[tuple[Task, Any]]) -> dict[str, Any]:
     return estimate(pairs, [float(record.outcome.status == "accepted") for _, record in pairs])
 
@@ -229,6 +286,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--distractors", type=Path, required=True)
     parser.add_argument("--reader", type=Path)
+    parser.add_argument("--text-model")
     parser.add_argument("--limit", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/retrieval_qa.json"))
     return parser.parse_args()
