@@ -69,7 +69,7 @@ def test_a_text_s_vector_does_not_depend_on_the_others(plain: Path, monkeypatch:
         together, np.concatenate([encoder.encode([text]) for text in TEXTS]), atol=1e-5
     )
     np.testing.assert_allclose(together[::-1], encoder.encode(TEXTS[::-1]), atol=1e-5)
-    monkeypatch.setattr("draftverify_retrieval.encoder.TOKENS", 30)
+    monkeypatch.setattr("draftverify_retrieval.pretrained.Pretrained.at_once", 30)
     np.testing.assert_allclose(together, encoder.encode(TEXTS), atol=1e-5)
 
 

@@ -16,7 +16,6 @@ from draftverify_retrieval.windows import rows_of
 __all__ = ["Classifier"]
 
 _LONGEST = 384
-_TOKENS = 8192
 _ENTAILMENT = "entailment"
 
 
@@ -115,7 +114,7 @@ class Classifier:
         rows = rows_of(model.tokenizer, pairs, min(_LONGEST, model.longest), passage_first=passage_first)
         best: list[float | None] = [None] * len(pairs)
         with torch.inference_mode():
-            for batch in by_length([len(row.ids) for row in rows], _TOKENS):
+            for batch in by_length([len(row.ids) for row in rows], model.at_once):
                 logits = model.forward([rows[i] for i in batch])[0].logits.double()
                 if useful is None:
                     scores = logits[:, 0]

@@ -19,9 +19,6 @@ __all__ = ["Encoder"]
 
 Pooling = Literal["mean", "cls"]
 
-TOKENS = 8192
-"""How many tokens, padding counted, go through the model at once."""
-
 
 class Encoder:
     """An encoder of sentences, loaded on first use; `encode` gives unit vectors, whose products are cosines.
@@ -96,7 +93,7 @@ class Encoder:
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
         rows = model.tokenizer.encode_batch_fast([readable(text) for text in texts])
         with torch.inference_mode():
-            for batch in by_length([len(row.ids) for row in rows], TOKENS):
+            for batch in by_length([len(row.ids) for row in rows], model.at_once):
                 output, mask = model.forward([rows[i] for i in batch])
                 hidden = output.last_hidden_state
                 if pooling == "cls":

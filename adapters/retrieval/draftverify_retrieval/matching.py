@@ -33,9 +33,6 @@ LONGEST = 384
 STRIDE = 64
 """How many tokens two windows share: more than an answer has."""
 
-TOKENS = 8192
-"""How many tokens, padding counted, go through the encoder at once."""
-
 PAIR_FEATURES = ("tokens", "tokens of a sentence", "sentence", "terms", "terms of a sentence")
 """What `Match.pair` holds, in this order; each is at most 1."""
 
@@ -87,7 +84,7 @@ def read_texts(encoder: Pretrained, texts: Sequence[str]) -> list[list[Text]]:
             owners.append(owner)
     found: list[Text | None] = [None] * len(rows)
     with torch.no_grad():  # and not inference_mode: the head is trained on these
-        for batch in by_length([len(row.ids) for row in rows], TOKENS):
+        for batch in by_length([len(row.ids) for row in rows], encoder.at_once):
             output, _ = encoder.forward([rows[i] for i in batch], output_hidden_states=True)
             last, layers = output.last_hidden_state, output.hidden_states
             middle = layers[round(2 * (len(layers) - 1) / 3)]

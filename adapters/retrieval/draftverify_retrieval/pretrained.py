@@ -41,6 +41,15 @@ class Pretrained:
         """The torch device."""
         return self.model.device
 
+    @property
+    def at_once(self) -> int:
+        """How many tokens, padding counted, go through the model in one pass.
+
+        On a CPU small passes stay in its caches: 20 paragraphs took half the time at 1,024 tokens of what they took at
+        8,192.
+        """
+        return 1024 if self.device.type == "cpu" else 32768
+
     def forward(self, rows: Sequence[Any], **more: Any) -> Any:
         """The model's output for encoded rows, padded on the right to the longest of them.
 

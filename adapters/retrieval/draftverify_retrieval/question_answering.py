@@ -17,7 +17,6 @@ from draftverify_retrieval.windows import best_span, rows_of
 __all__ = ["QuestionAnswering"]
 
 _LONGEST = 384
-_TOKENS = 8192
 
 
 class QuestionAnswering:
@@ -90,7 +89,7 @@ class QuestionAnswering:
         rows = rows_of(model.tokenizer, pairs, min(_LONGEST, model.longest))
         best: list[Found | None] = [None] * len(pairs)
         with torch.inference_mode():
-            for batch in by_length([len(row.ids) for row in rows], _TOKENS):
+            for batch in by_length([len(row.ids) for row in rows], model.at_once):
                 output, _ = model.forward([rows[i] for i in batch])
                 starts, ends = output.start_logits.cpu().numpy(), output.end_logits.cpu().numpy()
                 for i, start, end in zip(batch, starts, ends, strict=True):
