@@ -250,6 +250,14 @@ def test_two_settings_share_one_index(tmp_path):
         assert one != other
 
 
+def test_a_matrix_of_terms_that_were_numbered_otherwise_is_made_anew(tmp_path):
+    """The corpus is as it was when the matrix was written; in between another setting renumbered the terms."""
+    index, all_texts = tmp_path / "index", {"x": "apple banana", "y": "cherry", "z": "walnut"}
+    for texts, k1 in ((all_texts, 1.5), ({"y": "cherry", "z": "walnut"}, 1.2), (all_texts, 1.5)):
+        ranked = found(Bm25(corpus_of(tmp_path, texts, index=index), k1=k1), "cherry")
+        assert ranked == ["y"]
+
+
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     states=st.lists(st.dictionaries(st.sampled_from("uvwxyz"), SAYINGS, min_size=1), min_size=2, max_size=4),

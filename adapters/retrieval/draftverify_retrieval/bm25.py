@@ -172,7 +172,7 @@ class Bm25(Shared["_Open"]):
             texts = self.corpus.texts()
             rows = b"".join(map(digest_of, texts))
             terms = terms_of(words, texts, rows, kept)
-            postings = postings_of(self.engine, terms, self.k1, self.b, rows, part_of(words), kept)
+            postings = postings_of(self.engine, terms, self.k1, self.b, part_of(words), kept)
         return _Open(self.corpus, words, terms, postings)
 
 

@@ -106,14 +106,13 @@ class _Matrix(msgspec.Struct):
 
 
 def postings_of(
-    engine: Engine, terms: Terms, k1: float, b: float, rows: bytes, part: str, kept: IndexDirectory | None
+    engine: Engine, terms: Terms, k1: float, b: float, part: str, kept: IndexDirectory | None
 ) -> Postings:
     """The postings of these terms, bm25s's from the index where it holds them.
 
     Args:
         engine, k1, b: of BM25.
         terms: of every row.
-        rows: the rows' digests, one after the other.
         part: the name under which the index keeps the terms.
         kept: the index; held by the caller.
     """
@@ -121,7 +120,9 @@ def postings_of(
         return Bm25s(np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(1, np.int64), len(terms.ends))
     if engine == "rank-bm25":
         return RankBm25(terms, k1, b)
-    name, about = f"{part}.bm25s.{digest_of(f'{k1} {b}').hex()[:8]}", {"rows": digest_of(rows).hex()}
+    # By the terms as they are numbered: the same rows may have been numbered otherwise when the matrix was made.
+    numbered = terms.numbers.tobytes() + terms.ends.tobytes()
+    name, about = f"{part}.bm25s.{digest_of(f'{k1} {b}').hex()[:8]}", {"terms": digest_of(numbered).hex()}
     found = kept.load(name) if kept is not None else None
     if found is not None and found[0] == about:
         matrix = decoded(found[1], _Matrix, name)
