@@ -31,7 +31,8 @@ class Calibrated(Combined):
     Args:
         verifier: gives scores, higher being better.
         scores: the file that `draftverify fit` wrote.
-        accept: the lowest probability that passes; when absent the one at the threshold that the fit certified.
+        accept: the lowest probability that passes; when absent the scores pass that the fit certified, those from its
+            threshold on.
         reject: the lowest probability that is not rejected; when absent all that does not pass is.
 
     Raises:
@@ -104,19 +105,25 @@ class Calibrated(Combined):
                 "which probability to accept",
                 path="accept",
             )
+        if self.accept is None and self.reject is not None and found.fit.threshold is not None:
+            certified = found.fit.probability(found.fit.threshold)
+            if self.reject > certified:
+                raise ConfigError(
+                    f"reject is {self.reject}, above the {certified:.3f} that the fit certified; lower it, or say "
+                    "which probability to accept",
+                    path="reject",
+                )
         return found
 
     def way(self, context: Context, proposal: Proposal) -> _CalibratedWay:
         """One stage, and its checks in probabilities. It looks at every item: what passes is not its own to say."""
         if self._read is None:
             self._read = self._fitted()
-        fit = self._read.fit
-        accept = fit.probability(fit.threshold or 0.0) if self.accept is None else self.accept
-        return _CalibratedWay(proposal, fit, accept, accept if self.reject is None else self.reject)
+        return _CalibratedWay(proposal, self._read.fit, self.accept, self.reject)
 
 
 class _CalibratedWay(AllWay):
-    def __init__(self, proposal: Proposal, fit: ScoreFit, accept: float, reject: float) -> None:
+    def __init__(self, proposal: Proposal, fit: ScoreFit, accept: float | None, reject: float | None) -> None:
         super().__init__(proposal)
         self.fit, self.accept, self.reject = fit, accept, reject
 
@@ -129,10 +136,17 @@ class _CalibratedWay(AllWay):
             return check
         probability = self.fit.probability(check.score)
         changes: dict[str, Any] = {"score": probability}
-        if probability >= self.accept:
+        if self._passes(check.score, probability):
             changes.update(verdict="pass", reason="")
-        elif probability < self.reject:
+        elif self.reject is None or probability < self.reject:
             changes.update(verdict="reject", reason=check.reason or "improbable")
         else:
             changes.update(verdict="abstain", reason="uncertain")
         return msgspec.structs.replace(check, **changes)
+
+    def _passes(self, score: float, probability: float) -> bool:
+        if self.accept is not None:
+            return probability >= self.accept
+        # By the score, of which the fit certified it: where few scores are wrong the probability may fall.
+        assert self.fit.threshold is not None
+        return score >= self.fit.threshold

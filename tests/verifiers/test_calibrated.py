@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from draftverify import Check, ConfigError, Pipeline, Verification, generator, verifier
-from draftverify.calibration import Judged, ScoreArtifact, fit_scores, save_scores
+from draftverify.calibration import Judged, ScoreArtifact, fit_scores, load_scores, save_scores
 from draftverify.engine.parts import identity_of
 from draftverify.rules import All, EnoughEvidence, First
 from draftverify.testing import check_component
@@ -65,6 +65,22 @@ def test_the_certified_threshold_decides_whatever_the_verifier_said(tmp_path: Pa
         "error",
         "abstain",
     ]
+
+
+def test_what_the_fit_certified_passes_where_its_probability_falls(tmp_path: Path) -> None:
+    """Two of 500 are wrong, and by chance the highest: every score from the threshold on is to be trusted."""
+    items = [Judged(str(i), float(i % 10), i % 250 != 249) for i in range(500)]
+    file = scores(tmp_path, items=items)
+    made = load_scores(file).fit
+    assert made.slope < 0
+    assert made.threshold == 0.0
+    assert verdicts(Calibrated(Scorer(), file), [0, 5, 9]) == ["pass"] * 3
+
+
+def test_what_is_rejected_lies_below_what_the_fit_accepts(tmp_path: Path) -> None:
+    """Otherwise nothing would ever be left undecided, and nobody told."""
+    with pytest.raises(ConfigError, match=r"reject is 0.99, above .* that the fit certified"):
+        Calibrated(Scorer(), scores(tmp_path), reject=0.99).open()
 
 
 def test_between_two_probabilities_it_abstains(tmp_path: Path) -> None:
