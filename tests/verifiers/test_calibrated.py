@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from draftverify import Check, ConfigError, Pipeline, Verification, generator, verifier
@@ -173,6 +179,76 @@ class Identified:
 class Plain:
     def __init__(self, size: int = 1, file: Path | None = None, inner: Any = None) -> None:
         self.size, self.file, self.inner = size, file, inner
+
+    def told(self) -> int:
+        return self.size
+
+
+def _adds(k: int) -> Any:
+    return lambda x, more=0: x + k + more
+
+
+def _counts_down() -> Any:
+    def down(x: int) -> int:
+        return down(x - 1) if x else 0
+
+    return down
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (_adds(1), _adds(2)),
+        (lambda x, k=1: x, lambda x, k=2: x),
+        (lambda x: abs(x), lambda x: len(x)),
+        (lambda x: [(lambda y: y + 1) for _ in x], lambda x: [(lambda y: y + 2) for _ in x]),
+        (partial(pow, 1), partial(pow, 2)),
+        (np.zeros(3), np.ones(3)),
+        (np.float32(1), np.float32(2)),
+        (re.compile("a"), re.compile("b")),
+        (b"a", b"b"),
+        (Plain(1).told, Plain(2).told),
+    ],
+)
+def test_arguments_that_answer_otherwise_make_another_part(one: Any, other: Any) -> None:
+    """What a function closes over, calls and falls back on; numbers of arrays; what a method is bound to."""
+    assert identity_of(Plain(inner=one)) == identity_of(Plain(inner=one)) != identity_of(Plain(inner=other))
+
+
+def test_a_directory_is_what_stands_in_it(tmp_path: Path) -> None:
+    """Not what it is called."""
+    one, other = tmp_path / "one", tmp_path / "other"
+    for each in (one, other):
+        (each / "deep").mkdir(parents=True)
+        (each / "deep" / "file").write_text("a")
+    assert identity_of(Plain(file=one)) == identity_of(Plain(file=other))
+    (other / "deep" / "file").write_text("b")
+    assert identity_of(Plain(file=one)) != identity_of(Plain(file=other))
+
+
+def test_who_a_part_is_does_not_depend_on_the_process() -> None:
+    """Nor on where its code lies in memory, or on the order of a set."""
+    script = (
+        "from draftverify import verifier\nfrom draftverify.engine.parts import identity_of\n"
+        "print(identity_of(verifier(lambda c, i: i in {'a', 'b', 'c', 'd'} and [j for j in (lambda k: k)(i)])))"
+    )
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in "123"
+    }
+    assert len(said) == 1
+
+
+def test_a_part_that_cannot_be_told_is_an_error() -> None:
+    """Rather than the same as another; one that holds itself, as a recursive function does, can be told."""
+    with pytest.raises(ConfigError, match="no telling a range from another; give Plain an `identity`"):
+        identity_of(Plain(inner=range(3)))
+    assert identity_of(Plain(inner=_counts_down())) == identity_of(Plain(inner=_counts_down()))
 
 
 def test_who_a_part_is(tmp_path: Path) -> None:
