@@ -357,7 +357,8 @@ def _key(words: Sequence[Word], first: int) -> tuple[str, ...]:
     return tuple([word.text for word in words[first : first + _SEAM]])
 
 
-_EDGE = re.compile(r"^[\[(]?\.\.\.+[\])]?|[\[(]?\.\.\.+[\])]?$")
+# A row of dots is tried from its first alone: of 50,000 that end in a word each would be.
+_EDGE = re.compile(r"^[\[(]?\.\.\.+[\])]?|[\[(]?(?<!\.)\.\.\.+[\])]?$")
 
 
 def _forms(folded: str) -> Sequence[str]:
