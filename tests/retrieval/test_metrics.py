@@ -9,6 +9,7 @@ import pytest
 from draftverify import ConfigError, ContractError, Outcome, Task
 from draftverify.metrics import check_metrics, score
 from draftverify_retrieval import metrics as m
+from draftverify_retrieval.relevance import qrels_of
 
 ANSWERS = ["Paris", "the city of Paris"]
 ABSTAINED = Outcome(status="abstained")
@@ -90,6 +91,16 @@ def test_rankings_by_the_ids_of_passages() -> None:
     assert m.NDCG(3)(task(**truth), found) == pytest.approx((1 / 1.5849625 + 2 / 2) / (2 + 1 / 1.5849625))
     assert m.Precision()(task(**truth), found) == 0.75
     assert m.Recall()(task(**truth), ABSTAINED) == 0.0
+
+
+@pytest.mark.parametrize(
+    "truth", [{"passages": [3]}, {"passages": {3: 1}}, {"passages": "3"}, {"document": 3}]
+)
+def test_ids_may_be_numbers_in_the_truth(truth: dict[str, Any]) -> None:
+    """A corpus makes texts of them; a single id needs no list."""
+    found = accepted((reading("3"),))
+    assert m.Recall(1)(task(**truth), found) == m.Precision()(task(**truth), found) == 1
+    assert qrels_of([task(**truth)]) == {"1": {"3": 1}}
 
 
 def test_rankings_by_a_place_in_a_document() -> None:

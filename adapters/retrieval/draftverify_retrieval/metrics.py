@@ -252,7 +252,7 @@ class _Judge:
         if relevant == "answer":
             self.answers = _answers(task)
         elif passages is not None:
-            self.grades = passages if isinstance(passages, Mapping) else dict.fromkeys(passages, 1)
+            self.grades = relevance.grades_of(passages)
         elif "document" not in task.truth:
             raise ConfigError(
                 f"the truth of task {task.id!r} says in no `passages` and no `document` where its answers stand; with "
@@ -278,7 +278,7 @@ class _Judge:
         return "" if good else f"{place} is not relevant"
 
     def _is_there(self, passage: Mapping[str, Any]) -> bool:
-        if self.truth["document"] not in (passage["id"], passage.get("document")):
+        if str(self.truth["document"]) not in (str(passage["id"]), str(passage.get("document"))):
             return False
         spans = self.truth.get("spans")
         if not spans or "start" not in passage or "end" not in passage:

@@ -17,7 +17,18 @@ import numpy as np
 from draftverify import ConfigError, Task
 from draftverify_retrieval.passages import passage_of
 
-__all__ = ["Qrels", "Run", "ndcg", "precision", "qrels_of", "ranked", "recall", "reciprocal_rank", "run_of"]
+__all__ = [
+    "Qrels",
+    "Run",
+    "grades_of",
+    "ndcg",
+    "precision",
+    "qrels_of",
+    "ranked",
+    "recall",
+    "reciprocal_rank",
+    "run_of",
+]
 
 Run: TypeAlias = Mapping[str, Mapping[str, float]]
 """query → passage → score, higher is better."""
@@ -117,7 +128,15 @@ def qrels_of(tasks: Iterable[Task]) -> dict[str, dict[str, int]]:
         passages = task.truth.get("passages")
         if passages is None:
             passages = [task.truth["document"]] if "document" in task.truth else []
-        if passages:
-            graded = isinstance(passages, Mapping)
-            found[task.id] = dict(passages) if graded else dict.fromkeys(passages, 1)
+        if grades := grades_of(passages):
+            found[task.id] = grades
     return found
+
+
+def grades_of(passages: Any) -> dict[str, int]:
+    """A truth's `passages` as grades by id: ids (or one), of grade 1, or id → grade. Ids that are numbers become texts,
+    as those of a corpus do.
+    """
+    if isinstance(passages, Mapping):
+        return {str(id): grade for id, grade in passages.items()}
+    return dict.fromkeys(map(str, [passages] if isinstance(passages, (str, int)) else passages), 1)
