@@ -230,6 +230,7 @@ def test_weights_that_are_no_numbers_are_errors(trained: tuple[Path, dict[str, A
     [
         ('{"question": "Who?", "passage": "A king.", "answers": ["a queen"]}', "does not stand"),
         ('{"question": "Who?", "passage": "A king."}', "answers"),
+        ('{"question": "Who?", "passage": "A king.", "answers": "king"}', "answers is no list"),
         ('{"question": " ", "passage": "A king.", "answers": []}', "must not be empty"),
         ("[1, 2", "JSONDecodeError"),
     ],
@@ -241,6 +242,15 @@ def test_lines_that_cannot_be_read_are_named(encoder: Path, tmp_path: Path, line
     with pytest.raises(ConfigError, match=said) as caught:
         training(path, encoder).train(tmp_path / "out")
     assert caught.value.where.endswith("bad.jsonl:2")
+
+
+def test_a_line_ends_where_its_json_does(encoder: Path, tmp_path: Path) -> None:
+    """A text may hold what Unicode calls the end of a line."""
+    path = tmp_path / "lines.jsonl"
+    line = {"question": "Who?", "passage": "One.\u2028A king.\x85", "answers": ["king"]}
+    path.write_text(json.dumps(line, ensure_ascii=False) + "\r\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="use more than one passage"):  # which is said of what was read
+        training(path, encoder, held_out=0.0, epochs=1).train(tmp_path / "out")
 
 
 def test_arguments_out_of_range_are_named(data: Path, encoder: Path, tmp_path: Path) -> None:

@@ -448,7 +448,7 @@ def _read(path: Path, half: Half) -> tuple[list[str], list[_Example]]:
     if half != "all":
         raise ConfigError("only files in SQuAD's layout have halves", where=str(path), path="half")
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").split("\n")  # a text may hold Unicode's other line ends
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the file cannot be read: {error}", where=str(path)) from error
     places: dict[str, int] = {}
@@ -465,6 +465,8 @@ def _read_line(line: str, places: dict[str, int], where: str) -> _Example:
     try:
         said = json.loads(line)
         question, passage, given = said["question"], said["passage"], said["answers"]
+        if not isinstance(given, list):
+            raise TypeError("answers is no list")
         answers = [{"text": each} if isinstance(each, str) else each for each in given]
         texts = tuple(str(each["text"]) for each in answers)
         spans = []
