@@ -215,6 +215,14 @@ def test_a_file_that_is_no_utf8_is_named(tmp_path):
         Corpus(tmp_path).open()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere file names are Unicode")
+def test_a_file_whose_name_is_no_utf8_is_named(tmp_path):
+    """Its name is its id, which could not be written down."""
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt")).write_text("one")
+    with pytest.raises(ConfigError, match=r"the name 'caf.udce9\.txt' is no UTF-8"):
+        Corpus(tmp_path).open()
+
+
 @pytest.mark.parametrize("with_index", [False, True])
 def test_an_empty_corpus_is_an_error(tmp_path, with_index):
     """No document, or none with text: never an index of nothing."""

@@ -119,6 +119,10 @@ def _line(line: bytes, names: Mapping[str, str], where: str) -> Document:
 
 def _file(path: Path, id: str) -> Document:
     try:
+        id.encode()
+    except UnicodeEncodeError:
+        raise ConfigError(f"the name {id!r} is no UTF-8, and it is to be an id; rename the file") from None
+    try:
         content = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"cannot be read ({error.strerror})", where=str(path)) from error
