@@ -112,6 +112,7 @@ def load_scores(path: str | os.PathLike[str]) -> ScoreArtifact:
 
 
 def _write(target: Path, artifact: msgspec.Struct) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
     scratch = target.with_name(target.name + ".part")
     scratch.write_bytes(msgspec.json.format(msgspec.json.encode(artifact)) + b"\n")
     scratch.replace(target)

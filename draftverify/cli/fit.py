@@ -119,4 +119,6 @@ def _show(console: Console, fitted: Fitted) -> None:
         )
     if fitted.unscored:
         console.print(f"{fitted.unscored} items had no score, or the metric no say on them")
+    if fitted.unheard:
+        console.print(f"{fitted.unheard} tasks taught nothing: they failed, or nothing was drafted for them")
     console.print(Text(f"wrote {fitted.path}"))

@@ -7,6 +7,7 @@ would have kept; a metric says of each item whether it is right, as if it had be
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
@@ -28,10 +29,13 @@ from draftverify.plugins import did_you_mean
 from draftverify.protocols import BlockSize, Generator, Metric, Verifier
 from draftverify.rejection import retry
 from draftverify.rules import All, Rounds
-from draftverify.values import EMPTY, Outcome, Task, TaskRecord
+from draftverify.secret import quiet
+from draftverify.values import EMPTY, Failure, Outcome, Task, TaskRecord
 from draftverify.verifiers import Calibrated
 
 __all__ = ["Fitted", "fit", "fit_verifier"]
+
+_log = quiet(logging.getLogger(__name__))
 
 AT_ONCE = 16
 """Tasks under way together, so that a verifier that can judges the blocks of several in one pass."""
@@ -45,12 +49,14 @@ class Fitted(msgspec.Struct, frozen=True):
         path: the file that was written.
         artifact: what stands in it.
         unscored: items without a score, and such as the metric had no say on; they taught nothing.
+        unheard: tasks of which no item taught anything: they failed, or nothing was drafted for them.
     """
 
     pipelines: tuple[str, ...]
     path: Path
     artifact: ScoreArtifact
     unscored: int
+    unheard: int
 
 
 def fit(
@@ -127,7 +133,8 @@ def fit(
                 watcher=partial(watcher, spec.name),
             )
         save_scores(path, artifact)
-        found.append(Fitted(tuple(each.name for each, _ in uses), Path(path), artifact, unscored))
+        unheard = len(tasks) - artifact.fit.tasks
+        found.append(Fitted(tuple(each.name for each, _ in uses), Path(path), artifact, unscored, unheard))
     return found
 
 
@@ -166,7 +173,8 @@ def fit_verifier(
 
     Raises:
         ConfigError: no item taught anything, or all were of one task.
-        DraftVerifyError: a part cannot be opened, or the metric failed: what it would have said is unknown.
+        DraftVerifyError: a part cannot be opened, all tasks failed, or the metric did: what it would have said is
+            unknown. Where some tasks failed, a warning is logged.
     """
     pipeline = Pipeline(
         generator,
@@ -181,11 +189,14 @@ def fit_verifier(
     bench = Bench({"fit": pipeline})
     of_task = {task.id: task for task in tasks}
     items: list[Judged] = []
+    failures: list[Failure] = []
     unscored = 0
     try:
         asking = bench.opened(metric)
         units = (Unit(pipeline="fit", task=task) for task in tasks)
         for done, each in enumerate(bench.perform_all(units, size=AT_ONCE), start=1):
+            if each.record.outcome.failure is not None:
+                failures.append(each.record.outcome.failure)
             own, without = _items(each.record, of_task[each.record.task], asking)
             items += own
             unscored += without
@@ -193,6 +204,10 @@ def fit_verifier(
         identity = identity_of(verifier)  # of an open one, as it will be compared
     finally:
         bench.close()
+    if failures and not items:
+        raise ContractError(f"{_failed(failures, tasks)}; nothing says what a score means")
+    if failures:
+        _log.warning("%s; the fit is of the others", _failed(failures, tasks))
     if best:
         found: dict[str, Judged] = {}
         for item in items:
@@ -209,6 +224,11 @@ def fit_verifier(
         versions={"draftverify": version("draftverify")},
     )
     return artifact, unscored
+
+
+def _failed(failures: Sequence[Failure], tasks: Sequence[Task]) -> str:
+    how_many = "all" if len(failures) == len(tasks) else f"{len(failures)} of"
+    return f"{how_many} {len(tasks)} tasks failed, the first by {failures[0]}"
 
 
 def _calibrated(spec: Any) -> Iterator[ComponentSpec]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from draftverify import Check, Pipeline, Task, generator, verifier
+from draftverify import Check, DraftVerifyError, Pipeline, Task, generator, verifier
 from draftverify.calibration import load_scores, save_scores
 from draftverify.cli.main import main
 from draftverify.experiments import fit_verifier
@@ -176,6 +176,34 @@ def test_items_that_teach_nothing_are_counted() -> None:
         block=6,
     )
     assert (made.fit.items, unscored) == (30 * 3, 30 * 3)
+
+
+def test_tasks_that_failed_are_counted(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is fitted is fitted on the others, and says so."""
+    Path("own.py").write_text(
+        PARTS.replace("first = context.drafted", "first = context.drafted; 1 / (int(context.task.id) % 6)")
+    )
+    assert main(["fit", config, "--pipeline", "sure"]) == 0
+    assert "10 tasks taught nothing: they failed, or nothing was drafted for them" in capsys.readouterr().out
+
+
+def test_where_all_tasks_failed_it_is_said_why() -> None:
+    """By the first of their failures."""
+    judge = verifier(lambda context, item: Check("pass", score=item), scores=True)
+    tasks = [Task(id=str(i)) for i in range(3)]
+    with pytest.raises(DraftVerifyError, match="all 3 tasks failed, the first by ZeroDivisionError: "):
+        fit_verifier(generator(lambda context, n: 1 / 0), judge, tasks, lambda task, outcome: True)
+
+
+def test_the_directory_of_the_file_is_made(config: str) -> None:
+    """Rather than to fail when all work is done."""
+    assert (
+        main(
+            ["fit", config, "--pipeline", "sure", "--set", "pipelines.sure.verifier.scores=./new/judge.json"]
+        )
+        == 0
+    )
+    assert load_scores("new/judge.json").fit.tasks == 60
 
 
 @pytest.mark.parametrize(
