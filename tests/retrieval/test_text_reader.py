@@ -135,6 +135,13 @@ def test_prompts_without_their_fields_are_refused() -> None:
         TextReader(Says(), refusal="!").open()
 
 
+def test_braces_in_a_question_stay_as_they_are() -> None:
+    """What a user asks is no template."""
+    model = Says(("Paris", -0.1))
+    checks_of(reader_of(model), "What is {passage}?", TEXT)
+    assert model.asked == [f"no|{TEXT}|What is {{passage}}?|"]
+
+
 def test_identity_follows_prompt_and_model(tiny: LocalModel) -> None:
     """Another prompt or refusal is another reader."""
     found = {reader_of(tiny).identity, reader_of(tiny, refusal="nothing").identity, TextReader(tiny).identity}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ PROMPT = (
     "Answer the question from the passage, in as few words as possible. "
     'If the passage does not say, answer "{refusal}".\n\nPassage: {passage}\n\nQuestion: {question}\nAnswer:'
 )
+_FIELD = re.compile(r"\{(?:passage|question|refusal)\}")
 _TOKENS = 8192
 _CERTAIN = 1e-12
 
@@ -121,12 +123,7 @@ class TextReader:
 
         def read(pairs: list[Pair]) -> list[Found]:
             nonlocal units
-            prompts = [
-                self.prompt.replace("{refusal}", self.refusal)
-                .replace("{question}", pair.question)
-                .replace("{passage}", pair.text)
-                for pair in pairs
-            ]
+            prompts = [self._prompted(pair) for pair in pairs]
             if isinstance(self.model, LocalModel):
                 replies = self._locally(self.model, prompts)
             else:
@@ -145,6 +142,10 @@ class TextReader:
             Verification(checks=each.checks, cost=Cost(units=units * len(each.checks) / items))
             for each in found
         ]
+
+    def _prompted(self, pair: Pair) -> str:
+        fields = {"{passage}": pair.text, "{question}": pair.question, "{refusal}": self.refusal}
+        return _FIELD.sub(lambda found: fields[found[0]], self.prompt)  # one pass: a question may hold braces
 
     def _found(self, pair: Pair, score: float, reply: str) -> Found:
         answer = reply.strip().partition("\n")[0].strip()
