@@ -84,7 +84,10 @@ def load_training(name: str, file: str | os.PathLike[str], *, overrides: Iterabl
     spec: ComponentSpec | None = None
     if isinstance(root.value, dict):
         _read_parts(reading)
-        arguments = {key: each for key, each in root.value.items() if key not in ("models", "parts")}
+        taken = ("models", "parts", "use")
+        if "use" in root.value:
+            reading.wrong(root.value["use"], f"{name} is what is trained, and nothing else is named here")
+        arguments = {key: each for key, each in root.value.items() if key not in taken}
         use = Located(name, root.where)
         with suppress(Wrong):
             spec = Component("trainer").check(Located({"use": use, **arguments}, root.where), reading)

@@ -265,6 +265,7 @@ def test_train_goes_on_and_writes_its_report(config: str, capsys: pytest.Capture
         ("step: 4\n", "own.Counter", "unknown key 'step' of own.Counter; did you mean steps or stop?"),
         ("steps: 4\n", "own.Count", "did you mean own.Counter or own.broken?"),
         ("steps: 4\n", "own.Scorer", "has no train()"),
+        ("steps: 4\nuse: own.Scorer\n", "own.Counter", "own.Counter is what is trained"),
         ("- 1\n", "own.Counter", "mapping"),
     ],
 )
