@@ -24,6 +24,8 @@ Optional, found by name:
   under these settings, differ.
 - `finish(context)`, of a rule: the answer made from the whole context (a vote is counted here): the value, a `Choice`
   that says how sure it is too, or None for no answer.
+- `writes`: the names of the constructor's arguments that are paths into which the part writes; what lies at the others
+  is what it reads, and a run is not resumed once that has changed.
 - `concurrent = False`: not safe to call from two threads at once; such parts take turns, whatever calls them. One that
   runs pipelines of such parts in threads of its own waits for itself for ever: run them in its own thread.
 - `family`: a string; a generator and a verifier that both have one must have the same.
@@ -94,6 +96,8 @@ class AcceptanceRule(Protocol):
         laws: the laws for which it does what it promises; all when absent.
         enough: how many passed items it needs before the verifier may stop; None (all) when absent.
         exact: whether it emits the target's own distribution; False when absent.
+        abstains: whether a task that ends refused, with nothing left to try, has no answer (abstained) rather than
+            been given up (exhausted); False when absent.
     """
 
     def decide(

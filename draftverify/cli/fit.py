@@ -94,14 +94,12 @@ def _show(console: Console, fitted: Fitted) -> None:
     """What was learned: the threshold, and how far the probabilities can be taken on tasks they were not fitted on."""
     made, artifact = fitted.artifact.fit, fitted.artifact
     unit = "best items of tasks" if artifact.best else "items"
-    table = Table(
-        title=Text(
-            f"{', '.join(fitted.pipelines)}: {made.right} of {made.items} {unit} right, {made.tasks} tasks"
-        ),
-        title_justify="left",
-        box=None,
-        pad_edge=False,
-    )
+    first, *others = fitted.pipelines
+    console.print(Text(f"{first}: {made.right} of {made.items} {unit} right, {made.tasks} tasks"))
+    if others:
+        also = f"{', '.join(others)} judge by it too; --pipeline fits it on another's drafts"
+        console.print(Text(f"fitted on what {first} drafts; {also}"))
+    table = Table(box=None, pad_edge=False)
     for heading in ("promised", "right", "[95 %]", "items"):
         table.add_column(heading, justify="right")
     for part in made.reliability:

@@ -95,6 +95,7 @@ def main(args: Sequence[str] | None = None) -> int:
     show_traceback = "--traceback" in options
     if show_traceback:
         arguments.remove("--traceback")
+    output = sys.stdout
     try:
         code = draftverify.main(args=arguments, prog_name="draftverify", standalone_mode=False)
         return code if isinstance(code, int) else Exit.OK
@@ -112,6 +113,8 @@ def main(args: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     except (Exception, SystemExit) as error:  # a part that exits as it is opened says nothing of the command
+        if sys.stdout is not output:  # click put another in its place, since the reader went away
+            return Exit.OK
         if show_traceback:
             click.echo(redact("".join(traceback.format_exception(error))), err=True)
         tell(error)

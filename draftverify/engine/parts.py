@@ -40,7 +40,7 @@ class Parts:
     Attributes:
         generators: the generator, then those of fallbacks.
         declared: by the id of each of them, its shape (None for any) and its laws.
-        enough, shapes, prepares, finishes, done: what verifier and rule say of themselves.
+        enough, shapes, prepares, finishes, abstains, done: what verifier and rule say of themselves.
         partial: whether a policy step answers items that were refused beside accepted ones.
         learns: whether the block size wants to hear of finished rounds.
         deterministic: whether nothing here reads clocks or is left to chance.
@@ -77,6 +77,7 @@ class Parts:
         self.shapes: frozenset[Shape] | None = getattr(rule, "shapes", None)
         self.prepares = hasattr(verifier, "prepare")
         self.finishes = hasattr(rule, "finish")
+        self.abstains = bool(getattr(rule, "abstains", False))
         self.partial = any(clause.partial for clause in self.policy.clauses)
         self.learns = type(self.block) is not Fixed
         self.generators = [

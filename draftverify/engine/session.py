@@ -667,7 +667,9 @@ class Session:
         elif set(last.trouble) <= {"error", "timeout"}:
             status = "failed"
         else:
-            status = "abstained" if last.trouble == ("abstain",) else "exhausted"
+            # Of a rule that may say so, nothing good and nothing left to try is an answer: there is none.
+            none = self.pipeline.abstains and set(last.trouble) <= {"reject", "exhausted", "abstain"}
+            status = "abstained" if none or last.trouble == ("abstain",) else "exhausted"
         if step != "give_up" and self.pipeline.policy.clauses:
             reason += "; no policy step is left"
         self._end(status, reason, last.failure)

@@ -60,6 +60,9 @@ __all__ = [
 
 REQUIRED: Any = inspect.Parameter.empty
 
+SHARED: frozenset[Role] = frozenset({"generator", "verifier"})
+"""The parts of a pipeline that may be named under `models`, where other parts are given them too."""
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -98,6 +101,11 @@ class Component(Form):
         self.roles = (role,)
 
     def check(self, node: Located, reading: Reading) -> Any:
+        if isinstance(node.value, str) and node.value in reading.models and self.roles[0] in SHARED:
+            spec = Model("model").check(reading.models[node.value], reading)
+            if why := plugins.unfit(spec.target, self.roles[0]):
+                raise reading.wrong(node, f"the model {node.value} {why}")
+            return spec
         use = node.value.get("use") if isinstance(node.value, dict) else None
         if use is None or not isinstance(use.value, str):
             name = node.value if isinstance(node.value, str) else "NAME"
@@ -113,7 +121,9 @@ class Component(Form):
             what = f"{use.value} is a function of ({', '.join(takes)}), not one that returns a part"
             raise reading.wrong(use, f"{what}; write {{use: python, function: {use.value}}}")
         given = _check_keys(node, takes, reading, use.value)
-        paths = [path for key, value in given.items() for path in takes[key].form.files(value)]
+        # What a part writes into is no input of its.
+        read = [(key, value) for key, value in given.items() if key not in getattr(target, "writes", ())]
+        paths = [path for key, value in read for path in takes[key].form.files(value)]
         files = {os.path.relpath(path, reading.base): path for path in paths}
         return ComponentSpec(role, use.value, given, file, files)
 
@@ -150,6 +160,8 @@ class Component(Form):
 
     def schema(self, definitions: dict[str, Schema], name: str) -> Schema:
         choices: list[Schema] = [{"$ref": f"#/$defs/{role}"} for role in self.roles]
+        if self.roles[0] in SHARED and len(self.roles) == 1:
+            choices.append({"type": "string", "description": "a name under models"})
         return choices[0] if len(choices) == 1 else {"anyOf": choices}
 
     def means(self, node: Located, reading: Reading) -> bool:

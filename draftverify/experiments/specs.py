@@ -182,9 +182,9 @@ def _code(value: Any) -> dict[str, dict[str, str]]:
 
 
 def _files(value: Any) -> dict[str, dict[str, str]]:
-    """The files that arguments of the shipped parts within a spec name, as they are now: a schema, a checking script.
+    """The files that arguments of the shipped parts within a spec name, as they are now: a schema, a folder of texts.
 
-    Large ones (weights) are left out, and so are those of others' parts, which may write into what they are given.
+    Large files (weights) are left out, and so are those of others' parts, which may write into what they are given.
     """
     found: dict[str, dict[str, str]] = {}
     for spec in _components(value):
@@ -192,10 +192,24 @@ def _files(value: Any) -> dict[str, dict[str, str]]:
             continue
         for name, path in spec.files.items():
             with suppress(OSError):  # what cannot be read is for the part to refuse
-                if os.path.isfile(path) and os.path.getsize(path) <= LARGEST:
+                if os.path.isdir(path):
+                    found[f"folder {name}"] = {"sha256": _folder(Path(path))}
+                elif os.path.isfile(path) and os.path.getsize(path) <= LARGEST:
                     sha256 = hashlib.sha256(Path(path).read_bytes()).hexdigest()
                     found[f"file {name}"] = {"sha256": sha256}
     return found
+
+
+def _folder(path: Path) -> str:
+    """Of the files in a folder, hidden ones left out: their names and what stands in them; of large ones their size."""
+    digest = hashlib.sha256()
+    for each in sorted(path.rglob("*")):
+        name = each.relative_to(path)
+        if each.is_file() and not any(part.startswith(".") for part in name.parts):
+            size = each.stat().st_size
+            said = each.read_bytes() if size <= LARGEST else str(size).encode()
+            digest.update(f"{name}\0".encode("utf-8", "surrogateescape") + hashlib.sha256(said).digest())
+    return digest.hexdigest()
 
 
 def _components(value: Any) -> Iterator[ComponentSpec]:

@@ -119,14 +119,17 @@ class _Abstaining(_Scored):
         self.threshold = threshold
         self.abstain_after = None if abstain_after is None else at_least_one("abstain_after", abstain_after)
 
-    def _abstains(
-        self, context: Context, proposal: Proposal, verification: Verification, found: Collection[Any]
-    ) -> bool:
-        """Whether so many blocks were judged, or the generator has no more, and nothing good was found in any."""
-        judged = any(check.verdict in ("pass", "reject") for check in verification.checks)
-        looked = proposal.exhausted or context.round + 1 >= (self.abstain_after or 0)
-        before = context.held or context.accepted
-        return self.abstain_after is not None and judged and looked and not (found or before)
+    @property
+    def abstains(self) -> bool:
+        """Whether a task that ends refused, with nothing left to try, has no answer."""
+        return self.abstain_after is not None
+
+    def _says_none(self, context: Context, verification: Verification, found: Collection[Any]) -> bool:
+        """Whether so many blocks were drafted, this one was judged, and nothing good was found in any."""
+        if self.abstain_after is None or context.round + 1 < self.abstain_after:
+            return False
+        judged = any(check.verdict in ("pass", "reject", "abstain") for check in verification.checks)
+        return judged and not (found or context.held or context.accepted)
 
 
 class All(_Abstaining):
@@ -136,8 +139,9 @@ class All(_Abstaining):
 
     Args:
         threshold: the lowest score to accept; None for any, also without scores. A passed item below it is refused.
-        abstain_after: say that there is no answer once so many blocks brought no good item, or the generator has no
-            more; until then, and when None, the policy decides what becomes of such a block.
+        abstain_after: say that there is no answer once so many blocks brought no good item, or before that when the
+            policy has no step left; until then the policy decides what becomes of such a block. When None a task
+            without a good item ends as exhausted.
     """
 
     @property
@@ -155,7 +159,7 @@ class All(_Abstaining):
             refused = _rejected(checks)
         else:
             good, refused = _good_enough(verification, self.threshold)
-        if self._abstains(context, proposal, verification, good):
+        if self._says_none(context, verification, good):
             return Decision(refused=refused, abstain=True)
         return _keeping(checks, list(good), refused)
 
@@ -180,7 +184,7 @@ class Best(_Abstaining):
     ) -> Decision:
         """Hold what is good enough."""
         good, refused = _good_enough(verification, self.threshold)
-        abstain = self._abstains(context, proposal, verification, good)
+        abstain = self._says_none(context, verification, good)
         return Decision(held=tuple(good), refused=refused, abstain=abstain)
 
     def done(self, context: Context, new: tuple[Any, ...]) -> int | None:

@@ -169,3 +169,33 @@ def test_what_metrics_are_made_of_is_noted_and_not_refused(
     assert len(set(hashes)) == 2
     assert ["judge.py" in start["parts"] for start in starts] == [False, False]
     assert starts[0]["metrics"]["metric python"]["package"] == "draftverify"
+
+
+def test_a_folder_that_a_shipped_part_reads_is_not_mixed_with_what_it_was(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A corpus whose texts were edited is another corpus; the index that the part writes itself is let be."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/prices.md").write_text("A loaf costs fourteen euros.\n")
+    (tmp_path / "tasks.jsonl").write_text('{"question": "What does a loaf cost?"}\n')
+    (tmp_path / "ask.yaml").write_text(
+        """
+tasks: {use: jsonl, path: tasks.jsonl, fields: {question: question}}
+models:
+  pages: {use: retrieval.corpus, path: docs, index: pages}
+  words: {use: retrieval.bm25, corpus: pages}
+pipelines:
+  ask:
+    generator: words
+    verifier: {use: retrieval.lexical_reader, corpus: pages, threshold: 0}
+    rule: {use: best}
+"""
+    )
+    assert main(["run", "ask.yaml"]) == Exit.OK
+    assert main(["run", "ask.yaml"]) == Exit.OK
+    (tmp_path / "docs/prices.md").write_text("A loaf costs sixteen euros.\n")
+    capsys.readouterr()
+    assert main(["run", "ask.yaml"]) == Exit.RESOURCE
+    assert "folder docs has changed since this run was made" in " ".join(capsys.readouterr().err.split())
+    assert main(["run", "ask.yaml", "--fresh"]) == Exit.OK

@@ -173,12 +173,13 @@ def test_the_installed_command_exits_so(tmp_path: Path) -> None:
     assert done.stdout == ""
 
 
-def test_a_reader_that_goes_away_is_no_error() -> None:
+@pytest.mark.parametrize(("command", "first"), [("['schema']", "{"), ("['plugins', 'llm.sample']", "g")])
+def test_a_reader_that_goes_away_is_no_error(command: str, first: str) -> None:
     """`draftverify schema | head -1` ends quietly."""
-    code = "import sys; from draftverify.cli.main import main; sys.exit(main(['schema']))"
+    code = f"import sys; from draftverify.cli.main import main; sys.exit(main({command}))"
     shell = f'"{sys.executable}" -c "{code}" | head -c 1'
     done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True)
-    assert done.stdout == "{"
+    assert done.stdout == first
     assert done.stderr == ""
 
 

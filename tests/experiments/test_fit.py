@@ -121,7 +121,8 @@ def test_fit_writes_the_file_that_a_run_then_decides_by(
     """Once for the two pipelines that share it; what it promises is kept: every answer from 6 on, and no other."""
     assert main(["fit", config]) == 0
     out = capsys.readouterr().out
-    assert "sure, staged: " in out
+    assert "sure: 120 of 300 items right, 60 tasks" in out
+    assert "fitted on what sure drafts; staged judge by it too" in out
     assert "wrote" in out
     made = load_scores("judge.json")
     assert (made.fit.items, made.fit.tasks, made.fit.threshold) == (300, 60, 6.0)

@@ -106,6 +106,15 @@ def test_it_learns_where_answers_stand(trained: tuple[Path, dict[str, Any]]) -> 
     assert json.loads(json.dumps(report)) == report
 
 
+def test_of_few_passages_one_is_held_out(data: Path, encoder: Path, tmp_path: Path) -> None:
+    """A report without figures would look like one that has none to show."""
+    few = tmp_path / "few.jsonl"
+    few.write_text("\n".join(data.read_text().splitlines()[:8]))
+    report = training(few, encoder, held_out=0.001, epochs=1).train(tmp_path / "out")
+    assert report["held_out_questions"] == 2
+    assert "auroc" in report
+
+
 def test_it_keeps_the_contract(trained: tuple[Path, dict[str, Any]]) -> None:
     """The kit's checks."""
     check_component(subject_of(Reader(trained[0])))

@@ -446,3 +446,32 @@ def test_evidence_that_is_no_probability_is_the_tasks_failure(score: float | Non
     outcome = Pipeline(generator(lambda c, n: [1]), judged, All(), done=EnoughEvidence()).run("t")
     assert outcome.status == "failed"
     assert "calibrated verifier" in outcome.reason
+
+
+NOTHING = verifier(lambda context, item: Check("reject", score=0.1), scores=True)
+
+
+@pytest.mark.parametrize("rule", [All(abstain_after=9), Best(abstain_after=9)], ids=["all", "best"])
+def test_nothing_found_and_nothing_left_to_try_is_an_abstention(rule: Any) -> None:
+    """Where the first block is empty, where no policy drafts another, and where the fallback found nothing either; a
+    fallback is asked before that is said."""
+    empty = generator(lambda context, n: Proposal.alternatives((), exhausted=True))
+    assert Pipeline(empty, NOTHING, rule, block=2).run("t").status == "abstained"
+    some = generator(lambda context, n: Proposal.alternatives(("a", "b"), exhausted=True))
+    assert Pipeline(some, NOTHING, rule, block=2).run("t").status == "abstained"
+    everything = generator(lambda context, n: Proposal.alternatives(("c",), exhausted=True))
+    record = Pipeline(some, NOTHING, rule, block=2, policy=fallback(everything)).record("t")
+    assert record.outcome.status == "abstained"
+    assert [each.items for each in record.rounds] == [("a", "b"), ("c",)]
+    assert Pipeline(some, NOTHING, Best(), block=2).run("t").status == "exhausted"
+
+
+def test_what_failed_is_no_abstention() -> None:
+    """A verifier that could not judge has not said that there is nothing; one that cannot tell has looked."""
+    broken = verifier(lambda context, item: Check("error"), scores=True)
+    unsure = verifier(lambda context, item: Check("abstain"), scores=True)
+    some = generator(lambda context, n: ["a"])
+    policy = retry(5, on=("reject", "error", "abstain"))
+    for judge, status, rounds in ((broken, "failed", 6), (unsure, "abstained", 2)):
+        outcome = Pipeline(some, judge, Best(abstain_after=2), policy=policy).run("t")
+        assert (outcome.status, outcome.rounds) == (status, rounds)

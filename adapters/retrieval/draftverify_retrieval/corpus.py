@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 
@@ -70,6 +71,8 @@ class Corpus(Shared["_Open"]):
             names, e.g. {id: _id, heading: title}.
         index: a directory for passages, tokens and vectors; made when it is not there.
     """
+
+    writes: ClassVar[frozenset[str]] = frozenset({"index"})
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from draftverify import ConfigError, DraftVerifyError, ResourceError
+from draftverify import ConfigError, ResourceError
 
 __all__ = ["DIGEST", "DamagedIndexError", "IndexDirectory", "decoded", "digest_of", "rows_before"]
 
@@ -38,7 +38,7 @@ T = TypeVar("T")
 _PART = re.compile(r"[\w.-]+\.[0-9a-f]{32}\.part")
 
 
-class DamagedIndexError(DraftVerifyError):
+class DamagedIndexError(ResourceError):
     """A file of an index directory is not what was written there."""
 
 

@@ -153,6 +153,10 @@ class _Work:
         self.out = out
         self.name = (str(settings.encoder), identity(encoder.directory, {}))
         held = {i for i, text in enumerate(texts) if _is_held(text, settings.held_out)}
+        if (
+            not held and settings.held_out and len(texts) > 1
+        ):  # of few passages one at least, or there is no report
+            held = {min(range(len(texts)), key=lambda i: _place(texts[i]))}
         self.trained = [each for each in examples if each.passage not in held]
         self.held = [each for each in examples if each.passage in held]
         if not any(each.spans for each in self.trained):
@@ -415,7 +419,11 @@ def _bins(right: Sequence[float], wrong: Sequence[float]) -> list[dict[str, floa
 
 def _is_held(text: str, share: float) -> bool:
     """By the text's own hash, so that a passage stays where it is when others join."""
-    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:4], "big") < share * 2**32
+    return _place(text) < share * 2**32
+
+
+def _place(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:4], "big")
 
 
 def _rivals(
