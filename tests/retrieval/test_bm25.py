@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from draftverify import ConfigError, ContractError
 from draftverify.testing import make_context
 from draftverify_retrieval import Bm25, Corpus, DamagedIndexError
-from draftverify_retrieval.passages import Retriever
+from draftverify_retrieval.passages import Passage, Retriever
 from draftverify_retrieval.words import Words
 
 from .corpora import ANIMALS, asked, corpus_of, passages, write_lines
@@ -341,3 +341,20 @@ def test_proposals_can_be_written_down(tmp_path):
     block = Bm25(corpus_of(tmp_path)).propose(asked("cat"), 2)
     assert json.loads(json.dumps(block.items)) == list(block.items)
     assert json.loads(json.dumps(dict(block.evidence))) == dict(block.evidence)
+
+
+def test_a_passage_without_id_is_refused() -> None:
+    """It would be proposed again in every round."""
+
+    class Nameless:
+        def __len__(self) -> int:
+            return 1
+
+        def passage(self, row: int) -> Passage:
+            return {"text": "A cat sleeps."}
+
+        def texts(self) -> list[str]:
+            return ["A cat sleeps."]
+
+    with pytest.raises(ContractError, match="row 0 has no id"):
+        Bm25(Nameless()).propose(make_context({"question": "cat"}), 1)

@@ -6,13 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from draftverify import ConfigError, Proposal, ResourceError
 from draftverify.testing import check_component, make_context
 from draftverify_retrieval import Reader, ReaderTraining
-from draftverify_retrieval.training import auroc
 
 from . import tiny
 from .readers import check_common, checks_of, subject_of
@@ -269,9 +267,23 @@ def test_arguments_out_of_range_are_named(data: Path, encoder: Path, tmp_path: P
             training(data, encoder, **{name: value}).train(tmp_path)
 
 
-def test_auroc_counts_pairs() -> None:
-    """The share of pairs in the right order, ties half."""
-    rng = np.random.default_rng(1)
-    right, wrong = rng.integers(0, 6, 30), rng.integers(0, 5, 40)
-    pairs = [(a > b) + 0.5 * (a == b) for a in right for b in wrong]
-    assert auroc(right, wrong) == pytest.approx(np.mean(pairs))
+def test_a_question_that_its_paragraph_does_not_answer_teaches_that(encoder: Path, tmp_path: Path) -> None:
+    """SQuAD 2.0 marks them: no other paragraph is as near, and they were left out."""
+    asked = [("Who found gold?", "Ann"), ("When was gold found?", "1801"), ("Who sold gold?", None)]
+    paragraphs = []
+    for i in range(6):
+        text = f"Ann found gold in 1801, in the town of {PLACES[i]}."
+        made = [
+            {
+                "id": f"{i} {question}",
+                "question": question,
+                "is_impossible": answer is None,
+                "answers": [] if answer is None else [{"text": answer, "answer_start": text.index(answer)}],
+            }
+            for question, answer in asked
+        ]
+        paragraphs.append({"context": text, "qas": made})
+    path = tmp_path / "squad.json"
+    path.write_text(json.dumps({"data": [{"title": "Gold", "paragraphs": paragraphs}]}))
+    report = training(path, encoder, held_out=0.0, epochs=1).train(tmp_path / "out")
+    assert report["questions"] == 18

@@ -91,7 +91,12 @@ def _block(
         if row < 0:
             break
         passage = corpus.passage(row)
-        if passage.get("id") in before:
+        id = passage.get("id")
+        if id is None:
+            raise ContractError(
+                f"the passage of row {row} has no id; without it nothing tells that it was proposed"
+            )
+        if id in before:
             continue
         if len(items) == n:
             return _proposal(items, rows[taken], scores[taken], exhausted=False)

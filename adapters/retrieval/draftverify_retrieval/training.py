@@ -25,12 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from draftverify import ConfigError
+from draftverify.calibration import auroc
 from draftverify_retrieval.answers import exact_match, f1
 from draftverify_retrieval.pretrained import Pretrained, identity, load
 from draftverify_retrieval.reader import Learned
 from draftverify_retrieval.reading import Pair
 from draftverify_retrieval.requirements import need
-from draftverify_retrieval.tasks import Half, Squad, paragraphs
+from draftverify_retrieval.tasks import Half, paragraphs, questions
 
 if TYPE_CHECKING:
     from draftverify_retrieval.matching import Match, Text
@@ -71,8 +72,9 @@ class ReaderTraining:
     """Trains a reader (`retrieval.reader`).
 
     Args:
-        data: a .json file in SQuAD's layout, or a .jsonl file whose lines have `question`, `passage` and `answers`:
-            texts, or mappings with `text` and `start` (characters); [] where the passage does not answer the question.
+        data: a .json file in SQuAD's layout, 1.1 or 2.0; or a .jsonl file whose lines have `question`, `passage` and
+            `answers`: texts, or mappings with `text` and `start` (characters); [] where the passage does not answer the
+            question.
         half: of SQuAD's layout, the paragraphs that are used; the others can then be measured on.
         encoder: a sentence encoder: a catalogue name, a directory or a hub id.
         held_out: the share of passages that are kept for the report, 0 to 0.5; their questions are not trained on.
@@ -369,7 +371,7 @@ class _Work:
             report |= {
                 "em": float(np.mean(em)),
                 "f1": float(np.mean(fs)),
-                "auroc": auroc(right, wrong),
+                "auroc": auroc([*right, *wrong], [1] * len(right) + [0] * len(wrong)).value,
                 "bins": _bins(right, wrong),
             }
         return report
@@ -392,13 +394,6 @@ class _Work:
         for text in list(self._states)[: max(0, len(self._states) - _HELD_STATES)]:
             if text not in texts:
                 del self._states[text]
-
-
-def auroc(right: Sequence[float], wrong: Sequence[float]) -> float:
-    """The probability that a right one scores above a wrong one; ties count half."""
-    ordered = np.sort(np.asarray(wrong))
-    below = np.searchsorted(ordered, right, "left") + np.searchsorted(ordered, right, "right")
-    return float(below.mean() / 2 / len(ordered))
 
 
 def _bins(right: Sequence[float], wrong: Sequence[float]) -> list[dict[str, float]]:
@@ -501,12 +496,8 @@ def _read_squad(path: Path, half: Half) -> tuple[list[str], list[_Example]]:
         places[passage["id"]] = len(texts)
         texts.append(passage["text"])
     examples = []
-    for task in Squad(path, half).load():
-        truth = task.truth
-        # A question without an answer does not say of which paragraph; it is nobody's, and trains nothing.
-        if "document" in truth:
-            spans = tuple((start, end) for start, end in truth.get("spans", ()))
-            examples.append(
-                _Example(task.input["question"], places[truth["document"]], tuple(truth["answers"]), spans)
-            )
+    for passage, task in questions(path, half):
+        spans = tuple((start, end) for start, end in task.truth.get("spans", ()))
+        place = places[passage["id"]]
+        examples.append(_Example(task.input["question"], place, tuple(task.truth["answers"]), spans))
     return texts, examples
