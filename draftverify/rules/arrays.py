@@ -49,6 +49,8 @@ def at_hand(array: Array, like: Array = None) -> Array:
 
     One of half precision becomes float32: NumPy has no bfloat16, and residuals are differences of nearly equal rows.
     """
+    if isinstance(array, np.ndarray):
+        return array if like is None or isinstance(like, np.ndarray) else host_to(like, array)
     if is_torch_array(array) and array.device.type == "cpu":
         array = array.float() if str(array.dtype) in HALF else array
         array = array.detach().numpy() if str(array.dtype) in READ_BY_NUMPY else array
