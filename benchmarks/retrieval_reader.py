@@ -14,7 +14,8 @@ score says how answerable the question is:
 For each: AUROC of answerable against unanswerable, and the share of unanswerable twins refused at the floor that keeps
 95 % of the answerable ones; 95 % intervals by bootstrap over paragraphs (their questions and twins together), of
 differences in pairs. Beside them EM and F1 of the reader's span in the question's own paragraph, and of the block's
-best.
+best; and the risk–coverage curve of questions and twins together: of those that are answered, the best scores first,
+the share whose best passage is not the one with the answer.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ import numpy as np
 
 from benchmarks.provenance import write
 from draftverify import Proposal
+from draftverify.calibration import selective_risk
 from draftverify.testing import make_context
 from draftverify_retrieval import Bm25, Corpus, LexicalReader, Reader, ReaderTraining, Squad
 from draftverify_retrieval.answers import exact_match, f1
@@ -89,13 +91,15 @@ def measure(data: Path, trained: Path | None, folder: Path) -> dict[str, Any]:
             [int(r) for r in row if r >= 0 and r != gold][:BLOCK] for row, gold in zip(rows, own, strict=True)
         ],
     }
-    best = {"bm25": {}, "lexical": {}, "reader": {}}
+    best: dict[str, dict[str, np.ndarray]] = {"bm25": {}, "lexical": {}, "reader": {}}
+    tops_of: dict[str, np.ndarray] = {}
     for kind, block in blocks.items():
         found = [
             max((s for r, s in zip(row, score, strict=True) if r in kept), default=0.0)
             for row, score, kept in zip(rows, scores, block, strict=True)
         ]
         best["bm25"][kind] = np.array(found) / ceilings
+    tops_of["bm25"] = np.array([row[0] if row else -1 for row in blocks["answerable"]])
     contexts = [make_context(task) for task in tasks]
     read: dict[tuple[int, int], Any] = {}
     for name, reader in (("lexical", LexicalReader(corpus)), ("reader", Reader(trained))):
@@ -118,6 +122,12 @@ def measure(data: Path, trained: Path | None, folder: Path) -> dict[str, Any]:
                     for i, rows in enumerate(block)
                 ]
             )
+        tops_of[name] = np.array(
+            [
+                max(rows, key=lambda row, i=i: -np.inf if (s := checks[i, row].score) is None else s)
+                for i, rows in enumerate(blocks["answerable"])
+            ]
+        )
         read = checks
         reader.close()
     answers = [task.truth["answers"] for task in tasks]
@@ -143,8 +153,20 @@ def measure(data: Path, trained: Path | None, folder: Path) -> dict[str, Any]:
         **report,
         "scores": compared(best, own),
         "spans": spans,
+        "risk_coverage": {name: curve(best[name], tops_of[name] == own, own) for name in best},
         "seconds": time.perf_counter() - start,
     }
+
+
+def curve(best: dict[str, np.ndarray], right: np.ndarray, own: np.ndarray) -> dict[str, dict[str, float]]:
+    """The risk at each tenth of coverage, with its interval over paragraphs."""
+    scores = [*best["answerable"], *best["twin"]]
+    rights = [*right.astype(float), *np.zeros(len(right))]
+    found = {}
+    for tenth in range(1, 11):
+        risk = selective_risk(scores, rights, tenth / 10, [*own, *own])
+        found[f"{tenth / 10:g}"] = {"mean": risk.value, "low": risk.low, "high": risk.high}
+    return found
 
 
 def ceilings_of(questions: list[str], texts: Any) -> np.ndarray:
