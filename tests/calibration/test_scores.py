@@ -68,6 +68,19 @@ def test_a_certified_threshold_is_violated_as_seldom_as_promised() -> None:
     assert np.mean(kept) > 0.5
 
 
+def test_items_of_one_task_are_no_trials_of_their_own() -> None:
+    """Forty items a task that are alike: broken in at most 18 of 100 fits (chance of more, at 10 %: .5 %). Counting
+    each item as a trial breaks it in 24 of these.
+    """
+    fresh = population(20_000, 99, spread=2.0)
+    scores = np.array([each.score for each in fresh])
+    right = np.array([each.right for each in fresh])
+    thresholds = [certified(population(82, seed, each=40, spread=2.0))[0] for seed in range(100)]
+    found = [threshold for threshold in thresholds if threshold is not None]
+    assert len(found) > 90
+    assert sum(right[scores >= threshold].mean() < PRECISION for threshold in found) <= 18
+
+
 def test_tasks_that_were_all_right_promise_nothing_when_they_are_few() -> None:
     """22 tasks without a mistake certify 90 % at 90 % confidence (.9^22 < .1), 21 do not."""
     for tasks, expected in ((21, False), (22, True)):
