@@ -5,6 +5,7 @@ from draftverify_llm.endpoint import Endpoint
 from draftverify_llm.generate import Sample
 from draftverify_llm.llama_cpp import LlamaCpp
 from draftverify_llm.local import LocalModel
+from draftverify_llm.requirements import need
 from draftverify_llm.text import Completion, Message, TextModel, read_sampling, reads_sampling
 from draftverify_llm.weights import gguf_file, quiet_transformers, resolve, torch_directory
 
@@ -19,6 +20,7 @@ __all__ = [
     "Sample",
     "TextModel",
     "gguf_file",
+    "need",
     "quiet_transformers",
     "read_sampling",
     "reads_sampling",

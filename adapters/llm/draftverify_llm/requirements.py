@@ -9,7 +9,7 @@ from draftverify.errors import ResourceError
 __all__ = ["need"]
 
 
-def need(*packages: str, doing: str) -> None:
+def need(*packages: str, doing: str, extra: str = "llm") -> None:
     """Refuse early and clearly when an optional package is missing.
 
     Raises:
@@ -18,5 +18,5 @@ def need(*packages: str, doing: str) -> None:
     missing = [package for package in packages if importlib.util.find_spec(package) is None]
     if missing:
         raise ResourceError(
-            f"{doing} needs {', '.join(missing)}; install it with: pip install 'draftverify[llm]'"
+            f"{doing} needs {', '.join(missing)}; install it with: pip install 'draftverify[{extra}]'"
         )

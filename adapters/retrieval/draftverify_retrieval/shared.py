@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import Any, Generic, TypeVar
@@ -12,7 +13,7 @@ __all__ = ["Shared"]
 T = TypeVar("T")
 
 
-class Shared(Generic[T]):
+class Shared(ABC, Generic[T]):
     """A part with something that is made when it is first needed, and let go when everybody who opened it closed it."""
 
     def __init__(self) -> None:
@@ -21,9 +22,9 @@ class Shared(Generic[T]):
         self._made: T | None = None
         self._closing: ExitStack | None = None
 
+    @abstractmethod
     def _make(self) -> T:
         """Make what the part holds while it is open; never None."""
-        raise NotImplementedError
 
     def _members(self) -> Iterable[Any]:
         """The parts that it stands on: those that can be opened are, before, and closed after."""
