@@ -11,6 +11,7 @@ PACKAGES = [
     "draftverify_plan",
     "draftverify_code",
     "draftverify_retrieval",
+    "draftverify_reasoning",
 ]
 
 
