@@ -39,13 +39,13 @@ def count_splits(monkeypatch) -> list[str]:
 
 
 def test_a_directory_is_read_with_headings_places_and_ids(tmp_path):
-    """Text, Markdown below folders; hidden and other files are left out; texts are what is indexed."""
+    """Text, Markdown below folders; hidden and others are left out; texts are what is indexed. A text names it too."""
     (tmp_path / "b").mkdir()
     (tmp_path / "a.md").write_text("# Top\nOne.\n\nTwo.\n", encoding="utf-8")
     (tmp_path / "b/c.txt").write_text("\ufeffÜber.\n", encoding="utf-8")
     (tmp_path / ".hidden.txt").write_text("secret")
     (tmp_path / "d.bin").write_bytes(b"\xff")
-    corpus = Corpus(tmp_path)
+    corpus = Corpus(str(tmp_path))  # type: ignore[arg-type]
     found = passages(corpus)
     assert isinstance(corpus, Passages)
     assert [(each["document"], each["text"], each.get("heading")) for each in found] == [
@@ -160,7 +160,7 @@ def test_a_thousand_deletes(tmp_path):
 def test_another_splitting_is_refused(tmp_path):
     """An index is of one splitting; the message names both, and the directory."""
     corpus_of(tmp_path, split="sentence", index=tmp_path / "index").open()
-    with pytest.raises(ConfigError, match=r"index.*sentence 1/0 v1.*paragraph 1/0 v1"):
+    with pytest.raises(ConfigError, match=r"index.*sentence 1/0 v2.*paragraph 1/0 v2"):
         corpus_of(tmp_path, split="paragraph", index=tmp_path / "index").open()
 
 

@@ -87,6 +87,7 @@ def test_a_paragraph_is_the_same_whatever_the_others_say(paragraphs, place):
         ("यह एक है। यह दो है।", ["यह एक है।", "यह दो है।"]),
         ("What?! No... Yes", ["What?!", "No...", "Yes"]),
         ("no end mark", ["no end mark"]),
+        ("Tags . . . . . 4\n3 Use . . . . . 5\nOne. Two.", ["Tags .", ". . . . 4\n3 Use .", ". . . . 5\nOne.", "Two."]),
         ("One line\nthat goes on. Two.\n\nA new paragraph", ["One line\nthat goes on.", "Two.", "A new paragraph"]),
         (" \n\t", []),
     ],
@@ -152,8 +153,9 @@ def test_a_file_that_is_no_markdown_has_no_headings():
 @pytest.mark.parametrize("by", ["paragraph", "sentence", "window"])
 @pytest.mark.parametrize(
     "text",
-    ["." * 10**6, "a. " * 300_000, "# " + " " * 10**6 + "x", "x" * 10**6, "\n" * 10**6 + "a", "word " * 200_000],
-    ids=["points", "abbreviations", "long heading", "one word", "empty lines", "one line"],
+    ["." * 10**6, ". " * 500_000, "a. " * 300_000, "# " + " " * 10**6 + "x", "x" * 10**6, "\n" * 10**6 + "a",
+     "word " * 200_000],
+    ids=["points", "leaders", "abbreviations", "long heading", "one word", "empty lines", "one line"],
 )  # fmt: skip
 def test_a_megabyte_of_anything_is_split_in_one_go(by, text):
     """No text takes time that grows with its square, and no passage has more characters than its units may."""

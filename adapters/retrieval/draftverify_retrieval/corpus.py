@@ -84,12 +84,12 @@ class Corpus(Shared["_Open"]):
         index: Path | None = None,
     ) -> None:
         super().__init__()
-        self.path = path
+        self.path = Path(path)
         self.split = split
         self.size = size
         self.overlap = overlap
         self.fields = fields
-        self.index = index
+        self.index = None if index is None else Path(index)
 
     @property
     def kept(self) -> IndexDirectory | None:

@@ -23,7 +23,7 @@ Unit: TypeAlias = Literal["document", "paragraph", "sentence", "window"]
 LONGEST = 10_000
 """Characters; a longer paragraph, sentence or word is cut, at white space where there is some."""
 
-_VERSION = 1
+_VERSION = 2
 """Raised with every change of what `pieces` returns, so that an index made otherwise is refused."""
 
 _WINDOW = 100
@@ -194,6 +194,7 @@ def _title(rest: str) -> str:
 
 
 _WORD = re.compile(r"\S+")
+_ALPHANUMERIC = re.compile(r"[^\W_]")
 _BULLET = re.compile(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+", re.MULTILINE)
 
 
@@ -231,11 +232,14 @@ def _sentences(text: str, block: _Block, markdown: bool) -> Iterator[tuple[int, 
     cuts = [match.start() for match in _BULLET.finditer(text, block.start, block.end)] if markdown else []
     bounds = [block.start, *[cut for cut in cuts if cut > block.start], block.end]
     for first, last in pairwise(bounds):
-        begin = first
+        begin = looked = first
+        worded = False  # dots that lead to a page number are no sentences
         for match in _END.finditer(text, first, last):
-            if _ends(text, begin, match, last):
+            worded = worded or _ALPHANUMERIC.search(text, looked, match.start()) is not None
+            looked = match.end()
+            if worded and _ends(text, begin, match, last):
                 yield _stripped(text, begin, match.end())
-                begin = match.end()
+                begin, worded = match.end(), False
         start, end = _stripped(text, begin, last)
         if start < end:
             yield start, end
