@@ -24,6 +24,9 @@ Optional, found by name:
   under these settings, differ.
 - `finish(context)`, of a rule: the answer made from the whole context (a vote is counted here): the value, a `Choice`
   that says how sure it is too, or None for no answer.
+- `plain_steps = True`, of a verifier: an empty block brings the value that it goes on with, a plain step. One that
+  gives target distributions need not say it.
+- `begin(verifier)`, of a block size: told at build which verifier's blocks it chooses for.
 - `writes`: the names of the constructor's arguments that are paths into which the part writes; what lies at the others
   is what it reads, and a run is not resumed once that has changed.
 - `concurrent = False`: not safe to call from two threads at once; such parts take turns, whatever calls them. One that

@@ -65,8 +65,9 @@ class Measured:
     """Chooses the block size from what this process has measured; an empty block is one of the choices.
 
     Made for chains and alternatives; a pipeline refuses it for trees, whose accepted length it would take for that of a
-    chain as long. An empty block is considered once one has made progress, or once a verifier
-    that gives no verdicts has spliced a value; until then at least one item is asked for. Sessions that share a pass
+    chain as long. An empty block is considered where the verifier says that it brings a value
+    (`plain_steps`), once one has made progress, or once a verifier that gives no verdicts has spliced a value; until
+    then at least one item is asked for. Sessions that share a pass
     get one size. Safe to call from several threads. What an instance learns is one pipeline's: do not share it
     between two.
 
@@ -109,6 +110,10 @@ class Measured:
         self._dearest = 0.0  # the dearest plain step that it was given credit for
         self._won = 0.0
         self._rounds = self._drafted = 0
+
+    def begin(self, verifier: object) -> None:
+        """Learn whether an empty block brings a value (`plain_steps`); else the first rounds show it."""
+        self._plain = True if getattr(verifier, "plain_steps", False) else self._plain
 
     def size(self, context: Context) -> int:
         """How many items to draft now: the same for all sessions that were in the last pass or join them now."""

@@ -95,6 +95,8 @@ class Parts:
             for each in self.generators
         }
         self._check()
+        if hasattr(self.block, "begin"):
+            self.block.begin(verifier)
 
     def _check_arguments(self, block: object, done: object) -> None:
         for name, value, kind, example in (

@@ -99,6 +99,17 @@ def target_rows_are_distributions(subject: Subject) -> None:
             ensure(right, "target rows are no distributions; give probabilities that sum to 1, not logits")
 
 
+@check("verifier", after=["provides_what_it_says"], when=lambda s: s.declared("plain_steps", False))
+def an_empty_block_is_a_plain_step(subject: Subject) -> None:
+    """What says `plain_steps` goes on from somewhere by itself, asked about no items."""
+    found = [subject.answer((context, Proposal.chain(()))) for context, _ in subject.calls]
+    ensure(
+        any(len(each.correction) for each in found),
+        "`plain_steps` is set, and an empty block brings no correction at any of the contexts; return the value that "
+        "the verifier goes on with, or leave `plain_steps` out",
+    )
+
+
 @check(
     "verifier",
     after=["keeps_no_state_about_tasks", "target_rows_are_distributions"],

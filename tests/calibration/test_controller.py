@@ -8,19 +8,25 @@ from typing import Any
 
 import pytest
 
+from draftverify import Pipeline, generator
 from draftverify.calibration import Fixed, Measured, tally
 from draftverify.errors import ConfigError
+from draftverify.rules import Limit, LongestPrefix
 from draftverify.values import (
     PASS,
     REJECT,
     UNCHECKED,
+    Check,
     Context,
+    Cost,
     Decision,
     Failure,
+    Proposal,
     Refusal,
     Round,
     TaskRecord,
     Timing,
+    Verification,
 )
 from tests.calibration.simulated import PLAIN, Machine, context_of, steps
 
@@ -356,3 +362,24 @@ def test_bad_arguments_are_refused_early() -> None:
     with pytest.raises(ConfigError, match="none of latency, throughput, cost"):
         Measured(objective="speed")  # type: ignore[arg-type]
     assert Fixed(5).size(context_of("a", [], {})) == 5
+
+
+def test_a_verifier_that_says_it_goes_on_by_itself_is_asked_for_plain_steps_first():
+    """A drafter that is never right, and always has something, is let be."""
+
+    class GoesOn:
+        plain_steps = True
+
+        def verify(self, context: Context, proposal: Proposal) -> Verification:
+            cost = Cost(seconds=1.0 + len(proposal))
+            if not proposal.items:
+                return Verification(correction=(len(context.accepted),), cost=cost)
+            checks = (Check("reject", correction=len(context.accepted)), *[UNCHECKED] * (len(proposal) - 1))
+            return Verification(checks=checks, cost=cost)
+
+    block = Measured()
+    never = generator(lambda context, n: ["wrong"] * n, shape="chain")
+    outcome = Pipeline(never, GoesOn(), LongestPrefix(), block=block, done=Limit(300)).run("t")
+    assert outcome.value == tuple(range(300))
+    assert outcome.seconds < 1.05 * 300
+    assert not block.report()["drafting"]

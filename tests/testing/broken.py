@@ -568,6 +568,14 @@ class TossesACoin:
         return Verification(checks=tuple(Check(random.choice(["pass", "reject"])) for _ in proposal.items))
 
 
+class SaysItGoesOn(_Even):
+    """Says that an empty block brings a value, and brings none."""
+
+    caught_by = "an_empty_block_is_a_plain_step"
+    says = "an empty block brings no correction"
+    plain_steps = True
+
+
 class _Target:
     """The rows of a table, spoilt below."""
 

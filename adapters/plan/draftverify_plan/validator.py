@@ -31,6 +31,11 @@ class Validator:
         self.correction = correction
         self.steps = steps
 
+    @property
+    def plain_steps(self) -> bool:
+        """Whether an empty block brings the planner's step."""
+        return self.correction is not None
+
     def prepare(self, task: Task) -> Task:
         """The task with its problem parsed.
 

@@ -105,8 +105,6 @@ class CachedSearch(Shared[Cacheable]):
 class ApproximateSearch(Shared[Retriever]):
     """Drafts each step with a quicker index of the same rows: HNSW or IVF beside an exact one.
 
-    A task's first step is left to the verifier: a plain step, by which `measured` knows what drafting has to beat.
-
     Args:
         index: the quicker one.
         k, next_query, corpus: as the verifier's.
@@ -128,9 +126,7 @@ class ApproximateSearch(Shared[Retriever]):
         self.corpus = corpus
 
     def propose(self, context: Context, n: int) -> Proposal:
-        """At most n steps; none in a task's first round."""
-        if not len(context.rounds):
-            return Proposal.chain(())
+        """At most n steps."""
         return _chain(context, n, self, lambda query: self.index.search([query], self.k)[0][0].tolist())
 
     def check_verifier(self, verifier: Any) -> None:

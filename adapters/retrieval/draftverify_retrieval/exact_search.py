@@ -43,6 +43,7 @@ class ExactSearch(Shared[Retriever]):
     """
 
     reads: frozenset[str] = frozenset()
+    plain_steps = True
 
     def __init__(
         self,
