@@ -77,6 +77,12 @@ class Acceptance:
                 self.count(task, earlier)
         return task
 
+    def idle(self, context: Context) -> None:
+        """Count a round in its task in which nothing was drafted."""
+        task: Evidence | None = context.scratch.get(self.owner)
+        if task is not None and task.rounds == len(context.rounds):
+            task.rounds += 1
+
     def count(self, task: Evidence, round: Round, batch: int = 0) -> None:
         """Count a round in its task and, as one of the `batch` of a pass unless that is 0, in the run."""
         seen = _judged(round, self.alternatives)

@@ -37,6 +37,8 @@ DOUBTFUL, DOUBT = 0.75, 4
 """A block that takes less than this of an empty one says that the plain steps are stale, and brings the next nearer."""
 PROBE = 2
 """Items of a probe."""
+FRESH = 9
+"""Plain steps that are timed before a probe; of those before them nothing is learned but that they were made."""
 
 
 class Fixed:
@@ -121,20 +123,22 @@ class Measured:
             now: Pass | None = getattr(self._here, "now", None)
             if now is not None and now.batch > 1:
                 if now.choice is None and (sessions := now.sessions()):
-                    now.choice = self._choose(now.batch, sessions)
+                    now.choice = self._choose(context, now.batch, sessions)
                 if now.choice is not None:
                     return now.choice
             if len(context.rounds):
-                return self._choose(1, [self._acceptance.task(context)])
+                if self._rests(context):
+                    return 0
+                return self._choose(context, 1, [self._acceptance.task(context)])
             # Before its first round nobody knows with how many others a session will be: the most, to be safe. Those
             # that begin together ask for the same, whatever other threads teach in between.
             first: int | None = getattr(self._here, "first", None)
             if first is None:
                 batch = max(self._table.at, default=1)
-                first = self._here.first = self._choose(batch, [self._acceptance.task(context)])
+                first = self._here.first = self._choose(context, batch, [self._acceptance.task(context)])
             return first
 
-    def _choose(self, batch: int, members: Sequence[Evidence]) -> int:
+    def _choose(self, context: Context, batch: int, members: Sequence[Evidence]) -> int:
         """The size for a pass of so many sessions, of whom `members` are known."""
         if self._plain is None:
             return 1
@@ -149,14 +153,28 @@ class Measured:
             task = members[0]
             waited, gap = (task.rounds - task.last, task.gap) if batch == 1 else (costs.idle, costs.gap)
             if waited < gap:
+                self._rest(context, batch, gap - waited)
                 return 0
             n = min(PROBE, self._reach(costs))
         unopened = 1.0 - sum(member.opened for member in members) / max(batch, 1)
         while n and self._balance < DEEP * unit and self._balance < unit * self._risk(costs, n, unopened):
             n //= 2
+        if not n:
+            owed = self._risk(costs, 1, unopened) - self._balance / unit
+            rounds = owed / self.allowance if self.allowance else LAST_GAP
+            self._rest(context, batch, int(min(rounds, LAST_GAP)))
         if n:
             costs.idle = 0  # now, since a batch asks for its next size before its pass is learned from
         return n
+
+    def _rest(self, context: Context, batch: int, rounds: int) -> None:
+        """Leave a session that is alone in peace until so many rounds, less those timed before a probe, are over."""
+        if batch == 1 and rounds > FRESH:
+            self._here.rest = (context.task.id, context.attempt, len(context.rounds) + rounds - FRESH)
+
+    def _rests(self, context: Context) -> bool:
+        task, attempt, until = getattr(self._here, "rest", ("", 0, 0))
+        return bool(len(context.rounds) < until and task == context.task.id and attempt == context.attempt)
 
     def _risk(self, costs: BatchCosts, n: int, unopened: float) -> float:
         """Plain steps lost when a block of n is refused whole; an untimed one costs at most its rows' share."""
@@ -208,8 +226,19 @@ class Measured:
         """Learn from a round that has just been decided."""
         with self._lock:
             self._here.first = None
+            timing = round.timing
+            if (
+                self._rests(context)
+                and not round.asked
+                and timing.batch == timing.passes == 1
+                and not round.failure
+            ):
+                self._acceptance.idle(context)
+                self._rounds += 1
+                self._balance += 0.0 if self._paid else self.allowance * timing.verify
+                return
             task = self._acceptance.task(context)
-            opened, timing = task.opened, round.timing
+            opened = task.opened
             self._acceptance.count(task, round, timing.batch if timing.passes else 0)
             if round.source != "generator" or not timing.passes:
                 return
