@@ -28,7 +28,7 @@ from draftverify import (
     verifier,
 )
 from draftverify.records import timeless
-from draftverify.rules import All, Best, First, LongestPrefix
+from draftverify.rules import All, Best, First, LongestPrefix, Tournament
 from draftverify.testing import Subject, make_context, parametrize_with_checks
 from draftverify.verifiers import AllOf, AnyOf, Regex
 
@@ -390,11 +390,11 @@ def test_a_coroutine_member_that_fails_is_an_error() -> None:
 
 
 def test_members_keep_what_they_can_do() -> None:
-    """Preparing, describing, settings, resources and families reach every member that has them."""
+    """Preparing, describing, settings, resources and vocabularies reach every member that has them."""
     log: list[str] = []
 
     class Full(Says):
-        family = "words"
+        vocabulary = "words"
         concurrent = False
         deterministic = False
         reads = frozenset({"length"})
@@ -418,7 +418,7 @@ def test_members_keep_what_they_can_do() -> None:
             log.append(f"close {self.name}")
 
     whole = AllOf([Says({}), AnyOf([Full({}, "full")])])
-    assert whole.family == "words"
+    assert whole.vocabulary == "words"
     assert not whole.concurrent
     assert not whole.deterministic
     assert whole.reads == {"length"}
@@ -436,8 +436,8 @@ def test_members_keep_what_they_can_do() -> None:
     assert caught.value.path == "stages.1.stages.0.file"
     assert log[:2] == ["open full", "open broken"]
     assert "close full" in log
-    with pytest.raises(ConfigError, match="different families, other and words"):
-        _ = AllOf([Full({}), type("Other", (Says,), {"family": "other"})({})]).family
+    with pytest.raises(ConfigError, match="different vocabularies, other and words"):
+        _ = AllOf([Full({}), type("Other", (Says,), {"vocabulary": "other"})({})]).vocabulary
 
 
 class Ends(Says):
@@ -603,3 +603,28 @@ BLOCKS = [
 def test_conformance(component: Any, check: Any) -> None:
     """Verifiers of verifiers that keep the contract keep it."""
     check(component)
+
+
+class Larger:
+    """Compares the items that it is given in pairs: the larger number wins."""
+
+    provides = frozenset({"verdicts", "cross"})
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        items = np.asarray(proposal.items, dtype=float)
+        cross = (np.sign(items[:, None] - items) + 1) / 2
+        np.fill_diagonal(cross, np.nan)
+        return Verification(checks=(Check("pass"),) * len(items), evidence=Evidence(cross=cross))
+
+
+def test_a_stage_that_judges_pairs_sees_only_what_is_left() -> None:
+    """Its pairs are of the items that came to it, and stand in their places among all."""
+    small = verifier(lambda context, item: item < 8)
+    judged = AllOf([small, Larger()])
+    found = judged.verify(make_context("any"), Proposal.alternatives([9, 3, 8, 5]))
+    nan = np.nan
+    expected = [[nan] * 4, [nan, nan, nan, 0.0], [nan] * 4, [nan, 1.0, nan, nan]]
+    assert np.array_equal(found.evidence.cross, expected, equal_nan=True)
+    drafted = generator(lambda context, n: [9, 3, 8, 5])
+    outcome = Pipeline(drafted, judged, Tournament(), block=4).run("x")
+    assert (outcome.value, outcome.support) == (5, 1.0)

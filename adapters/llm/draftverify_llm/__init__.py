@@ -2,6 +2,7 @@
 
 from draftverify_llm.catalogue import CATALOGUE, CatalogueEntry
 from draftverify_llm.endpoint import Endpoint
+from draftverify_llm.family import family_of_config, family_of_weights
 from draftverify_llm.generate import Sample
 from draftverify_llm.llama_cpp import LlamaCpp
 from draftverify_llm.local import LocalModel
@@ -19,6 +20,8 @@ __all__ = [
     "Message",
     "Sample",
     "TextModel",
+    "family_of_config",
+    "family_of_weights",
     "gguf_file",
     "need",
     "quiet_transformers",
