@@ -22,24 +22,26 @@ __all__ = [
     "samples_drawn",
 ]
 
-FIELDS = ("task_id", "prompt", "samples", "text", "answer", "correct", "score")
-_BESIDE = ("answer", "correct", "score")
+FIELDS = ("task_id", "prompt", "samples", "text", "answer", "correct", "score", "system")
+_BESIDE = ("answer", "correct", "score", "system")
 
 
 class RecordedSample(msgspec.Struct, frozen=True):
-    """One sample. `answer`, `correct` and `score` are None where the file does not say.
+    """One sample. All but the text is None where the file does not say.
 
     Args:
         text: what the model wrote.
         answer: what was read from it.
         correct: whether it was right.
         score: what some judge gave it; higher is better.
+        system: which model gave it, where a file has samples of several.
     """
 
     text: str
     answer: Any = None
     correct: bool | None = None
     score: float | None = None
+    system: str | None = None
 
 
 class RecordedTask(msgspec.Struct, frozen=True):
@@ -105,14 +107,14 @@ def read_recording(
         {"task_id": "t1", "text": "16 - 3 = 13"}
 
     Other names are mapped by `fields`: our word, and the path of it in the file, with dots into objects and numbers
-    into lists; `text`, `answer`, `correct` and `score` are looked for in each sample. A `*` in a path stands for the
+    into lists; all but the first three are looked for in each sample. A `*` in a path stands for the
     sample's number, where they are kept in parallel lists: `{text: "code.*", score: "rewards.*.0"}`. An empty path says
     that the file has no such thing. One line that cannot be read refuses the whole file, with its place.
 
     Args:
         path: the file.
-        fields: our words (task_id, prompt, samples, text, answer, correct, score) and their paths; each is its own
-            path when absent.
+        fields: our words (task_id, prompt, samples, text, answer, correct, score, system) and their paths; each is
+            its own path when absent.
         match: whether the samples are found by task id or by prompt.
 
     Raises:
@@ -218,18 +220,21 @@ def _sample(
     unseen.difference_update(
         name for name, value in zip(_BESIDE, beside, strict=True) if value is not _MISSING
     )
-    answer, correct, score = (None if value is _MISSING else value for value in beside)
+    answer, correct, score, system = (None if value is _MISSING else value for value in beside)
     if correct is not None and correct not in (0, 1):
         raise ConfigError(f"{paths['correct']!r} should be true or false, not {correct!r:.80}", where=where)
     if score is not None and (
         isinstance(score, bool) or not isinstance(score, (int, float)) or not _finite(score)
     ):
         raise ConfigError(f"{paths['score']!r} should be a number, not {score!r:.80}", where=where)
+    if system is not None and not isinstance(system, str):
+        raise ConfigError(f"{paths['system']!r} should be a text, not {system!r:.80}", where=where)
     return RecordedSample(
         text,
         answer,
         None if correct is None else bool(correct),
         None if score is None else float(score),
+        system,
     )
 
 
