@@ -52,6 +52,8 @@ def test_one_system_of_several(tmp_path: Path) -> None:
     path = write(tmp_path, POOL)
     made = Recorded(path, system="large").propose(make_context(Task(id="t")), 8)
     assert [item["system"] for item in made.items] == ["large"]
+    both = Recorded(path, system=["large", "small"]).propose(make_context(Task(id="t")), 8)
+    assert [item["system"] for item in both.items] == ["large", "small"]
     with pytest.raises(ConfigError, match="no sample is of the system 'larg'; did you mean 'large'"):
         Recorded(path, system="larg").open()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ from draftverify_llm import (
 )
 from draftverify_reasoning.answers import Form
 from draftverify_reasoning.checking import check_solutions
-from draftverify_reasoning.solutions import answer_of, solution
+from draftverify_reasoning.solutions import answer_of
 
 __all__ = ["Recorded", "RecordedScore"]
 
@@ -48,7 +48,7 @@ class Recorded:
             its own path when absent.
         match: how a task finds its samples: by its id, or by its `question`, else `prompt`, up to white space.
         form: how the answer is found in a text without a recorded one, as of `extract`.
-        system: of the samples, the ones of this system alone; all when absent.
+        system: of the samples, those of this system alone, or of several, system by system; all when absent.
     """
 
     reads: frozenset[str] = frozenset()
@@ -60,7 +60,7 @@ class Recorded:
         fields: Mapping[str, str] = {},
         match: Literal["task_id", "prompt"] = "task_id",
         form: Form = "auto",
-        system: str | None = None,
+        system: str | Sequence[str] | None = None,
     ) -> None:
         self.path = Path(path)
         self.fields = fields
@@ -92,10 +92,17 @@ class Recorded:
         made = context.scratch.get(self)
         if made is None:
             found = find_recording(self._read(), context.task, self.match, self.path)
-            wanted = [each for each in found.samples if self.system is None or each.system == self.system]
-            made = context.scratch[self] = [self._solution(sample) for sample in wanted]
+            made = context.scratch[self] = [self._solution(sample) for sample in self._wanted(found.samples)]
         start = samples_drawn(made, context)
         return Proposal.alternatives(tuple(made[start : start + n]), exhausted=start + n >= len(made))
+
+    def _wanted(self, samples: Sequence[RecordedSample]) -> Sequence[RecordedSample]:
+        if self.system is None:
+            return samples
+        return [each for system in self._systems() for each in samples if each.system == system]
+
+    def _systems(self) -> Sequence[str]:
+        return [self.system] if isinstance(self.system, str) else list(self.system or ())
 
     def _read(self) -> dict[str, RecordedTask]:
         with self._lock:
@@ -106,18 +113,18 @@ class Recorded:
             return self._tasks
 
     def _check_system(self, tasks: Mapping[str, RecordedTask]) -> None:
-        systems = sorted({each.system or "" for task in tasks.values() for each in task.samples})
-        if self.system is not None and self.system not in systems:
-            near = difflib.get_close_matches(self.system, systems, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "is its path among the `fields`?"
-            raise ConfigError(f"no sample is of the system {self.system!r}; {hint}", where=str(self.path))
+        there = sorted({each.system or "" for task in tasks.values() for each in task.samples})
+        for system in self._systems():
+            if system not in there:
+                near = difflib.get_close_matches(system, there, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else "is its path among the `fields`?"
+                raise ConfigError(f"no sample is of the system {system!r}; {hint}", where=str(self.path))
 
     def _solution(self, sample: RecordedSample) -> dict[str, Any]:
         beside = {name: getattr(sample, name) for name in ("correct", "score", "system")}
-        made = solution(sample.text, self.form, **{name: v for name, v in beside.items() if v is not None})
-        if sample.answer is not None:
-            made["answer"] = answer_of({"text": sample.text, "answer": sample.answer})
-        return made
+        given = {} if sample.answer is None else {"answer": sample.answer}
+        answer = answer_of({"text": sample.text, **given}, self.form)
+        return {"text": sample.text, "answer": answer, **{k: v for k, v in beside.items() if v is not None}}
 
 
 class RecordedScore:
