@@ -74,7 +74,9 @@ def test_it_does_not_extrapolate() -> None:
             curve.at(n)
 
 
-def drawn(problems: int, samples: int, rng: np.random.Generator, fooled: float = 0.0) -> tuple[list, list]:
+def drawn(
+    problems: int, samples: int, rng: np.random.Generator, fooled: float = 0.0
+) -> tuple[list[list[float]], list[list[float]]]:
     """Pools of a tenth of hard problems and a score that is some use; of a share of them a wrong sample scores highest
     that is the rarer the larger the pool.
     """
@@ -148,7 +150,9 @@ def test_the_bounds_hold(fooled: float) -> None:
         ([[1]], [[1]], 0, "margin is 0"),
     ],
 )
-def test_wrong_pools_are_refused(scores: list, right: list, margin: float, message: str) -> None:
+def test_wrong_pools_are_refused(
+    scores: list[list[float]], right: list[list[float]], margin: float, message: str
+) -> None:
     """The pool is named."""
     with pytest.raises(ConfigError, match=message):
         best_of_n(scores, right, margin=margin)

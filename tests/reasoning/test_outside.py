@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -173,7 +174,7 @@ def test_a_recorded_score_is_passed_on_and_a_missing_one_is_an_error() -> None:
     assert [each.verdict for each in checks[1:]] == ["error"] * 4
 
 
-VERIFIERS = {
+VERIFIERS: dict[str, Callable[[], Any]] = {
     "answered": lambda: Answered(),
     "answer": lambda: KnownAnswer("answer"),
     "arithmetic": lambda: Arithmetic(),

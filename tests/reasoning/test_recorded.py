@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from draftverify import ConfigError, Pipeline, Task
-from draftverify.rules import Best, Majority
+from draftverify import ConfigError, Pipeline, Task, fallback
+from draftverify.rules import Best, First, Majority, Rounds
 from draftverify.testing import Subject, check_component, make_context
-from draftverify_reasoning import Recorded, RecordedScore
+from draftverify_reasoning import Answered, Recorded, RecordedScore
 
 POOL = {"task_id": "t", "samples": [
     {"text": "so 7", "score": 0.1, "correct": True, "system": "small"},
@@ -107,3 +107,20 @@ def test_votes_are_by_answer(tmp_path: Path) -> None:
     path = write(tmp_path, {"task_id": "t", "samples": [{"text": text, "score": 1} for text in samples]})
     outcome = Pipeline(Recorded(path), RecordedScore(), Majority(), block=4).run(Task(id="t"))
     assert (outcome.value["answer"], outcome.support) == ("7", 0.75)
+
+
+def test_cheap_models_that_agree_and_a_dear_one_for_the_rest(tmp_path: Path) -> None:
+    """A vote that abstains below two ballots is a generator with nothing to propose, and the policy falls back."""
+    said = {"1": ("so 7", "so 7.0", "so 9"), "2": ("so 7", "so 8", "so 9"), "3": ("so 7", "no idea", "so 9")}
+    samples = [
+        {"task_id": task, "prompt": f"q{task}", "text": text, "system": system}
+        for task, texts in said.items()
+        for system, text in zip(("small", "other", "large"), texts, strict=True)
+    ]
+    path = write(tmp_path, *samples)
+    cheap = Recorded(path, match="prompt", system=["small", "other"])
+    vote = Pipeline(cheap, Answered(), Majority(ballots=2), block=2, done=Rounds(1))
+    large = Recorded(path, match="prompt", system="large")
+    cascade = Pipeline(vote, Answered(), First(), policy=fallback(large, name="large"))
+    found = [cascade.run(Task(id=task, input={"question": f"q{task}"})).value["system"] for task in said]
+    assert found == ["small", "large", "large"]
