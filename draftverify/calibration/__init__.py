@@ -8,6 +8,7 @@ from draftverify.calibration.acceptance import (
     tally,
 )
 from draftverify.calibration.artifact import Artifact, ScoreArtifact, load, load_scores, save, save_scores
+from draftverify.calibration.best_of_n import BestOfN, best_of_n
 from draftverify.calibration.controller import Fixed, Measured
 from draftverify.calibration.costs import CostModel, Curve, fit_costs
 from draftverify.calibration.intervals import Estimate, log_interval, log_jackknife
@@ -35,6 +36,7 @@ from draftverify.calibration.solved import (
 
 __all__ = [
     "Artifact",
+    "BestOfN",
     "CostModel",
     "Curve",
     "Estimate",
@@ -53,6 +55,7 @@ __all__ = [
     "RiskCoverage",
     "aurc",
     "auroc",
+    "best_of_n",
     "bootstrap",
     "cost_per_solved",
     "coverage",

@@ -1,7 +1,36 @@
 """Reasoning: solutions sampled and judged whole or step by step, the answers in them, and problems to try them on."""
 
+from draftverify_reasoning.answered import Answered, UntilAnswered
+from draftverify_reasoning.answers import Form, extract, normalised, number, same
+from draftverify_reasoning.arithmetic import Arithmetic, Statement, statements
+from draftverify_reasoning.outside import AnswerMatches, GymScorer, GymSolved, KnownAnswer
+from draftverify_reasoning.recorded import Recorded, RecordedScore
 from draftverify_reasoning.requirements import need
+from draftverify_reasoning.solutions import answer_of, solution, solution_text, spelled_answer
+from draftverify_reasoning.tasks import Gym, Problems
 
 __all__ = [
+    "AnswerMatches",
+    "Answered",
+    "Arithmetic",
+    "Form",
+    "Gym",
+    "GymScorer",
+    "GymSolved",
+    "KnownAnswer",
+    "Problems",
+    "Recorded",
+    "RecordedScore",
+    "Statement",
+    "UntilAnswered",
+    "answer_of",
+    "extract",
     "need",
+    "normalised",
+    "number",
+    "same",
+    "solution",
+    "solution_text",
+    "spelled_answer",
+    "statements",
 ]
