@@ -1,10 +1,17 @@
 """Text models: a catalogue of weights and the cache that holds them, models run here, models behind a server."""
 
 from draftverify_llm.catalogue import CATALOGUE, CatalogueEntry
+from draftverify_llm.checkpoint import (
+    load_checkpoint,
+    optimiser_tensors,
+    restore_optimiser,
+    save_checkpoint,
+)
 from draftverify_llm.endpoint import Endpoint
 from draftverify_llm.generate import Sample
 from draftverify_llm.llama_cpp import LlamaCpp
 from draftverify_llm.local import LocalModel
+from draftverify_llm.pretrained import Loaded, by_length, load_pretrained, readable, weights_identity
 from draftverify_llm.requirements import need
 from draftverify_llm.text import Completion, Message, TextModel, read_sampling, reads_sampling
 from draftverify_llm.weights import gguf_file, quiet_transformers, resolve, torch_directory
@@ -15,15 +22,24 @@ __all__ = [
     "Completion",
     "Endpoint",
     "LlamaCpp",
+    "Loaded",
     "LocalModel",
     "Message",
     "Sample",
     "TextModel",
+    "by_length",
     "gguf_file",
+    "load_checkpoint",
+    "load_pretrained",
     "need",
+    "optimiser_tensors",
     "quiet_transformers",
     "read_sampling",
+    "readable",
     "reads_sampling",
     "resolve",
+    "restore_optimiser",
+    "save_checkpoint",
     "torch_directory",
+    "weights_identity",
 ]
