@@ -2,12 +2,18 @@
 
 from draftverify_reasoning.answers import Form, extract, normalised, number, same
 from draftverify_reasoning.requirements import need
+from draftverify_reasoning.scoring import Steps
 from draftverify_reasoning.solutions import answer_of, solution, solution_text
 from draftverify_reasoning.tasks import Gym
+from draftverify_reasoning.training import VerifierTraining
+from draftverify_reasoning.verifier import TrainedVerifier
 
 __all__ = [
     "Form",
     "Gym",
+    "Steps",
+    "TrainedVerifier",
+    "VerifierTraining",
     "answer_of",
     "extract",
     "need",
