@@ -1,7 +1,9 @@
 """Reasoning: solutions sampled and judged whole or step by step, the answers in them, and problems to try them on."""
 
 from draftverify_reasoning.answers import Form, extract, normalised, number, same
+from draftverify_reasoning.process import Process, StepScorer
 from draftverify_reasoning.requirements import need
+from draftverify_reasoning.reward_model import RewardModel
 from draftverify_reasoning.scoring import Steps
 from draftverify_reasoning.solutions import answer_of, solution, solution_text
 from draftverify_reasoning.tasks import Gym
@@ -11,6 +13,9 @@ from draftverify_reasoning.verifier import TrainedVerifier
 __all__ = [
     "Form",
     "Gym",
+    "Process",
+    "RewardModel",
+    "StepScorer",
     "Steps",
     "TrainedVerifier",
     "VerifierTraining",
