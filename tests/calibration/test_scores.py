@@ -183,7 +183,7 @@ def test_what_was_promised_is_set_beside_what_came() -> None:
     assert [part.right.trials for part in parts] == [20] * 10
     assert [part.promised for part in parts] == pytest.approx([0.045 + 0.1 * k for k in range(10)])
     assert [part.right.value for part in parts] == [0.0] * 5 + [1.0] * 5
-    alone = reliability([0.5] * 40, [i < 20 for i in range(40)], list(range(40)))[0].right
-    together = reliability([0.5] * 40, [i < 20 for i in range(40)], [i // 10 for i in range(40)])[0].right
+    alone = reliability([0.5] * 36, [i < 18 for i in range(36)], list(range(36)))[0].right
+    together = reliability([0.5] * 36, [i < 18 for i in range(36)], [i // 9 for i in range(36)])[0].right
     assert together.clusters == 4
     assert together.high - together.low > 2 * (alone.high - alone.low)
