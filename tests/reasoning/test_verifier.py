@@ -165,6 +165,6 @@ def test_layers_that_cannot_be_taken_apart_are_refused(tmp_path: Path, config: s
             )
         )  # fmt: skip
     with pytest.raises(ConfigError, match=says):
-        TokenScores(model.eval(), layers=1)
-    scores = TokenScores(model.eval(), layers=0)(torch.tensor([[1, 2, 3]]))
+        TokenScores(model.eval(), layers=1, depth=2)
+    scores = TokenScores(model.eval(), layers=0, depth=2)(torch.tensor([[1, 2, 3]]))
     assert scores.shape == (1, 3)

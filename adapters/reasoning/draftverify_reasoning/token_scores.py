@@ -72,17 +72,17 @@ class TokenScores(torch.nn.Module):
     Args:
         model: a transformers causal language model; it is not changed.
         layers: how many of the layers that are read are trained, from the top.
-        depth: how many layers are read, from the bottom; all when None.
+        depth: how many layers are read, from the bottom.
 
     Raises:
         ConfigError: the model has not so many layers, or they cannot be taken apart.
     """
 
-    def __init__(self, model: Any, layers: int, depth: int | None = None) -> None:
+    def __init__(self, model: Any, layers: int, depth: int) -> None:
         super().__init__()
         base = model.base_model
         count = int(model.config.get_text_config().num_hidden_layers)
-        self.depth = count if depth is None else depth
+        self.depth = depth
         self.layers = layers
         if not 1 <= self.depth <= count:
             raise ConfigError(f"depth is {depth}; the model has {count} layers", path="depth")

@@ -75,8 +75,8 @@ class VerifierTraining:
         model: a small causal language model, named as `weights` of `llm.local`.
         fields: the names of the lines' keys for `question`, `solutions`, `text` and `correct`, where they differ.
         pipeline: of a run, the one whose items are read; all when None.
-        depth: how many of the model's layers are read, from the bottom; all when None. Fewer cost less, in training and
-            whenever the verifier is asked.
+        depth: how many of the model's layers are read, from the bottom; half of them when None, which cost half, in
+            training and whenever the verifier is asked.
         layers: of these, how many are trained, from the top; the states of the others are computed once. 0 trains the
             head alone.
         epochs: how often each solution is seen.
@@ -180,13 +180,15 @@ class _Work:
             )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.seed)
-            self.network = TokenScores(model.model, settings.layers, settings.depth)
+            count = int(model.model.config.get_text_config().num_hidden_layers)
+            depth = settings.depth if settings.depth is not None else (count + 1) // 2
+            self.network = TokenScores(model.model, settings.layers, depth)
         self.saved = Saved(
             model=str(settings.model),
             identity=weights_identity(torch_directory(str(settings.model)), {}),
             dtype=settings.dtype,
             layers=settings.layers,
-            depth=self.network.depth,
+            depth=depth,
             longest=settings.longest,
         )
         examples = [
