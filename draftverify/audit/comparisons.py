@@ -51,7 +51,7 @@ def comparisons_of(tasks: Iterable[Task]) -> list[Comparison]:
     """
     found = [_comparison(task) for task in tasks]
     if not found:
-        raise ConfigError("there are no comparisons to audit the judge on", path="comparisons")
+        raise ConfigError("there are no comparisons to audit the judge on")
     return found
 
 
@@ -64,7 +64,7 @@ def _comparison(task: Task) -> Comparison:
                 raise ConfigError(
                     f"{name} of {task.id} is {word!r}; a label is first, second or tie (or 1, 2, 0; A, B, C), or null "
                     "for none",
-                    path="comparisons.truth",
+                    path="truth",
                 )
             labels += [choice] if choice is not None else []
     question = "question" if "question" in task.input else "prompt"
@@ -86,7 +86,7 @@ def _text(task: Task, name: str) -> str:
         raise ConfigError(
             f"a comparison needs question, first and second, texts; {name} of {task.id} is {value!r:.40}, and it has "
             f"{fields}",
-            path="comparisons.fields",
+            path="fields",
         )
     return value
 
@@ -96,7 +96,5 @@ def _two(input: Mapping[str, object], name: str, id: str) -> tuple[str, str] | N
     if value is None:
         return None
     if not (isinstance(value, Sequence) and len(value) == 2 and all(isinstance(each, str) for each in value)):
-        raise ConfigError(
-            f"{name} of {id} are {value!r:.60}; two texts are needed", path=f"comparisons.fields.{name}"
-        )
+        raise ConfigError(f"{name} of {id} are {value!r:.60}; two texts are needed", path=f"fields.{name}")
     return value[0], value[1]
