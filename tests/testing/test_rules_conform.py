@@ -22,6 +22,7 @@ from draftverify.rules import (
     Majority,
     Speculative,
     TokenMatch,
+    Tournament,
     Tree,
     Typical,
     WeightedVote,
@@ -37,8 +38,12 @@ SELECTION = [
     DualAgreement(),
     DualAgreement(support="root"),
     First(),
+    First(2, threshold=0.5),
+    First(threshold=0.5, otherwise="best"),
     LongestPrefix(),
     Majority(),
+    Tournament(),
+    Tournament(share=0.6, margin=0.1),
     WeightedVote(),
 ]
 SAMPLING = [

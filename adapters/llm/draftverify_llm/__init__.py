@@ -2,6 +2,7 @@
 
 from draftverify_llm.catalogue import CATALOGUE, CatalogueEntry
 from draftverify_llm.endpoint import Endpoint
+from draftverify_llm.family import family_of_config, family_of_weights
 from draftverify_llm.generate import Sample
 from draftverify_llm.identity import model_identity
 from draftverify_llm.judge import Judge
@@ -26,6 +27,8 @@ __all__ = [
     "RecordedJudge",
     "Sample",
     "TextModel",
+    "family_of_config",
+    "family_of_weights",
     "gguf_file",
     "model_identity",
     "need",

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from draftverify.errors import ResourceError
+from draftverify_llm.family import family_of_config, family_of_weights
 from draftverify_llm.sampling import sample
 from draftverify_llm.text import Completion, Prompt, as_messages, check_sampling, only_text, read_prompt
 from draftverify_llm.weights import need, quiet_transformers, torch_directory
@@ -33,6 +34,7 @@ class LocalModel:
             layers' to four bits, which makes it another model; "int4_head" its head's too, all but those of each
             row's 64 likeliest tokens: for a drafter. None: as they are. A packed model cannot be trained, moved or
             saved.
+        family: the line of models that it is of, where its files do not say or say it wrongly; see `family`.
     """
 
     deterministic = True
@@ -43,15 +45,17 @@ class LocalModel:
         dtype: Literal["float32", "bfloat16", "float16", "auto"] = "auto",
         device: str = "auto",
         packed: Literal["bfloat16", "int4", "int4_head"] | None = None,
+        family: str | None = None,
     ) -> None:
         self.weights = weights
         self.dtype = dtype
         self.device = device
         self.packed = packed
+        self._family = family
         self._lock = threading.RLock()
         self._loaded: tuple[Any, Any] | None = None
         self._live = False
-        self._family: str | None = None
+        self._vocabulary: str | None = None
 
     @classmethod
     def from_module(cls, model: Any, tokenizer: Any) -> LocalModel:
@@ -101,12 +105,22 @@ class LocalModel:
         return self._open()[1]
 
     @property
-    def family(self) -> str:
-        """The tokenizer's identity: models of one family give every token the same id."""
-        if self._family is None:
-            vocabulary = sorted(self.tokenizer.get_vocab().items(), key=lambda item: (item[1], item[0]))
-            self._family = "vocabulary:" + hashlib.sha256(json.dumps(vocabulary).encode()).hexdigest()[:16]
-        return self._family
+    def family(self) -> str | None:
+        """The line of models that it is of: as it was said, else by the catalogue, by the name that its files were
+        saved under, or by its architecture. Loads nothing; None where there is no telling."""
+        if self._family is not None:
+            return self._family
+        if self._live and self._loaded is not None:
+            return family_of_config(self._loaded[0].config)
+        return family_of_weights(str(self.weights))
+
+    @property
+    def vocabulary(self) -> str:
+        """The tokenizer's identity: models of one vocabulary give every token the same id."""
+        if self._vocabulary is None:
+            ids = sorted(self.tokenizer.get_vocab().items(), key=lambda item: (item[1], item[0]))
+            self._vocabulary = hashlib.sha256(json.dumps(ids).encode()).hexdigest()[:16]
+        return self._vocabulary
 
     @property
     def eos_ids(self) -> frozenset[int]:

@@ -69,9 +69,14 @@ class TextModel(Protocol):
 
     Attributes:
         deterministic: False when the same call with the same seed may answer otherwise another time.
+        family: the line of models that it is of ("smollm2"), known without loading it; None where there is no
+            telling. A pipeline whose generator and verifier are of one family says that it checks itself.
     """
 
     deterministic: bool
+
+    @property
+    def family(self) -> str | None: ...
 
     def complete(
         self,
