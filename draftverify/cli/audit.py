@@ -1,4 +1,4 @@
-"""`draftverify audit`: `lossless CONFIG`, whether output is the verifier's own, with the evidence; and `judge` beside."""
+"""`draftverify audit`: `lossless CONFIG`, whether output is the verifier's own, with its evidence; `judge` beside."""
 
 from __future__ import annotations
 
