@@ -24,6 +24,7 @@ from draftverify.experiments.tasks import Jsonl
 from draftverify_llm import RecordedJudge
 
 DATA = Path("../shared/data")
+FAMILIES = {"GPT-4": "gpt-4", "ChatGPT": "gpt-3.5"}
 
 
 def main() -> None:
@@ -33,7 +34,7 @@ def main() -> None:
     options = parser.parse_args()
     figures = {}
     with tempfile.TemporaryDirectory() as folder:
-        for judge in ("GPT-4", "ChatGPT"):
+        for judge in FAMILIES:
             figures[judge] = told(*llmbar(options.data, judge, Path(folder)))
         figures["GPT-3.5 on PandaLM"] = told(*pandalm(options.data, Path(folder)))
     write(options.out, "benchmarks.judges", {"repeats": 1, "judges": figures})
@@ -60,7 +61,9 @@ def llmbar(data: Path, judge: str, folder: Path) -> tuple[RecordedJudge, list[Co
         lines.append({**line, "swapped": {"1": "2", "2": "1"}.get(other["winner"], other["winner"])})
     path = written(folder / f"{judge}.jsonl", lines)
     fields = {name: name for name in ("question", "first", "second")}
-    return RecordedJudge(path), comparisons_of(Jsonl(path, fields, {"label": "label"}, id="id").load())
+    return RecordedJudge(path, family=FAMILIES[judge]), comparisons_of(
+        Jsonl(path, fields, {"label": "label"}, id="id").load()
+    )
 
 
 def pandalm(data: Path, folder: Path) -> tuple[RecordedJudge, list[Comparison]]:
@@ -78,7 +81,9 @@ def pandalm(data: Path, folder: Path) -> tuple[RecordedJudge, list[Comparison]]:
         lines.append({**line, "verdict": verdict["gpt_result"], "words": str(verdict["gpt_reason"])})
     path = written(folder / "pandalm.jsonl", lines)
     fields = {name: name for name in ("question", "first", "second", "systems")}
-    return RecordedJudge(path), comparisons_of(Jsonl(path, fields, {"labels": "labels"}, id="id").load())
+    return RecordedJudge(path, family="gpt-3.5"), comparisons_of(
+        Jsonl(path, fields, {"labels": "labels"}, id="id").load()
+    )
 
 
 def written(path: Path, lines: Iterable[Mapping[str, Any]]) -> Path:

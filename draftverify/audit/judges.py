@@ -15,7 +15,7 @@ import msgspec
 from draftverify.engine.parts import name_of
 from draftverify.errors import ConfigError
 from draftverify.testing.contexts import make_context
-from draftverify.values import Proposal, Task
+from draftverify.values import Check, Proposal, Task
 
 __all__ = [
     "CHOICES",
@@ -184,7 +184,7 @@ def _higher(first: Grade, second: Grade) -> Said:
 
 
 class _ByScores:
-    """A pointwise judge made of any verifier that gives scores; each question's answers are one block."""
+    """A pointwise judge made of any verifier that gives scores; each answer is a block of its own."""
 
     varies: frozenset[Variation] = frozenset({"answers", "repeat"})
 
@@ -192,18 +192,22 @@ class _ByScores:
         self.verifier = verifier
 
     def grade(self, asked: Sequence[Asked]) -> list[Grade]:
-        found: list[Grade] = []
-        for each in asked:
-            context = make_context(
-                Task(id="audit", input={"question": each.question, "prompt": each.question})
-            )
-            made = self.verifier.verify(context, Proposal.alternatives((each.answer,)))
-            check = made.checks[0]
-            units = made.cost.units if made.cost else 0.0
-            found.append(
-                Grade(check.score, "" if check.score is not None else check.verdict, check.reason, units)
-            )
-        return found
+        inputs = [{"question": each.question, "prompt": each.question} for each in asked]
+        contexts = [make_context(Task(id=str(place), input=input)) for place, input in enumerate(inputs)]
+        blocks = [Proposal.alternatives((each.answer,)) for each in asked]
+        if hasattr(self.verifier, "verify_many"):
+            found = self.verifier.verify_many(contexts, blocks)
+        else:
+            found = [
+                self.verifier.verify(context, block) for context, block in zip(contexts, blocks, strict=True)
+            ]
+        return [_grade(each.checks[0], each.cost.units if each.cost else 0.0) for each in found]
+
+
+def _grade(check: Check, units: float) -> Grade:
+    if check.score is None:
+        return Grade(None, check.verdict, check.feedback or check.reason, units)
+    return Grade(check.score, units=units)
 
 
 def as_judge(part: Any) -> Judging:

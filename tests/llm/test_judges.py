@@ -9,6 +9,7 @@ import pytest
 
 from draftverify import ConfigError, Proposal, ResourceError
 from draftverify.audit import Asked, Presented
+from draftverify.engine.families import stands_outside
 from draftverify.engine.parts import identity_of
 from draftverify.errors import EndpointTimeout
 from draftverify.testing import check_component, make_context
@@ -292,6 +293,16 @@ def test_identity_is_of_the_model_and_the_prompt():
 def test_the_family_is_the_models():
     """A judge's word rests on its model's."""
     assert Judge(Says(right)).family == PairwiseJudge(Says(longer)).family == "scripted"
+
+
+@pytest.mark.parametrize("kind", [Judge, PairwiseJudge])
+def test_a_judge_whose_model_cannot_be_told_is_still_no_outside_check(kind):
+    """Its word is a model's, whichever."""
+    model = Says(right)
+    model.family = None
+    judge = kind(model)
+    assert judge.family == "unknown"
+    assert not stands_outside(judge)
 
 
 @pytest.mark.parametrize("kind", [Judge, PairwiseJudge])

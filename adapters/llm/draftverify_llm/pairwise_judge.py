@@ -76,9 +76,9 @@ class PairwiseJudge:
         return getattr(self.model, "concurrent", True)
 
     @property
-    def family(self) -> str | None:
-        """The model's."""
-        return getattr(self.model, "family", None)
+    def family(self) -> str:
+        """The model's; "unknown" where it cannot tell: a model's word is no outside check for all that."""
+        return getattr(self.model, "family", None) or "unknown"
 
     @property
     def varies(self) -> frozenset[Variation]:

@@ -30,7 +30,7 @@ class RecordedJudge:
         fields: which field of a line holds "question", "first", "second", "verdict", "swapped" (the verdict in the
             other order), "words" and "id"; each its own name when it is not said.
         against: which pairs of a block are looked up: "all" or "knockout".
-        family: which models the verdicts rest on, such as "gpt-4".
+        family: the line of models that the verdicts rest on, such as "gpt-4".
     """
 
     provides = frozenset({"verdicts", "scores", "cross"})
@@ -38,7 +38,7 @@ class RecordedJudge:
     deterministic = True
 
     def __init__(
-        self, path: Path, fields: Mapping[str, str] = {}, against: Against = "all", family: str | None = None
+        self, path: Path, fields: Mapping[str, str] = {}, against: Against = "all", family: str = "unknown"
     ) -> None:
         self.path = path
         self.fields = fields
