@@ -14,6 +14,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -162,22 +163,19 @@ def load_audit(path: str | os.PathLike[str], *, judge: Any = None) -> JudgeAudit
 
 
 def find_audit(directory: str | os.PathLike[str], judge: Any) -> JudgeAudit | None:
-    """The audit of this judge among the .json files of a directory; None where there is none.
+    """The audit of this judge among the .json files of a directory, that on the most labels; None where there is none.
 
     Files that cannot be read as audits, and audits of other judges, are passed over: they say nothing of this one.
     """
     folder = Path(directory)
     if not folder.is_dir():
         return None
-    identity = identity_of(judge)
+    identity, found = identity_of(judge), []
     for path in sorted(folder.glob("*.json")):
-        try:
-            found = load_audit(path)
-        except ConfigError:
-            continue
-        if found.judge == identity:
-            return found
-    return None
+        with suppress(ConfigError):
+            found.append(load_audit(path))
+    own = [each for each in found if each.judge == identity]
+    return max(own, key=lambda each: each.labelled, default=None)
 
 
 class Planned(msgspec.Struct, frozen=True):

@@ -263,6 +263,7 @@ def test_the_file_holds_the_audit_and_is_refused_for_another_judge(tmp_path):
         load_audit(tmp_path / "audits" / "judge.json", judge=other)
     with pytest.raises(ConfigError, match="no audit of a judge"):
         load_audit(tmp_path / "audits" / "notes.json")
+    save_audit(tmp_path / "audits" / "a_small_one.json", audit_judge(judge, pairs(8), probes=["agreement"]))
     assert find_audit(tmp_path / "audits", judge) == audit
     assert find_audit(tmp_path / "audits", other) is None
     assert find_audit(tmp_path / "nowhere", judge) is None

@@ -58,7 +58,8 @@ def ask(model: TextModel, prompts: Sequence[str], words: Sequence[str], max_toke
         found = [_by_token(each) for each in first_tokens(model, list(once), words)]
     else:
         # As many at once as the model says that it takes.
-        workers = min(getattr(model, "concurrency", getattr(model, "parallel", 1)), 32)
+        at_once = getattr(model, "concurrency", getattr(model, "parallel", 1))
+        workers = min(at_once, 32) if getattr(model, "concurrent", True) else 1
         with ThreadPoolExecutor(max_workers=max(workers, 1)) as pool:
             found = list(pool.map(lambda prompt: _by_reply(model, prompt, words, max_tokens), once))
     replies = [found[once[prompt]] for prompt in prompts]
