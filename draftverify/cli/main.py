@@ -9,13 +9,16 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
+from typing import Any
 
 import click
 
 from draftverify.cli.exits import MEANINGS, Exit, exit_for
-from draftverify.errors import DraftVerifyError
+from draftverify.errors import DraftVerifyError, SelfVerificationWarning
 from draftverify.secret import redact
 
 __all__ = ["draftverify", "main"]
@@ -97,7 +100,8 @@ def main(args: Sequence[str] | None = None) -> int:
         arguments.remove("--traceback")
     output = sys.stdout
     try:
-        code = draftverify.main(args=arguments, prog_name="draftverify", standalone_mode=False)
+        with _warnings_told():
+            code = draftverify.main(args=arguments, prog_name="draftverify", standalone_mode=False)
         return code if isinstance(code, int) else Exit.OK
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
@@ -119,6 +123,24 @@ def main(args: Sequence[str] | None = None) -> int:
             click.echo(redact("".join(traceback.format_exception(error))), err=True)
         tell(error)
         return exit_for(error)
+
+
+@contextmanager
+def _warnings_told() -> Iterator[None]:
+    """A pipeline that checks itself is told of on stderr, in a line as errors are; of one that is built twice, once."""
+    told, shows = set[str](), warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if not issubclass(category, SelfVerificationWarning):
+            shows(message, category, *place, **more)
+        elif str(message) not in told:
+            told.add(str(message))
+            click.echo(f"warning: {_printable(str(message))}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", SelfVerificationWarning)
+        warnings.showwarning = show
+        yield
 
 
 def tell(error: BaseException) -> None:

@@ -62,6 +62,7 @@ def summary_of(records: RunRecords) -> Summary:
         baseline=config.get("baseline"),
         predictions=records.predictions,
         waiting=[(each.pipeline, each.task) for each in records.questions if each.state != "used"],
+        marks=records.marks,
     )
 
 
@@ -92,7 +93,9 @@ def trace_lines(records: RunRecords, task: str, pipeline: str | None, *, marks: 
         if pipeline not in (None, name):
             continue
         yield Text("")
-        yield Text(name, style="bold underline")
+        yield Text.assemble(
+            (name, "bold underline"), *(f"  {clean(mark)}" for mark in records.marks.get(name, ()))
+        )
         entries = list(records.store.entries(pipeline=name, task=task))
         for entry in entries:
             yield from round_lines(entry.record.rounds, entry.texts, marks)

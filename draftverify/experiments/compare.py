@@ -174,6 +174,7 @@ class PipelineSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         deterministic: whether every round was; what is not may differ from the baseline without being wrong.
+        marks: what is to be said of it wherever it is shown, a phrase each ("checks itself (family smollm2)").
         block: the block-size controller's own report.
         failure: the first task that failed, and why.
         problem: the first outcome about which a metric failed, and why.
@@ -185,6 +186,7 @@ class PipelineSummary(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[StepRow, ...] = ()
     identical: Identity | None = None
     deterministic: bool = True
+    marks: tuple[str, ...] = ()
     block: Any = None
     failure: str | None = None
     problem: str | None = None
@@ -227,6 +229,7 @@ def summarise(
     waiting: Iterable[tuple[str, str]] = (),
     explain: Explain | None = None,
     blocks: Mapping[str, Any] | None = None,
+    marks: Mapping[str, Sequence[str]] = EMPTY,
     scores: Scores = EMPTY,
 ) -> Summary:
     """Compare what was committed.
@@ -240,6 +243,7 @@ def summarise(
         waiting: (pipeline, task) of those that wait for a person.
         explain: asked why two values differ.
         blocks: block-size controllers' reports.
+        marks: what is to be said of pipelines, by their names.
         scores: what the metrics said.
     """
     groups = tuple(dict.fromkeys(task.group for task in tasks))
@@ -292,6 +296,7 @@ def summarise(
                 steps=tuple(_steps(pipeline, own)),
                 identical=_identity(pipeline, base, own, of_task, explain) if compared else None,
                 deterministic=all(round.deterministic for record in own for round in record.rounds),
+                marks=tuple(marks.get(pipeline, ())),
                 block=(blocks or {}).get(pipeline),
                 failure=None if failed is None else f"task {failed.task}: {failed.outcome.reason}",
                 problem=_problem(pipeline, own, scores),

@@ -103,6 +103,12 @@ def evaluate(
     finally:
         bench.close()
     summary = summarise(
-        name=name, tasks=work, records=records, baseline=baseline, waiting=waiting, scores=scores
+        name=name,
+        tasks=work,
+        records=records,
+        baseline=baseline,
+        waiting=waiting,
+        marks={each: pipeline.marks for each, pipeline in pipelines.items()},
+        scores=scores,
     )
     return Evaluation(summary, {each: tuple(found[each, task.id] for task in work) for each in names})

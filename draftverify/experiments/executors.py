@@ -13,6 +13,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import (
@@ -33,7 +34,13 @@ from typing import Any, ClassVar, Protocol
 import msgspec
 
 from draftverify import errors
-from draftverify.errors import ConfigError, ContractError, DraftVerifyError, ResourceError
+from draftverify.errors import (
+    ConfigError,
+    ContractError,
+    DraftVerifyError,
+    ResourceError,
+    SelfVerificationWarning,
+)
 from draftverify.experiments.bench import Bench, Done, OnRound, Unit, failed_unit
 from draftverify.experiments.build import Builder
 from draftverify.experiments.specs import Experiment
@@ -194,7 +201,9 @@ def perform_remote(spec: bytes, unit: bytes) -> bytes:
         if bench is None:
             _worker_benches.clear()
             experiment = Experiment.from_json(spec)
-            bench = _worker_benches[spec] = Builder().bench(experiment)
+            with warnings.catch_warnings():  # the driver's process has said it
+                warnings.simplefilter("ignore", SelfVerificationWarning)
+                bench = _worker_benches[spec] = Builder().bench(experiment)
             bench.on_round = _send_round if experiment.durable == "round" else None
         work = decode(unit, Unit, "a unit of work")
         done = bench.perform(work)

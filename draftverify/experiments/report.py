@@ -86,6 +86,7 @@ STEP_HEADINGS = ("pipeline", "step", "on", "taken", "tasks", "seconds", "units",
 def _cells(summary: Summary) -> tuple[list[str], list[list[str]]]:
     """Headings and rows of the main table; columns that say nothing in this run are left out."""
     every = [row for pipeline in summary.pipelines for row in pipeline.rows]
+    marks = {pipeline.name: clean(", ".join(pipeline.marks)) for pipeline in summary.pipelines}
     predicted = any(row.predicted is not None for row in every)
     compared = any(row.speedup is not None for row in every)
     retried = any(row.retries.trials for row in every)
@@ -95,7 +96,11 @@ def _cells(summary: Summary) -> tuple[list[str], list[list[str]]]:
 
     columns: list[Column] = [
         ("group", True, lambda row: clean(row.group) or "all"),
-        ("pipeline", True, lambda row: row.pipeline),
+        (
+            "pipeline",
+            True,
+            lambda row: f"{row.pipeline} ({marks[row.pipeline]})" if marks[row.pipeline] else row.pipeline,
+        ),
         ("ended", True, lambda row: _statuses(row.statuses)),
         *(
             column

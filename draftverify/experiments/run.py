@@ -125,6 +125,7 @@ def run(
             config_hash=experiment.fingerprint,
             parts=experiment.parts(),
             metrics=experiment.metric_parts(),
+            marks={name: bench.pipelines[name].marks for name in experiment.names},
             fresh=fresh,
             accept_changed=accept_changed,
             url=store,
@@ -387,6 +388,7 @@ def _summary(
         waiting=waiting,
         explain=_explainer(bench),
         blocks=blocks,
+        marks={each: bench.pipelines[each].marks for each in experiment.names},
         scores=scores_of(experiment.metrics, measured, records, store, builder, bench),
     )
 

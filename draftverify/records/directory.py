@@ -61,6 +61,7 @@ class RunDirectory:
         config_hash: of the whole resolved config.
         parts: what the run's records rest on beside it, by name: plugins and files, each with version and SHA-256.
         metrics: what its metrics rest on, in the same form; noted when it changes, and not refused.
+        marks: what is to be said of its pipelines wherever they are shown, by their names; noted likewise.
         fresh: move a run that is there aside, and begin anew.
         accept_changed: go on with a run of other parts, and note what changed.
         url: of another store than the directory's own SQLite file.
@@ -79,6 +80,7 @@ class RunDirectory:
         config_hash: str,
         parts: Mapping[str, Mapping[str, str]] = EMPTY,
         metrics: Mapping[str, Mapping[str, str]] = EMPTY,
+        marks: Mapping[str, Sequence[str]] = EMPTY,
         fresh: bool = False,
         accept_changed: bool = False,
         url: str | None = None,
@@ -90,6 +92,7 @@ class RunDirectory:
         self._hash = config_hash
         self._parts = parts
         self._metrics = metrics
+        self._marks = {name: list(own) for name, own in marks.items() if own}
         self._fresh = fresh
         self._accept_changed = accept_changed
         self._url = url
@@ -152,7 +155,12 @@ class RunDirectory:
                 mend = "PostgreSQL; give --store" if self._url is None else "records.db; leave out --store"
                 raise StoreError(f"{self.path}: its records are in {mend}, or choose another --out")
         starts = about.setdefault("starts", [])
-        start = {"versions": versions(), "parts": dict(self._parts), "metrics": dict(self._metrics)}
+        start = {
+            "versions": versions(),
+            "parts": dict(self._parts),
+            "metrics": dict(self._metrics),
+            "marks": self._marks,
+        }
         last = {key: starts[-1].get(key) for key in start} if starts else {}
         if last != start:
             changed = self._changed(last)
@@ -256,6 +264,13 @@ class RunRecords:
         """summary.json, or {} while the run is not finished."""
         path = self.path / "summary.json"
         return _read_json(path) if path.exists() else {}
+
+    @property
+    def marks(self) -> Mapping[str, Sequence[str]]:
+        """What is to be said of its pipelines wherever they are shown, by their names, as of its last start."""
+        starts = self.about.get("starts") or [{}]
+        found: Mapping[str, Sequence[str]] = starts[-1].get("marks", {})
+        return found
 
     @property
     def tasks(self) -> tuple[Task, ...]:

@@ -161,13 +161,21 @@ class Way(ABC):
         )
 
     def _cross(self, stage: str) -> Any:
-        """[n, m], what a stage found of its items on each check; NaN for those that never came to it."""
+        """[n, m], what a stage found of its items on each check; NaN for those that never came to it.
+
+        As many checks as items may be the items themselves, judged in pairs: their columns stand where the items do.
+        Of other checks that is but another order, with some that were not run among them.
+        """
         n = len(self.proposal)
         cross = np.full((n, 0), np.nan)
         for found in self.passes:
             evidence = None if found.verification is None else found.verification.evidence
             if found.stage == stage and evidence is not None and evidence.cross is not None:
                 own = np.asarray(evidence.cross, dtype=float)
+                if own.shape[1] == len(found.indices) < n:
+                    pairs = np.full((len(own), n), np.nan)
+                    pairs[:, list(found.indices)] = own
+                    own = pairs
                 if cross.shape[1] != own.shape[1]:
                     cross = np.full((n, own.shape[1]), np.nan)
                 cross[list(found.indices)] = own

@@ -28,7 +28,7 @@ from draftverify import (
     verifier,
 )
 from draftverify.records import timeless
-from draftverify.rules import All, Best, First, LongestPrefix
+from draftverify.rules import All, Best, First, LongestPrefix, Tournament
 from draftverify.testing import Subject, make_context, parametrize_with_checks
 from draftverify.verifiers import AllOf, AnyOf, Regex
 
@@ -603,3 +603,27 @@ BLOCKS = [
 def test_conformance(component: Any, check: Any) -> None:
     """Verifiers of verifiers that keep the contract keep it."""
     check(component)
+
+
+class Larger:
+    """Compares the items that it is given in pairs: the larger number wins."""
+
+    provides = frozenset({"verdicts", "cross"})
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        items = np.asarray(proposal.items, dtype=float)
+        cross = (np.sign(items[:, None] - items) + 1) / 2
+        return Verification(checks=(Check("pass"),) * len(items), evidence=Evidence(cross=cross))
+
+
+def test_a_stage_that_judges_pairs_sees_only_what_is_left() -> None:
+    """Its pairs are of the items that came to it, and stand in their places among all."""
+    small = verifier(lambda context, item: item < 8)
+    judged = AllOf([small, Larger()])
+    found = judged.verify(make_context("any"), Proposal.alternatives([9, 3, 8, 5]))
+    nan = np.nan
+    expected = [[nan] * 4, [nan, 0.5, nan, 0.0], [nan] * 4, [nan, 1.0, nan, 0.5]]
+    assert np.array_equal(found.evidence.cross, expected, equal_nan=True)
+    drafted = generator(lambda context, n: [9, 3, 8, 5])
+    outcome = Pipeline(drafted, judged, Tournament(), block=4).run("x")
+    assert (outcome.value, outcome.support) == (5, 1.0)
