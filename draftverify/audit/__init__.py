@@ -2,26 +2,75 @@
 
 `lossless(pipeline, tasks)` enumerates the rule on tiny models, plays it at recorded prefixes of real tasks, and
 compares greedy text with plain steps. It works on any rule and generator, a plugin's too. See docs/audit.md.
+
+And whether a judge, a verifier that is a model's word, can be believed: `audit_judge(judge, comparisons)`. See
+docs/judges.md.
 """
 
+from draftverify.audit.comparisons import Comparison, comparisons_of
 from draftverify.audit.enumeration import enumerate_rule
+from draftverify.audit.judge_audit import (
+    JudgeAudit,
+    Planned,
+    audit_judge,
+    find_audit,
+    load_audit,
+    plan_labels,
+    save_audit,
+)
+from draftverify.audit.judge_probes import PROBES, Figure, Probe, ProbeName
+from draftverify.audit.judges import (
+    Asked,
+    Choice,
+    Grade,
+    Grading,
+    Judging,
+    Presented,
+    Said,
+    Variation,
+    as_choice,
+    as_judge,
+)
 from draftverify.audit.lossless import claims_exact, lossless
 from draftverify.audit.report import Divergence, Draws, Enumeration, PipelineReport, Report, Text
 from draftverify.audit.unknowns import NotEnumerable, Path, Stream, Unknown, explore
 
 __all__ = [
+    "Asked",
+    "Choice",
+    "Comparison",
     "Divergence",
     "Draws",
     "Enumeration",
+    "Figure",
+    "Grade",
+    "Grading",
+    "JudgeAudit",
+    "Judging",
     "NotEnumerable",
+    "PROBES",
     "Path",
     "PipelineReport",
+    "Planned",
+    "Presented",
+    "Probe",
+    "ProbeName",
     "Report",
+    "Said",
     "Stream",
     "Text",
     "Unknown",
+    "Variation",
+    "as_choice",
+    "as_judge",
+    "audit_judge",
     "claims_exact",
+    "comparisons_of",
     "enumerate_rule",
     "explore",
+    "find_audit",
+    "load_audit",
     "lossless",
+    "plan_labels",
+    "save_audit",
 ]

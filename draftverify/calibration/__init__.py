@@ -7,6 +7,12 @@ from draftverify.calibration.acceptance import (
     pass_at_k_rate,
     tally,
 )
+from draftverify.calibration.agreement import (
+    assisted_rate,
+    cohen_kappa,
+    krippendorff_alpha,
+    labels_needed,
+)
 from draftverify.calibration.artifact import Artifact, ScoreArtifact, load, load_scores, save, save_scores
 from draftverify.calibration.best_of_n import BestOfN, best_of_n
 from draftverify.calibration.controller import Fixed, Measured
@@ -59,7 +65,9 @@ __all__ = [
     "ScoreFit",
     "Scored",
     "acceptance_rate",
+    "assisted_rate",
     "certified",
+    "cohen_kappa",
     "RiskCoverage",
     "aurc",
     "auroc",
@@ -72,6 +80,8 @@ __all__ = [
     "fit_scores",
     "geometric_progress",
     "items_per_pass",
+    "krippendorff_alpha",
+    "labels_needed",
     "load",
     "load_scores",
     "log_interval",

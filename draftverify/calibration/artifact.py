@@ -14,7 +14,16 @@ from draftverify.calibration.operating_point import OperatingPoint
 from draftverify.calibration.scores import ScoreFit
 from draftverify.errors import ConfigError
 
-__all__ = ["Artifact", "ScoreArtifact", "load", "load_scores", "save", "save_scores"]
+__all__ = [
+    "Artifact",
+    "ScoreArtifact",
+    "load",
+    "load_scores",
+    "read_artifact",
+    "save",
+    "save_scores",
+    "write_artifact",
+]
 
 VERSION = 1
 
@@ -81,7 +90,7 @@ def save(
     versions: Mapping[str, str],
 ) -> None:
     """Write an operating point; the file is complete or not there."""
-    _write(Path(path), Artifact(point=point, fitted_on=fitted_on, versions=versions))
+    write_artifact(Path(path), Artifact(point=point, fitted_on=fitted_on, versions=versions))
 
 
 def load(path: str | os.PathLike[str]) -> Artifact:
@@ -99,7 +108,7 @@ def load(path: str | os.PathLike[str]) -> Artifact:
 
 def save_scores(path: str | os.PathLike[str], artifact: ScoreArtifact) -> None:
     """Write what scores mean; the file is complete or not there."""
-    _write(Path(path), artifact)
+    write_artifact(Path(path), artifact)
 
 
 def load_scores(path: str | os.PathLike[str]) -> ScoreArtifact:
@@ -108,14 +117,29 @@ def load_scores(path: str | os.PathLike[str]) -> ScoreArtifact:
     Raises:
         ConfigError: when the file is missing, is not one, or has a version that this release does not know.
     """
-    return _converted(_read(path, ScoreArtifact, "score fit"), path, ScoreArtifact, "score fit")
+    return read_artifact(path, ScoreArtifact, "score fit")
 
 
-def _write(target: Path, artifact: msgspec.Struct) -> None:
+def write_artifact(target: Path, artifact: msgspec.Struct) -> None:
+    """Write a tagged struct as JSON; the file is complete or not there."""
     target.parent.mkdir(parents=True, exist_ok=True)
     scratch = target.with_name(target.name + ".part")
     scratch.write_bytes(msgspec.json.format(msgspec.json.encode(artifact)) + b"\n")
     scratch.replace(target)
+
+
+def read_artifact(path: str | os.PathLike[str], kind: type[T], what: str) -> T:
+    """Read back what `write_artifact` wrote.
+
+    Args:
+        path: the file.
+        kind: a tagged struct with a `version`.
+        what: what messages call it.
+
+    Raises:
+        ConfigError: when the file is missing, is not one, or has another version.
+    """
+    return _converted(_read(path, kind, what), path, kind, what)
 
 
 def _read(path: str | os.PathLike[str], kind: type[msgspec.Struct], what: str) -> dict[str, Any]:
@@ -131,7 +155,7 @@ def _read(path: str | os.PathLike[str], kind: type[msgspec.Struct], what: str) -
         raise ConfigError(f"this is no {what}: its kind is {found!r}, not {wanted!r}", where=str(path))
     if raw["version"] != VERSION:
         raise ConfigError(
-            f"{what} version {raw['version']} is unknown here (known: {VERSION}); fit it again",
+            f"{what} version {raw['version']} is unknown here (known: {VERSION}); make it again",
             where=str(path),
         )
     return raw

@@ -1,4 +1,4 @@
-"""`draftverify audit lossless CONFIG`: whether each pipeline's output is its verifier's own, with the evidence."""
+"""`draftverify audit`: `lossless CONFIG`, whether output is the verifier's own, with its evidence; `judge` beside."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from draftverify.cli.audit_judge import judge
 from draftverify.cli.exits import Exit
 
 if TYPE_CHECKING:
@@ -21,7 +22,10 @@ SHOWN = 6
 
 @click.group()
 def audit() -> None:
-    """Show whether a pipeline does what it promises."""
+    """Show whether a pipeline does what it promises, and what a judge's word is worth."""
+
+
+audit.add_command(judge)
 
 
 @audit.command()

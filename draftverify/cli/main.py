@@ -30,7 +30,7 @@ COMMANDS = {
     "show": "Show a run's results, or step through one task.",
     "fit": "Learn from labelled tasks what scores mean.",
     "train": "Train a part from data.",
-    "audit": "Show whether a pipeline's output is its verifier's own.",
+    "audit": "Show whether output is the verifier's own, or what a judge is worth.",
     "review": "Answer the tasks that wait for a person.",
     "plugins": "List the installed parts, or describe one.",
     "schema": "Write the JSON schema of the config, for editors.",

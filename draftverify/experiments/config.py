@@ -15,15 +15,15 @@ from pathlib import Path
 import msgspec
 
 from draftverify.errors import ConfigError, DraftVerifyError
-from draftverify.experiments.format import FILE
+from draftverify.experiments.format import AUDIT, FILE
 from draftverify.experiments.forms import Reading, Wrong, shown
 from draftverify.experiments.located import Located, override, read
 from draftverify.experiments.parameters import Component
-from draftverify.experiments.specs import ComponentSpec, Experiment
+from draftverify.experiments.specs import AuditSpec, ComponentSpec, Experiment
 from draftverify.plugins import PartsFile, did_you_mean
 from draftverify.secret import note_urls
 
-__all__ = ["ConfigErrors", "load_experiment", "load_training"]
+__all__ = ["ConfigErrors", "load_experiment", "load_judge_audit", "load_training"]
 
 
 class ConfigErrors(ConfigError):
@@ -93,6 +93,32 @@ def load_training(name: str, file: str | os.PathLike[str], *, overrides: Iterabl
             spec = Component("trainer").check(Located({"use": use, **arguments}, root.where), reading)
     else:
         reading.wrong(root, f"the config of a trainer is a mapping of its arguments, not {shown(root)}")
+    _tell(reading)
+    assert spec is not None
+    return spec
+
+
+def load_judge_audit(
+    file: str | os.PathLike[str], *, overrides: Iterable[str] = (), limit: int | None = None
+) -> AuditSpec:
+    """Read and check the config of a judge's audit: `judge`, `comparisons`, `probes`, and `models` and `parts`.
+
+    Args:
+        file, overrides: as for an experiment.
+        limit: at most so many comparisons, as after `--limit`.
+
+    Raises:
+        ConfigError, PluginError, ResourceError: as for an experiment.
+    """
+    root, errors = _read(file, overrides)
+    if limit is not None:
+        root = override(root, f"limit={limit}", option=f"--limit {limit}")
+    reading = Reading(root, Path(os.path.abspath(file)).parent, errors)
+    spec: AuditSpec | None = None
+    if isinstance(root.value, dict):
+        _read_parts(reading)
+    with suppress(Wrong):
+        spec = AUDIT.check(root, reading)
     _tell(reading)
     assert spec is not None
     return spec

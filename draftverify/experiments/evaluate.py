@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import msgspec
 from rich.console import Console
@@ -11,6 +12,7 @@ from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError
 from draftverify.experiments.bench import Bench, Unit
 from draftverify.experiments.compare import Summary, summarise
+from draftverify.experiments.judging import AUDITS, marks_of
 from draftverify.experiments.report import report_html, tables
 from draftverify.metrics import check_metrics, score
 from draftverify.plugins import did_you_mean
@@ -49,6 +51,7 @@ def evaluate(
     baseline: str | None = None,
     size: int = 1,
     name: str = "evaluation",
+    audits: str | Path = AUDITS,
 ) -> Evaluation:
     """Run pipelines over tasks and compare them.
 
@@ -62,6 +65,7 @@ def evaluate(
         baseline: the pipeline that the others are compared with.
         size: how many are under way at once: those that wait for the same part share its passes.
         name: of the tables.
+        audits: the directory in which the audits of judges lie; a pipeline whose judge has none there is marked.
 
     Raises:
         ConfigError: the baseline is none of the pipelines, two tasks have one id, or a metric cannot judge them.
@@ -108,7 +112,7 @@ def evaluate(
         records=records,
         baseline=baseline,
         waiting=waiting,
-        marks={each: pipeline.marks for each, pipeline in pipelines.items()},
+        marks={each: marks_of(pipeline, audits) for each, pipeline in pipelines.items()},
         scores=scores,
     )
     return Evaluation(summary, {each: tuple(found[each, task.id] for task in work) for each in names})

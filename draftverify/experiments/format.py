@@ -14,17 +14,29 @@ import msgspec
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from draftverify import rejection
+from draftverify.audit import ProbeName
 from draftverify.engine.budget import Budget
 from draftverify.errors import ConfigError
 from draftverify.experiments.forms import Keyed, Listed, Reading, Schema, shown
 from draftverify.experiments.located import Located
 from draftverify.experiments.parameters import Component, Model, Record, parameters
-from draftverify.experiments.specs import ClauseSpec, ComponentSpec, Experiment, PipelineSpec
+from draftverify.experiments.specs import AuditSpec, ClauseSpec, ComponentSpec, Experiment, PipelineSpec
 from draftverify.plugins import did_you_mean
 from draftverify.rejection import Policy
 from draftverify.values import Trouble
 
-__all__ = ["FILE", "INNER", "STEPS", "budget", "calibrate", "clause", "experiment", "pipeline"]
+__all__ = [
+    "AUDIT",
+    "FILE",
+    "INNER",
+    "STEPS",
+    "budget",
+    "calibrate",
+    "clause",
+    "experiment",
+    "judge_audit",
+    "pipeline",
+]
 
 STEPS: Mapping[str, Callable[..., Policy]] = {
     "regenerate": rejection.retry,
@@ -235,3 +247,32 @@ def _experiment(
 
 
 FILE = Record(experiment, _experiment)
+
+
+def judge_audit(
+    judge: Annotated[Any, Component("verifier")],
+    comparisons: Annotated[Any, Component("tasks")],
+    probes: list[ProbeName] = [],  # noqa: B006 - the signature is read, and never called
+    limit: Count | None = None,
+    parts: tuple[str, ...] = (),
+    models: Annotated[Any, Keyed(Model("model"), names=True)] = None,
+) -> None:
+    """The audit of a judge.
+
+    Args:
+        judge: a judge, or any verifier that gives scores.
+        comparisons: tasks with `question`, `first` and `second`, whose truth are labels: first, second or tie.
+        probes: these alone; all when absent.
+        limit: the first so many comparisons; all when absent.
+        parts: as of an experiment.
+        models: as of an experiment.
+    """
+
+
+def _judge_audit(models: object = None, parts: object = None, **given: Any) -> AuditSpec:
+    if "probes" in given:
+        given["probes"] = tuple(given["probes"])
+    return AuditSpec(**given)
+
+
+AUDIT = Record(judge_audit, _judge_audit)

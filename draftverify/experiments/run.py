@@ -29,6 +29,7 @@ from draftverify.experiments.bench import Bench, Done, Unit, failed_unit
 from draftverify.experiments.build import Builder
 from draftverify.experiments.compare import ALL, Explain, Summary, scored, speedup_kind, summarise
 from draftverify.experiments.executors import Batch, Crew, Where
+from draftverify.experiments.judging import AUDITS, marks_of
 from draftverify.experiments.memory import Recall, Recollection
 from draftverify.experiments.report import report_html
 from draftverify.experiments.scoring import scores_of
@@ -118,6 +119,7 @@ def run(
             # What cannot be opened leaves no directory behind, in which a mended config would be another one.
             for name in experiment.names:
                 bench.open(name)
+        marks = _marks(experiment, bench)
         directory = RunDirectory(
             out,
             name=experiment.name,
@@ -125,7 +127,7 @@ def run(
             config_hash=experiment.fingerprint,
             parts=experiment.parts(),
             metrics=experiment.metric_parts(),
-            marks={name: bench.pipelines[name].marks for name in experiment.names},
+            marks=marks,
             fresh=fresh,
             accept_changed=accept_changed,
             url=store,
@@ -143,7 +145,7 @@ def run(
                     work.perform(first, "calibrate")
                     _predict(experiment, directory.store, first, measured, builder, bench)
                 work.perform(measured, "measure")
-            summary = _summary(experiment, directory.store, measured, bench, builder)
+            summary = _summary(experiment, directory.store, measured, bench, builder, marks)
             directory.write_summary(summary.plain())
             directory.write_report(report_html(summary))
     finally:
@@ -156,6 +158,12 @@ def run(
         resumed=directory.resumed,
         ran=work.ran,
     )
+
+
+def _marks(experiment: Experiment, bench: Bench) -> dict[str, tuple[str, ...]]:
+    """What reports say of each pipeline; audits of its judges lie beside the config."""
+    audits = Path(experiment.file).parent / AUDITS
+    return {name: marks_of(bench.pipelines[name], audits) for name in experiment.names}
 
 
 def _load(source: Any) -> list[Task]:
@@ -370,7 +378,12 @@ def _pooled(records: Sequence[TaskRecord]) -> list[TaskRecord]:
 
 
 def _summary(
-    experiment: Experiment, store: Store, measured: Sequence[Task], bench: Bench, builder: Builder
+    experiment: Experiment,
+    store: Store,
+    measured: Sequence[Task],
+    bench: Bench,
+    builder: Builder,
+    marks: Mapping[str, Sequence[str]],
 ) -> Summary:
     waiting = [(each.pipeline, each.task) for each in store.questions() if each.state != "used"]
     blocks = {}
@@ -388,7 +401,7 @@ def _summary(
         waiting=waiting,
         explain=_explainer(bench),
         blocks=blocks,
-        marks={each: bench.pipelines[each].marks for each in experiment.names},
+        marks=marks,
         scores=scores_of(experiment.metrics, measured, records, store, builder, bench),
     )
 

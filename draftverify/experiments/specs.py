@@ -13,11 +13,12 @@ from typing import Any, Literal
 import msgspec
 
 from draftverify import plugins
+from draftverify.audit import PROBES, ProbeName
 from draftverify.engine.budget import Budget
 from draftverify.plugins import PartsFile, Role
 from draftverify.secret import note_urls
 
-__all__ = ["ClauseSpec", "ComponentSpec", "Experiment", "PipelineSpec", "rests_on"]
+__all__ = ["AuditSpec", "ClauseSpec", "ComponentSpec", "Experiment", "PipelineSpec", "rests_on"]
 
 LARGEST = 8 << 20
 """Bytes; a larger file of an argument is a model's weights or the like, and is not read for its SHA-256."""
@@ -88,6 +89,22 @@ class PipelineSpec(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     seed: int = 0
     where: str = ""
     path: str = ""
+
+
+class AuditSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """The config of a judge's audit.
+
+    Args:
+        judge: the verifier that is audited.
+        comparisons: the tasks that are read as comparisons.
+        probes: by name, in order.
+        limit: at most so many comparisons, the first.
+    """
+
+    judge: ComponentSpec
+    comparisons: ComponentSpec
+    probes: tuple[ProbeName, ...] = tuple(PROBES)
+    limit: int | None = None
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True):

@@ -58,15 +58,15 @@ def test_a_run_says_it_once_and_marks_what_it_prints(
     )
     assert "SelfVerificationWarning" not in said.err
     assert ".py:" not in said.err
-    assert said.out.count(f"own ({MARK})") == 1
-    assert "other (" not in said.out
-    assert f"own ({MARK})" in (place / "report.html").read_text()
+    assert said.out.count(f"own ({MARK}, unaudited)") == 1
+    assert "other (unaudited)" in said.out
+    assert f"own ({MARK}, unaudited)" in (place / "report.html").read_text()
     marks = {
         each["name"]: each["marks"] for each in json.loads((place / "summary.json").read_text())["pipelines"]
     }
-    assert marks == {"own": [MARK], "other": []}
+    assert marks == {"own": [MARK, "unaudited"], "other": ["unaudited"]}
     assert main(["show", str(place)]) == 0
-    assert f"own ({MARK})" in capsys.readouterr().out
+    assert f"own ({MARK}, unaudited)" in capsys.readouterr().out
     assert main(["show", str(place), "--trace", "1"]) == 0
     assert f"own  {MARK}" in capsys.readouterr().out
 
@@ -92,11 +92,11 @@ def test_an_unfinished_run_is_marked_too(
     with pytest.warns(SelfVerificationWarning), pytest.raises(KeyboardInterrupt):
         run(load_experiment(config), out=tmp_path / "run", watcher=Stop())
     with load_run(tmp_path / "run") as records:
-        assert records.marks == {"own": [MARK]}
+        assert records.marks == {"own": [MARK, "unaudited"], "other": ["unaudited"]}
     assert main(["show", str(tmp_path / "run")]) == 0
     shown = capsys.readouterr().out
     assert "roots (not finished)" in shown
-    assert f"own ({MARK})" in shown
+    assert f"own ({MARK}, unaudited)" in shown
 
 
 def test_an_evaluation_is_marked_too() -> None:
@@ -108,5 +108,5 @@ def test_an_evaluation_is_marked_too() -> None:
             First(),
         )
     found = evaluate({"own": own}, [Task(id="a")])
-    assert f"own ({MARK})" in str(found)
-    assert f"own ({MARK})" in found._repr_html_()
+    assert f"own ({MARK}, unaudited)" in str(found)
+    assert f"own ({MARK}, unaudited)" in found._repr_html_()

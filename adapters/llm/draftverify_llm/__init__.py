@@ -22,6 +22,12 @@ from draftverify_llm.recordings import (
     samples_drawn,
 )
 from draftverify_llm.pretrained import Loaded, by_length, load_pretrained, readable, weights_identity
+from draftverify_llm.identity import model_identity
+from draftverify_llm.judge import Judge
+from draftverify_llm.llama_cpp import LlamaCpp
+from draftverify_llm.local import LocalModel
+from draftverify_llm.pairwise_judge import PairwiseJudge
+from draftverify_llm.recorded_judge import RecordedJudge
 from draftverify_llm.requirements import need
 from draftverify_llm.text import Completion, Message, TextModel, read_sampling, reads_sampling
 from draftverify_llm.weights import gguf_file, quiet_transformers, resolve, torch_directory
@@ -31,12 +37,15 @@ __all__ = [
     "CatalogueEntry",
     "Completion",
     "Endpoint",
+    "Judge",
     "LlamaCpp",
     "Loaded",
     "LocalModel",
     "Message",
     "RecordedSample",
     "RecordedTask",
+    "PairwiseJudge",
+    "RecordedJudge",
     "Sample",
     "TextModel",
     "family_of_config",
@@ -46,6 +55,7 @@ __all__ = [
     "gguf_file",
     "load_checkpoint",
     "load_pretrained",
+    "model_identity",
     "need",
     "plain_prompt",
     "optimiser_tensors",

@@ -90,6 +90,11 @@ class LocalModel:
                 self._loaded = None
 
     @property
+    def live(self) -> bool:
+        """Whether it was made `from_module`, so that no files stand behind it."""
+        return self._live
+
+    @property
     def model(self) -> Any:
         """The torch module, in eval mode, on its device."""
         return self._open()[0]

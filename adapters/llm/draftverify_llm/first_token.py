@@ -1,0 +1,108 @@
+"""What a local model would say first: the probabilities of a few words as the first token of its reply."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from draftverify import ConfigError
+from draftverify_llm.local import LocalModel
+
+__all__ = ["FirstToken", "first_tokens", "word_tokens"]
+
+_TOKENS = 4096
+"""In one padded pass; one prompt that is longer goes by itself."""
+
+
+class FirstToken(NamedTuple):
+    """The first token of a reply.
+
+    Args:
+        logprobs: for each word, the natural logarithm of the probability that the reply begins with it.
+        word: the place of the word that the likeliest token begins; None where that token begins none of them.
+        likeliest: the likeliest token's text.
+        fits: whether the prompt fits into the model; where it does not, nothing was read.
+    """
+
+    logprobs: tuple[float, ...]
+    word: int | None
+    likeliest: str
+    fits: bool = True
+
+
+def word_tokens(model: LocalModel, words: Sequence[str]) -> list[frozenset[int]]:
+    """For each word the ids that a reply which is this word can begin with: as it stands, after a space, capitalised.
+
+    Raises:
+        ConfigError: the tokenizer begins two of the words with the same token, so that the first does not tell.
+    """
+    found: list[set[int]] = []
+    for word in words:
+        forms = {word} if len(word) == 1 else {word, word.capitalize(), word.upper()}
+        ids = [
+            model.tokenizer(lead + form, add_special_tokens=False).input_ids
+            for form in forms
+            for lead in ("", " ")
+        ]
+        found.append({each[0] for each in ids if each})
+    shared = {token for i, one in enumerate(found) for other in found[:i] for token in one & other}
+    own = [frozenset(each - shared) for each in found]
+    if not all(own):
+        listed = ", ".join(words)
+        raise ConfigError(
+            f"the model's tokenizer does not tell {listed} apart by their first token; choose other words"
+        )
+    return own
+
+
+def first_tokens(model: LocalModel, prompts: Sequence[str], words: Sequence[str]) -> list[FirstToken]:
+    """Read all prompts in padded passes of similar length.
+
+    Args:
+        model: its chat template is used where it has one.
+        prompts: texts.
+        words: what the reply may begin with.
+
+    Raises:
+        ConfigError: as of `word_tokens`.
+    """
+    import torch
+
+    module, of_word = model.model, word_tokens(model, words)
+    longest = getattr(module.config, "max_position_embeddings", None) or math.inf
+    ids = [model.encode_prompt({"prompt": prompt}) for prompt in prompts]
+    found = [FirstToken((), None, "", fits=False)] * len(prompts)
+    readable = [index for index, each in enumerate(ids) if len(each) <= longest]
+    with torch.inference_mode():
+        for batch in _by_length({index: len(ids[index]) for index in readable}):
+            width = max(len(ids[index]) for index in batch)
+            # Padded on the left, so that all prompts end at the same place.
+            rows = torch.tensor([[0] * (width - len(ids[i])) + list(ids[i]) for i in batch])
+            mask = torch.tensor([[0] * (width - len(ids[i])) + [1] * len(ids[i]) for i in batch])
+            logits = module(
+                input_ids=rows.to(module.device),
+                attention_mask=mask.to(module.device),
+                position_ids=(mask.cumsum(1) - 1).clamp(min=0).to(module.device),
+                logits_to_keep=1,
+            ).logits[:, -1]
+            for index, row in zip(batch, logits.float().log_softmax(-1).cpu(), strict=True):
+                likeliest = int(row.argmax())
+                found[index] = FirstToken(
+                    tuple(float(row[sorted(each)].logsumexp(0)) for each in of_word),
+                    next((place for place, each in enumerate(of_word) if likeliest in each), None),
+                    model.decode([likeliest]),
+                )
+    return found
+
+
+def _by_length(lengths: dict[int, int]) -> Iterator[list[int]]:
+    """Indices in batches of similar length, the longest first."""
+    batch: list[int] = []
+    for index in sorted(lengths, key=lambda each: -lengths[each]):
+        if batch and (len(batch) + 1) * lengths[batch[0]] > _TOKENS:
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch

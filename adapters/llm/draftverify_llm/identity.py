@@ -1,0 +1,73 @@
+"""Which model this is: a hash of its weights and of what changes its answers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from draftverify_llm.catalogue import CATALOGUE
+from draftverify_llm.llama_cpp import LlamaCpp
+from draftverify_llm.local import LocalModel
+from draftverify_llm.text import TextModel
+from draftverify_llm.weights import gguf_file, torch_directory
+
+__all__ = ["model_identity"]
+
+
+def model_identity(model: TextModel) -> str:
+    """32 hexadecimal digits, the same for models that answer alike as far as can be told.
+
+    Of weights that run here their bytes (of the catalogue's their known SHA-256), the type and the packing; of a server
+    its address and the model's name there, which say nothing of what the server runs; of another model its public
+    attributes.
+
+    Raises:
+        ResourceError: the weights cannot be had.
+    """
+    said: list[Any] = [type(model).__name__]
+    if isinstance(model, LocalModel):
+        said += [str(model.dtype), str(model.packed), _weights(model)]
+    elif isinstance(model, LlamaCpp):
+        known = CATALOGUE.get(str(model.weights))
+        said.append(known.sha256 if known else _of_files([gguf_file(str(model.weights))]))
+    else:
+        public = {
+            key: value for key, value in vars(model).items() if not key.startswith("_") and key != "api_key"
+        }
+        for tuning in ("timeout_seconds", "retries", "concurrency", "price_in", "price_out"):
+            public.pop(tuning, None)
+        said.append({key: repr(value) for key, value in public.items()})
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _weights(model: LocalModel) -> str:
+    if model.live:
+        digest = hashlib.sha256()
+        for name, tensor in model.model.state_dict().items():
+            digest.update(name.encode() + tensor.detach().float().cpu().numpy().tobytes())
+        return digest.hexdigest()
+    known = CATALOGUE.get(str(model.weights))
+    if known is not None:
+        return known.sha256
+    directory = torch_directory(str(model.weights))
+    names = (
+        "config.json",
+        "generation_config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "chat_template.jinja",
+    )
+    return _of_files([*sorted(directory.glob("*.safetensors")), *[directory / name for name in names]])
+
+
+def _of_files(files: list[Path]) -> str:
+    digest = hashlib.sha256()
+    for file in files:
+        if file.is_file():
+            digest.update(f"{file.name}\0".encode())
+            with open(file, "rb") as opened:
+                while chunk := opened.read(1 << 20):
+                    digest.update(chunk)
+    return digest.hexdigest()

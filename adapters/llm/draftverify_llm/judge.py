@@ -1,0 +1,180 @@
+"""A model that grades answers one by one: `llm.judge`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from draftverify import Check, ConfigError, Context, Cost, Proposal, Verification
+from draftverify.audit import Asked, Grade, Variation
+from draftverify_llm.judging import answer_text, identity_of_judge, no_verdict, open_model, question_text
+from draftverify_llm.prompts import SHIPPED, filled_prompt, read_prompts
+from draftverify_llm.replies import Reply, ask
+from draftverify_llm.text import TextModel
+
+__all__ = ["Judge"]
+
+
+class Judge:
+    """Asks a text model about each answer: whether it is right (yes or no), or which grade it deserves.
+
+    With weights that run here (`llm.local`) the first token of the reply is read, all items of all blocks in padded
+    passes. The score is then ln(P(yes) / P(no)) in nats, or the expected grade Σ g P(g) / Σ P(g). Other models are
+    asked for the reply at temperature 0; the score is 1 for yes and −1 for no, or the grade. Where the likeliest
+    reply does not begin with a verdict the judge abstains, and the check's feedback has its words; NaN is an error.
+    Both are a model's opinion: `draftverify audit judge` says what it is worth.
+
+    The question is the task's `question`, else its `prompt`; an item is a text, a mapping with `text`, or steps.
+
+    Args:
+        model: a text model.
+        asks: "yes_no" or "grade".
+        threshold: the score at which an answer passes; when absent 0 for yes or no, and the middle of the grades.
+        highest: the best grade, 2 to 9; the worst is 1.
+        prompt: a file with {question} and {answer}, and {highest} where it asks for a grade; when absent the one that
+            comes with the package.
+        paraphrases: the same in other words, for audits.
+        max_tokens: of a reply that is read as text.
+    """
+
+    provides = frozenset({"verdicts", "scores"})
+    reads: frozenset[str] = frozenset()
+
+    def __init__(
+        self,
+        model: TextModel,
+        asks: Literal["yes_no", "grade"] = "yes_no",
+        threshold: float | None = None,
+        highest: int = 5,
+        prompt: Path | None = None,
+        paraphrases: Sequence[Path] = (),
+        max_tokens: int = 64,
+    ) -> None:
+        self.model = model
+        self.asks = asks
+        self.threshold = threshold
+        self.highest = highest
+        self.prompt = prompt
+        self.paraphrases = paraphrases
+        self.max_tokens = max_tokens
+        self._prompts: tuple[str, ...] | None = None
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether the same answer gets the same word, which is the model's to say."""
+        return getattr(self.model, "deterministic", False)
+
+    @property
+    def concurrent(self) -> bool:
+        """Whether threads may call it, which is the model's to say."""
+        return getattr(self.model, "concurrent", True)
+
+    @property
+    def family(self) -> str:
+        """The model's; "unknown" where it cannot tell: a model's word is no outside check for all that."""
+        return getattr(self.model, "family", None) or "unknown"
+
+    @property
+    def varies(self) -> frozenset[Variation]:
+        """What an audit can change."""
+        wording: frozenset[Variation] = frozenset({"wording"} if len(self._files()) > 1 else ())
+        return wording | {"answers", "repeat"}
+
+    @property
+    def identity(self) -> str:
+        """A hash of the model, the prompt and what is asked; its threshold and the audit's other wordings are none."""
+        return identity_of_judge(self.model, self.asks, self.highest, self.max_tokens, self._read()[0])
+
+    def open(self) -> None:
+        """Check the arguments, read the prompts and load the model.
+
+        Raises:
+            ConfigError: an argument is out of its range, a prompt is not as it must be, or the model's tokenizer cannot
+                tell the verdicts apart.
+            ResourceError: the weights are missing.
+        """
+        if not 2 <= self.highest <= 9:
+            raise ConfigError(f"highest is {self.highest}; the best grade is 2 to 9", path="highest")
+        if self.max_tokens < 1:
+            raise ConfigError(f"max_tokens is {self.max_tokens}; at least 1 is needed", path="max_tokens")
+        if self.threshold is not None and not math.isfinite(self.threshold):
+            raise ConfigError(f"threshold is {self.threshold}; a number is needed", path="threshold")
+        self._read()
+        open_model(self.model, self.words)
+
+    def close(self) -> None:
+        """Close the model."""
+        if (closes := getattr(self.model, "close", None)) is not None:
+            closes()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The verdicts: yes and no, or the grades from the lowest."""
+        return ("yes", "no") if self.asks == "yes_no" else tuple(map(str, range(1, self.highest + 1)))
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """One check per item."""
+        return self.verify_many([context], [proposal])[0]
+
+    def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
+        """The blocks of many tasks, asked together."""
+        asked = [
+            Asked(question_text(context), answer_text(item))
+            for context, proposal in zip(contexts, proposals, strict=True)
+            for item in proposal.items
+        ]
+        grades = iter(self.grade(asked))
+        found = []
+        for proposal in proposals:
+            own = [next(grades) for _ in proposal.items]
+            units = sum(each.units for each in own)
+            cost = Cost(units=units) if units else None
+            found.append(Verification(checks=tuple(map(self._check, own)), cost=cost))
+        return found
+
+    def grade(self, asked: Sequence[Asked]) -> list[Grade]:
+        """A grade for each; what an audit asks."""
+        prompts = self._read()
+        texts = [
+            filled_prompt(
+                prompts[each.wording],
+                {"question": ("question", each.question), "answer": ("answer", each.answer)},
+                {"highest": str(self.highest)},
+            )
+            for each in asked
+        ]
+        return [self._graded(each) for each in ask(self.model, texts, self.words, self.max_tokens)]
+
+    def _graded(self, reply: Reply) -> Grade:
+        if reply.word is None:
+            return Grade(None, reply.why, reply.words, reply.units)
+        if self.asks == "yes_no":
+            told = reply.logprobs
+            score = told[0] - told[1] if told else 1.0 - 2.0 * reply.word
+        elif reply.logprobs:
+            top = max(reply.logprobs)
+            shares = [math.exp(each - top) for each in reply.logprobs]
+            score = sum((grade + 1) * share for grade, share in enumerate(shares)) / sum(shares)
+        else:
+            score = reply.word + 1.0
+        return Grade(score, words=reply.words, units=reply.units)
+
+    def _check(self, grade: Grade) -> Check:
+        if grade.score is None:
+            return no_verdict(grade.why, grade.words)
+        middle = 0.0 if self.asks == "yes_no" else (1 + self.highest) / 2
+        passed = grade.score >= (middle if self.threshold is None else self.threshold)
+        return Check("pass" if passed else "reject", grade.score, "" if passed else "judged wrong")
+
+    def _files(self) -> list[Path]:
+        if self.prompt is not None:
+            return [self.prompt, *self.paraphrases]
+        return [SHIPPED / f"{self.asks}.txt", *(self.paraphrases or [SHIPPED / f"{self.asks}_other.txt"])]
+
+    def _read(self) -> tuple[str, ...]:
+        if self._prompts is None:
+            optional = ("highest",) if self.asks == "grade" else ()
+            self._prompts = read_prompts(self._files(), ("question", "answer"), optional)
+        return self._prompts

@@ -1,0 +1,78 @@
+"""What the judges of this room share: how they read a task and an item, and what becomes of a missing verdict."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from draftverify import Check, Context, ContractError
+from draftverify_llm.first_token import word_tokens
+from draftverify_llm.identity import model_identity
+from draftverify_llm.local import LocalModel
+from draftverify_llm.text import TextModel
+
+__all__ = ["answer_text", "identity_of_judge", "no_verdict", "open_model", "question_text"]
+
+
+def identity_of_judge(model: TextModel, *settings: Any) -> str:
+    """A hash of a judge's model and of what else its words depend on.
+
+    Raises:
+        ResourceError: the weights cannot be had.
+    """
+    said = json.dumps([model_identity(model), *settings], sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(said.encode()).hexdigest()[:32]
+
+
+def open_model(model: TextModel, words: Sequence[str]) -> None:
+    """Load a judge's model, and refuse one whose tokenizer cannot tell the verdicts apart.
+
+    Raises:
+        ConfigError, ResourceError: as said.
+    """
+    if (opens := getattr(model, "open", None)) is not None:
+        opens()
+    if isinstance(model, LocalModel):
+        word_tokens(model, words)
+
+
+def no_verdict(why: str, words: str) -> Check:
+    """The check of an item on which there was no verdict: what failed is an error, what was said otherwise abstains."""
+    verdict: Literal["error", "timeout", "abstain"] = "abstain"
+    if why in ("error", "timeout"):
+        verdict = "error" if why == "error" else "timeout"
+    return Check(verdict, reason=why, feedback=words)
+
+
+def question_text(context: Context) -> str:
+    """A task's `question`, else its `prompt`.
+
+    Raises:
+        ContractError: it has neither as a text.
+    """
+    for name in ("question", "prompt"):
+        if isinstance(text := context.task.input.get(name), str):
+            return text
+    fields = ", ".join(map(str, context.task.input)) or "nothing"
+    raise ContractError(
+        f"a judge needs the task's `question` or `prompt`, a text; task {context.task.id} has {fields}"
+    )
+
+
+def answer_text(item: object) -> str:
+    """An item as text: a text, the `text` of a mapping, or steps, a line each.
+
+    Raises:
+        ContractError: it is none of these.
+    """
+    if isinstance(item, Mapping):
+        item = item.get("text")
+    if isinstance(item, (list, tuple)) and all(isinstance(step, str) for step in item):
+        return "\n".join(item)
+    if not isinstance(item, str):
+        raise ContractError(
+            f"a judge reads texts, mappings with a `text`, and lists of steps, not {item!r:.80}"
+        )
+    return item

@@ -1,0 +1,264 @@
+"""A model that compares answers two by two, always in both orders: `llm.pairwise_judge`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from draftverify import Check, ConfigError, Context, Cost, Evidence, Proposal, Verification
+from draftverify.audit import Presented, Said, Variation
+from draftverify_llm.judging import answer_text, identity_of_judge, no_verdict, open_model, question_text
+from draftverify_llm.prompts import SHIPPED, filled_prompt, read_prompts
+from draftverify_llm.replies import Reply, ask
+from draftverify_llm.text import TextModel
+
+__all__ = ["Against", "Compared", "PairwiseJudge", "compared"]
+
+Against: TypeAlias = Literal["all", "knockout"]
+"""Which pairs are compared: every two; or n − 1 in rounds, of which each winner goes on (the earlier item on a tie)."""
+
+NAMES = ("A", "B")
+
+
+class PairwiseJudge:
+    """Asks a text model which of two answers is better, of each pair in both orders.
+
+    An answer that is preferred in both orders wins; verdicts that change with the order, and ties, are half a win for
+    each. Evidence `cross` is [n, n]: row i, column k how item i fares against item k, 1, ½ or 0, and NaN on the
+    diagonal and where there was no verdict. An item's score is its mean over the pairs that were judged, its share of
+    wins. A comparison says which answer is better and not which is good, so every item that was judged passes; one
+    whose pairs all went without a verdict abstains, with the reply's words, or is an error where the calls failed; an
+    item that is alone in its block abstains too. The rule `tournament` reads `cross`, `best` the scores. All prompts of
+    all blocks go to the model together. `notes` keep each verdict by order.
+
+    With weights that run here (`llm.local`) the likelier of the two names as the reply's first token is the verdict;
+    other models are asked for the reply at temperature 0.
+
+    Args:
+        model: a text model.
+        against: "all" compares every two, n (n − 1) / 2 pairs; "knockout" n − 1 pairs, in log₂ n passes.
+        prompt: a file with {question}, {first} and {second}, which asks for A or B; when absent the one that comes with
+            the package.
+        paraphrases: the same in other words, for audits.
+        max_tokens: of a reply that is read as text.
+    """
+
+    provides = frozenset({"verdicts", "scores", "cross"})
+    reads: frozenset[str] = frozenset()
+
+    def __init__(
+        self,
+        model: TextModel,
+        against: Against = "all",
+        prompt: Path | None = None,
+        paraphrases: Sequence[Path] = (),
+        max_tokens: int = 64,
+    ) -> None:
+        self.model = model
+        self.against = against
+        self.prompt = prompt
+        self.paraphrases = paraphrases
+        self.max_tokens = max_tokens
+        self._prompts: tuple[str, ...] | None = None
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether the same pair gets the same word, which is the model's to say."""
+        return getattr(self.model, "deterministic", False)
+
+    @property
+    def concurrent(self) -> bool:
+        """Whether threads may call it, which is the model's to say."""
+        return getattr(self.model, "concurrent", True)
+
+    @property
+    def family(self) -> str:
+        """The model's; "unknown" where it cannot tell: a model's word is no outside check for all that."""
+        return getattr(self.model, "family", None) or "unknown"
+
+    @property
+    def varies(self) -> frozenset[Variation]:
+        """What an audit can change."""
+        wording: frozenset[Variation] = frozenset({"wording"} if len(self._files()) > 1 else ())
+        return wording | {"order", "answers", "names", "repeat"}
+
+    @property
+    def identity(self) -> str:
+        """A hash of the model and the prompt; the audit's other wordings, and which pairs are compared, are none."""
+        return identity_of_judge(self.model, "pairwise", self.max_tokens, self._read()[0])
+
+    def open(self) -> None:
+        """Check the arguments, read the prompts and load the model.
+
+        Raises:
+            ConfigError: a prompt is not as it must be, or the model's tokenizer cannot tell A from B.
+            ResourceError: the weights are missing.
+        """
+        if self.max_tokens < 1:
+            raise ConfigError(f"max_tokens is {self.max_tokens}; at least 1 is needed", path="max_tokens")
+        self._read()
+        open_model(self.model, NAMES)
+
+    def close(self) -> None:
+        """Close the model."""
+        if (closes := getattr(self.model, "close", None)) is not None:
+            closes()
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """The block's comparisons."""
+        return self.verify_many([context], [proposal])[0]
+
+    def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
+        """The blocks of many tasks, each round of their comparisons asked together."""
+        return compared(contexts, proposals, self.compare, self.against)
+
+    def compare(self, asked: Sequence[Presented]) -> list[Said]:
+        """A word on each pair, in the order in which it is presented; what an audit asks."""
+        prompts = self._read()
+        texts = []
+        for each in asked:
+            first, second = reversed(NAMES) if each.names_exchanged else NAMES
+            named = {"question": ("question", each.question)}
+            named |= {"first": (f"answer {first}", each.first), "second": (f"answer {second}", each.second)}
+            texts.append(filled_prompt(prompts[each.wording], named))
+        replies = ask(self.model, texts, NAMES, self.max_tokens)
+        return [_said(reply, each.names_exchanged) for reply, each in zip(replies, asked, strict=True)]
+
+    def _files(self) -> list[Path]:
+        if self.prompt is not None:
+            return [self.prompt, *self.paraphrases]
+        return [SHIPPED / "pairwise.txt", *(self.paraphrases or [SHIPPED / "pairwise_other.txt"])]
+
+    def _read(self) -> tuple[str, ...]:
+        if self._prompts is None:
+            self._prompts = read_prompts(self._files(), ("question", "first", "second"))
+        return self._prompts
+
+
+def _said(reply: Reply, exchanged: bool) -> Said:
+    if reply.word is None:
+        return Said(None, why=reply.why, words=reply.words, units=reply.units)
+    score = reply.logprobs[0] - reply.logprobs[1] if reply.logprobs else None
+    if score is not None and exchanged:
+        score = -score
+    first = (reply.word == 0) != exchanged
+    if (
+        score is not None
+    ):  # a name has several tokens, and the likeliest of them may be of the less likely name
+        first = score > 0
+    choice: Literal["first", "second", "tie"] = "tie" if score == 0 else "first" if first else "second"
+    return Said(choice, score, words=reply.words, units=reply.units)
+
+
+class Compared:
+    """One block's comparisons as they come in.
+
+    Args:
+        n: how many items.
+        against: which pairs.
+    """
+
+    def __init__(self, n: int, against: Against) -> None:
+        self.cross = np.full((n, n), math.nan)
+        self.verdicts: list[dict[str, Any]] = []
+        self.unsaid: dict[int, Said] = {}
+        self.units = 0.0
+        self._against = against
+
+    def rounds(self) -> Generator[list[tuple[int, int]], None, None]:
+        """The pairs of each round; those of the round before have been taken by then."""
+        n = len(self.cross)
+        if self._against == "all":
+            yield [(i, k) for i in range(n) for k in range(i + 1, n)]
+            return
+        left = list(range(n))
+        while len(left) > 1:
+            pairs = list(zip(left[::2], left[1::2], strict=False))
+            yield pairs
+            odd = left[len(pairs) * 2 :]
+            left = [k if self.cross[i, k] == 0.0 else i for i, k in pairs] + odd
+
+    def take(self, pair: tuple[int, int], said: Sequence[Said]) -> None:
+        """One pair's words: as it stands, and in the other order where that was asked."""
+        i, k = pair
+        wins = []
+        for order, each in enumerate(said):
+            self.units += each.units
+            note = {"pair": [i, k], "first": i if order == 0 else k, "choice": each.choice}
+            note |= {name: value for name in ("why", "words") if (value := getattr(each, name))}
+            self.verdicts.append(note if each.score is None else {**note, "score": each.score})
+            if each.choice is not None:
+                wins.append({"first": 1.0, "tie": 0.5, "second": 0.0}[each.choice])
+            else:
+                # What failed says more than what was said otherwise.
+                for item in pair:
+                    if item not in self.unsaid or each.why in ("error", "timeout"):
+                        self.unsaid[item] = each
+        if len(wins) < len(said):
+            return
+        ours = [win if order == 0 else 1.0 - win for order, win in enumerate(wins)]
+        value = ours[0] if all(win == ours[0] for win in ours) else 0.5
+        self.cross[i, k], self.cross[k, i] = value, 1.0 - value
+
+    def verification(self) -> Verification:
+        """What came of it."""
+        return Verification(
+            checks=tuple(self._check(item) for item in range(len(self.cross))),
+            evidence=Evidence(cross=self.cross),
+            cost=Cost(units=self.units) if self.units else None,
+            notes={"verdicts": self.verdicts},
+        )
+
+    def _check(self, item: int) -> Check:
+        row = self.cross[item]
+        known = row[~np.isnan(row)]
+        if len(known):
+            return Check("pass", float(known.mean()))
+        if item in self.unsaid:
+            return no_verdict(self.unsaid[item].why, self.unsaid[item].words)
+        return Check("abstain", reason="nothing to compare with")
+
+
+def compared(
+    contexts: Sequence[Context],
+    proposals: Sequence[Proposal],
+    compare: Any,
+    against: Against,
+    *,
+    orders: int = 2,
+) -> list[Verification]:
+    """Compare the items of blocks, each pair in both orders.
+
+    Args:
+        contexts, proposals: of the blocks.
+        compare: as `PairwiseJudge.compare`.
+        against: which pairs.
+        orders: 1 asks for each pair as it stands alone.
+
+    Raises:
+        ContractError: a task has no question, or an item is no text.
+    """
+    blocks = [Compared(len(proposal.items), against) for proposal in proposals]
+    questions = [question_text(context) for context in contexts]
+    texts = [[answer_text(item) for item in proposal.items] for proposal in proposals]
+    going = [(place, block.rounds()) for place, block in enumerate(blocks)]
+    while going:
+        now = [(place, pairs, rest) for place, rest in going if (pairs := next(rest, None)) is not None]
+        asked = [
+            Presented(questions[place], texts[place][i], texts[place][k])
+            for place, pairs, _ in now
+            for pair in pairs
+            for i, k in (pair, pair[::-1])[:orders]
+        ]
+        said = compare(asked) if asked else []
+        at = 0
+        for place, pairs, _ in now:
+            for pair in pairs:
+                blocks[place].take(pair, said[at : at + orders])
+                at += orders
+        going = [(place, rest) for place, _, rest in now]
+    return [block.verification() for block in blocks]

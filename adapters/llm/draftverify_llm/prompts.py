@@ -1,0 +1,100 @@
+"""The prompts of judges: files with fields, filled so that no text that is judged can step out of its place.
+
+A text stands between an opening and a closing tag with the same code, `<answer A 5f3c9a1b>`. The code is derived from
+the texts and occurs in none of them, so that none can close its tag or open another. That keeps the texts apart; it
+does not keep a model from being persuaded by what one of them says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from draftverify import ConfigError
+
+__all__ = ["SHIPPED", "filled_prompt", "read_prompts"]
+
+SHIPPED = Path(__file__).parent / "judge_prompts"
+"""The prompts that come with the package: copy one, change it, and name it as `prompt`."""
+
+_FIELD = re.compile(r"\{(question|answer|first|second|highest)\}")
+_LARGEST = 100_000
+"""Characters of a prompt file; a larger one is something else."""
+
+
+def read_prompts(
+    files: Sequence[Path], fields: Sequence[str], optional: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """The prompts' text, checked.
+
+    Args:
+        files: UTF-8.
+        fields: each must stand in each prompt exactly once, in braces.
+        optional: fields that may.
+
+    Raises:
+        ConfigError: a file cannot be read, lacks a field, has it twice, or has one of another kind of judge.
+    """
+    found = []
+    for file in files:
+        try:
+            text = Path(file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise ConfigError(f"the prompt cannot be read: {why}", where=str(file), path="prompt") from error
+        if len(text) > _LARGEST:
+            raise ConfigError(
+                f"the prompt has {len(text):,} characters; at most {_LARGEST:,} are read",
+                where=str(file),
+                path="prompt",
+            )
+        names = _FIELD.findall(text)
+        needed = " and ".join(f"{{{name}}}" for name in fields)
+        for name in fields:
+            if names.count(name) != 1:
+                raise ConfigError(
+                    f"{{{name}}} stands in the prompt {names.count(name)} times; {needed} must each stand there once",
+                    where=str(file),
+                    path="prompt",
+                )
+        for name in names:
+            if name not in fields and name not in optional:
+                raise ConfigError(
+                    f"{{{name}}} is no field of this judge's prompt, which has {needed}",
+                    where=str(file),
+                    path="prompt",
+                )
+        found.append(text)
+    return tuple(found)
+
+
+def filled_prompt(prompt: str, texts: Mapping[str, tuple[str, str]], plain: Mapping[str, str] = {}) -> str:
+    """A prompt with its texts in their places.
+
+    Args:
+        prompt: as it was read.
+        texts: by field, what the tag calls the text ("answer A"), and the text.
+        plain: by field, words of the judge's own, which need no tag.
+    """
+    code = _code([text for _, text in texts.values()])
+
+    def field(found: re.Match[str]) -> str:
+        if found[1] in plain:
+            return plain[found[1]]
+        name, text = texts[found[1]]
+        return f"<{name} {code}>\n{text}\n</{name} {code}>"
+
+    return _FIELD.sub(field, prompt)  # one pass: braces in a text are the text's
+
+
+def _code(texts: Sequence[str]) -> str:
+    """Eight hexadecimal digits that occur in none of the texts; the same in whatever order they come."""
+    count = 0
+    while True:
+        said = "\0".join([*sorted(texts), str(count)])
+        code = hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+        if not any(code in text.lower() for text in texts):
+            return code
+        count += 1

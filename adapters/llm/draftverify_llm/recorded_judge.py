@@ -1,0 +1,172 @@
+"""A pairwise judge's verdicts from a file, asked like the judge itself: `llm.recorded_judge`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from draftverify import ConfigError, Context, Proposal, Verification
+from draftverify.audit import Presented, Said, Variation, as_choice
+from draftverify_llm.pairwise_judge import Against, compared
+
+__all__ = ["RecordedJudge"]
+
+
+class RecordedJudge:
+    """Replays verdicts on pairs of answers: in pipelines, and in audits, where what was not asked then is not tested.
+
+    Each line of the file is a JSON object: the question, two answers, and the verdict on them in this order; where the
+    judge was asked in the other order too, that verdict as well, in the words of the order that it saw: "first" is
+    the answer that stood first then. A verdict is one of the words that labels may have (first, second, tie, A, B, C,
+    1, 2, 0); anything else is a reply without a verdict, and kept as its words. A pair may stand in two lines, one
+    for each order. Pairs are found by their texts; an audit finds them by their id too, where lines have one, since
+    texts may stand twice. Where every pair has both orders a win takes both, as of `llm.pairwise_judge`; else the one
+    order that was asked decides.
+
+    Args:
+        path: the file, UTF-8; empty lines are skipped.
+        fields: which field of a line holds "question", "first", "second", "verdict", "swapped" (the verdict in the
+            other order), "words" and "id"; each its own name when it is not said.
+        against: which pairs of a block are looked up: "all" or "knockout".
+        family: the line of models that the verdicts rest on, such as "gpt-4".
+    """
+
+    provides = frozenset({"verdicts", "scores", "cross"})
+    reads: frozenset[str] = frozenset()
+    deterministic = True
+
+    def __init__(
+        self, path: Path, fields: Mapping[str, str] = {}, against: Against = "all", family: str = "unknown"
+    ) -> None:
+        self.path = path
+        self.fields = fields
+        self.against = against
+        self.family = family
+        self._said: tuple[dict[_Key, Said], bool] | None = None
+
+    def open(self) -> None:
+        """Read the file.
+
+        Raises:
+            ConfigError: with the line, when it is not as it must be.
+        """
+        self._known()
+
+    def close(self) -> None:
+        """Let the verdicts go; the next use reads them again."""
+        self._said = None
+
+    @property
+    def both(self) -> bool:
+        """Whether every pair was judged in both orders."""
+        return self._known()[1]
+
+    @property
+    def varies(self) -> frozenset[Variation]:
+        """The order, where every pair was judged in both."""
+        return frozenset({"order"} if self.both else ())
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """The block's comparisons."""
+        return self.verify_many([context], [proposal])[0]
+
+    def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
+        """The blocks of many tasks."""
+        if self.both:
+            return compared(contexts, proposals, self.compare, self.against)
+        return compared(contexts, proposals, self._either, self.against, orders=1)
+
+    def compare(self, asked: Sequence[Presented]) -> list[Said]:
+        """The recorded word on each pair in this order; "not recorded" where there is none."""
+        known, unknown = self._known()[0], Said(None, why="not recorded")
+        found = []
+        for each in asked:
+            texts = (each.question, each.first, each.second)
+            found.append(known.get((*texts, each.id)) or known.get((*texts, "")) or unknown)
+        return found
+
+    def _either(self, asked: Sequence[Presented]) -> list[Said]:
+        """The word on each pair in whichever order it was asked, as of this one."""
+        found = []
+        for each, said in zip(asked, self.compare(asked), strict=True):
+            if said.why == "not recorded":
+                (said,) = self.compare([Presented(each.question, each.second, each.first)])
+                said = _turned(said)
+            found.append(said)
+        return found
+
+    def _known(self) -> tuple[dict[_Key, Said], bool]:
+        if self._said is None:
+            found = self._read()
+            self._said = found, all((key[0], key[2], key[1], key[3]) in found for key in found)
+        return self._said
+
+    def _read(self) -> dict[_Key, Said]:
+        names = {name: name for name in ("question", "first", "second", "verdict", "swapped", "words", "id")}
+        for name in self.fields:
+            if name not in names:
+                raise ConfigError(f"{name!r} is none of {', '.join(names)}", path=f"fields.{name}")
+        names |= self.fields
+        found: dict[_Key, Said] = {}
+        try:
+            lines = Path(self.path).read_text(encoding="utf-8").split("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise ConfigError(f"the verdicts cannot be read: {why}", where=str(self.path)) from error
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                self._take(line, names, found, f"{self.path}:{number}")
+        if not found:
+            raise ConfigError("the file holds no verdicts", where=str(self.path))
+        return found
+
+    def _take(self, line: str, names: Mapping[str, str], found: dict[_Key, Said], where: str) -> None:
+        """One line's verdicts. Without an id a pair has one verdict; with ids the first line speaks for the texts."""
+        entry = _entry(line, where)
+        question, first, second = (
+            _text(entry, names[name], where) for name in ("question", "first", "second")
+        )
+        if names["verdict"] not in entry:
+            raise ConfigError(f"there is no field {names['verdict']!r}", where=where)
+        id, words = entry.get(names["id"], ""), entry.get(names["words"])
+        verdicts = {(first, second): entry[names["verdict"]]}
+        if entry.get(names["swapped"]) is not None and first != second:
+            verdicts[second, first] = entry[names["swapped"]]
+        for pair, verdict in verdicts.items():
+            choice = as_choice(verdict)
+            said = Said(choice, words=words if isinstance(words, str) else "")
+            if choice is None:
+                said = Said(None, why="no verdict", words=said.words or str(verdict))
+            key = (question, *pair, str(id))
+            if key in found and found[key].choice != choice:
+                raise ConfigError("this pair stands in an earlier line, with another verdict", where=where)
+            found[key] = said
+            found.setdefault((question, *pair, ""), said)
+
+
+_Key: TypeAlias = tuple[str, str, str, str]
+"""Question, first answer, second answer, and the line's id or ""."""
+
+
+def _turned(said: Said) -> Said:
+    if said.choice is None or said.choice == "tie":
+        return said
+    return Said("second" if said.choice == "first" else "first", words=said.words)
+
+
+def _entry(line: str, where: str) -> dict[str, Any]:
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"not a line of JSON: {error}", where=where) from error
+    if not isinstance(entry, dict):
+        raise ConfigError(f"a JSON object is needed, not {type(entry).__name__}", where=where)
+    return entry
+
+
+def _text(entry: Mapping[str, Any], field: str, where: str) -> str:
+    if not isinstance(entry.get(field), str):
+        raise ConfigError(f"the field {field!r} should be a text, not {entry.get(field)!r:.60}", where=where)
+    return str(entry[field])

@@ -1,0 +1,122 @@
+"""How a judge's verdict is read from a model: from the first token's probabilities where it tells them, else the reply.
+
+A reply has a verdict where it is one of the words, or begins with one that ends there ("B.", "Answer A: …", "yes,
+because …"), or has it in double square brackets, [[A]]. Anything else is prose, and prose is no verdict.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+from draftverify import ResourceError
+from draftverify.errors import EndpointError, EndpointTimeout
+from draftverify_llm.first_token import FirstToken, first_tokens
+from draftverify_llm.local import LocalModel
+from draftverify_llm.text import TextModel
+
+__all__ = ["Reply", "ask", "read_word"]
+
+_SHOWN = 400
+"""Characters of a reply that are kept."""
+
+
+class Reply(NamedTuple):
+    """What a model said, as a verdict.
+
+    Args:
+        word: the place of the word that it chose; None where it chose none.
+        logprobs: of the words, by the first token; () where the model does not tell them.
+        why: of no word, "no verdict", "cut off", "too long", "error" or "timeout".
+        words: the reply, or its first token.
+        units: what it cost.
+    """
+
+    word: int | None
+    logprobs: tuple[float, ...] = ()
+    why: str = ""
+    words: str = ""
+    units: float = 0.0
+
+
+def ask(model: TextModel, prompts: Sequence[str], words: Sequence[str], max_tokens: int) -> list[Reply]:
+    """Ask a model for one of the words, at temperature 0; the same prompt is asked once.
+
+    A local model's first token is read, in padded passes over all prompts; another completes each prompt.
+
+    Args:
+        model: any text model.
+        prompts: texts.
+        words: the verdicts.
+        max_tokens: of a reply that is read as text.
+    """
+    once = {prompt: place for place, prompt in enumerate(dict.fromkeys(prompts))}
+    if isinstance(model, LocalModel):
+        found = [_by_token(each) for each in first_tokens(model, list(once), words)]
+    else:
+        # As many at once as the model says that it takes.
+        at_once = getattr(model, "concurrency", getattr(model, "parallel", 1))
+        workers = min(at_once, 32) if getattr(model, "concurrent", True) else 1
+        with ThreadPoolExecutor(max_workers=max(workers, 1)) as pool:
+            found = list(pool.map(lambda prompt: _by_reply(model, prompt, words, max_tokens), once))
+    replies = [found[once[prompt]] for prompt in prompts]
+    first: set[str] = set()
+    for place, prompt in enumerate(prompts):  # what was asked once is paid once
+        if prompt in first and replies[place].units:
+            replies[place] = replies[place]._replace(units=0.0)
+        first.add(prompt)
+    return replies
+
+
+def _by_token(found: FirstToken) -> Reply:
+    logprobs, word, likeliest, fits = found
+    if not fits:
+        return Reply(None, why="too long")
+    if not all(map(math.isfinite, logprobs)):
+        return Reply(None, why="error", words=f"the first token's log-probabilities are {logprobs}")
+    if word is None:
+        return Reply(None, why="no verdict", words=f"its reply begins with {likeliest!r}")
+    return Reply(word, logprobs, words=likeliest)
+
+
+def _by_reply(model: TextModel, prompt: str, words: Sequence[str], max_tokens: int) -> Reply:
+    try:
+        made = model.complete(prompt, max_tokens=max_tokens, temperature=0.0)
+    except EndpointTimeout as error:
+        return Reply(None, why="timeout", words=str(error)[:_SHOWN])
+    except (ResourceError, EndpointError) as error:
+        return Reply(None, why="error", words=str(error)[:_SHOWN])
+    units, (reply, *_) = model.price(made), made
+    word = read_word(reply.text, words)
+    if word is not None:
+        return Reply(word, words=reply.text[:_SHOWN], units=units)
+    why = "cut off" if reply.finish_reason == "length" else "no verdict"
+    return Reply(None, why=why, words=reply.text[:_SHOWN], units=units)
+
+
+def read_word(reply: str, words: Sequence[str]) -> int | None:
+    """The place of the word that a reply gives as its verdict; None where it gives none, or several.
+
+    Examples:
+        >>> [
+        ...     read_word(each, ["A", "B"])
+        ...     for each in ("B", "Output (a)", "A good start.", "So: [[B]]", "[[A]] [[B]]")
+        ... ]
+        [1, 0, None, 1, None]
+    """
+    choices = "|".join(map(re.escape, words))
+    bracketed = {each.casefold() for each in re.findall(rf"\[\[({choices})\]\]", reply, re.I)}
+    if not bracketed:
+        # A letter can be an article or a name's beginning: after it the sentence ends. After a word it may go on.
+        ends = r"[.:;!)\]*\"/]" if all(len(word) == 1 for word in words) else r"[.,:;!)\]*\"/]"
+        lead = r"(?:(?:answer|output|response|reply|option|verdict|grade|score|rating)\b\W*)?"
+        opening = re.match(
+            rf"\W*{lead}({choices})(?=$|{ends}|\s*\n|\s+is\s+(?:the\s+)?better\b|\s*$)", reply, re.I
+        )
+        bracketed = {opening[1].casefold()} if opening else set()
+    if len(bracketed) != 1:
+        return None
+    return [word.casefold() for word in words].index(bracketed.pop())

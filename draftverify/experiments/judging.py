@@ -1,0 +1,100 @@
+"""Auditing the judge of a config, as `draftverify audit judge` does, and what reports say of pipelines with a judge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from draftverify.audit import (
+    Comparison,
+    JudgeAudit,
+    Planned,
+    audit_judge,
+    comparisons_of,
+    find_audit,
+    plan_labels,
+)
+from draftverify.engine.parts import name_of
+from draftverify.engine.pipeline import Pipeline
+from draftverify.errors import ConfigError, ResourceError, below
+from draftverify.experiments.build import Builder
+from draftverify.experiments.specs import AuditSpec
+
+__all__ = ["AUDITS", "audit_of", "marks_of", "plan_of"]
+
+AUDITS = "audits"
+"""The directory beside a config in which the audits of its judges lie."""
+
+T = TypeVar("T")
+
+
+def audit_of(spec: AuditSpec, watcher: Callable[[int], None] = lambda asked: None) -> JudgeAudit:
+    """Open the judge, audit it, and close it.
+
+    Args:
+        spec: from `load_judge_audit`.
+        watcher: told how many judgements have been asked for.
+
+    Raises:
+        DraftVerifyError: a part cannot be built or opened; or as of `audit_judge`.
+    """
+    return _with(spec, lambda judge, some: audit_judge(judge, some, probes=spec.probes, watcher=watcher))
+
+
+def plan_of(spec: AuditSpec, width: float) -> list[Planned]:
+    """How many labels intervals of this width need; the judge is asked about the labelled comparisons, as a pilot.
+
+    Raises:
+        DraftVerifyError: as of `audit_of`.
+    """
+    return _with(spec, lambda judge, some: plan_labels(width, some, judge))
+
+
+def marks_of(pipeline: Pipeline, audits: str | Path) -> tuple[str, ...]:
+    """What every report is to say of a pipeline: its own marks, and of each model that judges in it how it was audited.
+
+    Args:
+        pipeline: built.
+        audits: the directory in which audits are looked for.
+    """
+    judges = list(_judges(pipeline.verifier))
+    told = [_audited(judge, audits) for judge in judges]
+    if len(judges) > 1:
+        told = [f"{name_of(judge)} {each}" for judge, each in zip(judges, told, strict=True)]
+    return (*pipeline.marks, *told)
+
+
+def _judges(verifier: Any) -> Iterator[Any]:
+    """The verifiers in a verifier whose own word is a model's; one that gives distributions says no word."""
+    if "target" in getattr(verifier, "provides", ()):
+        return
+    stages = getattr(verifier, "stages", None)
+    if stages is not None:
+        for each in stages:
+            yield from _judges(each)
+    elif getattr(verifier, "family", None) is not None:
+        yield verifier
+
+
+def _audited(judge: Any, audits: str | Path) -> str:
+    try:
+        found = find_audit(audits, judge)
+    except (ConfigError, ResourceError):  # it cannot be told from others, so no audit is its own
+        found = None
+    return "unaudited" if found is None else found.mark
+
+
+def _with(spec: AuditSpec, do: Callable[[Any, list[Comparison]], T]) -> T:
+    builder = Builder()
+    judge, source = builder.part(spec.judge), builder.part(spec.comparisons)
+    with below("comparisons"):
+        comparisons = comparisons_of(source.load()[: spec.limit])
+    try:
+        if (opens := getattr(judge, "open", None)) is not None:
+            with below("judge"):
+                opens()
+        return do(judge, comparisons)
+    finally:
+        if (closes := getattr(judge, "close", None)) is not None:
+            closes()
