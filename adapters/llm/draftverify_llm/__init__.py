@@ -6,11 +6,12 @@ from draftverify_llm.generate import Sample
 from draftverify_llm.llama_cpp import LlamaCpp
 from draftverify_llm.local import LocalModel
 from draftverify_llm.requirements import need
-from draftverify_llm.text import Completion, Message, TextModel, read_sampling, reads_sampling
+from draftverify_llm.text import BatchTextModel, Completion, Message, TextModel, read_sampling, reads_sampling
 from draftverify_llm.weights import gguf_file, quiet_transformers, resolve, torch_directory
 
 __all__ = [
     "CATALOGUE",
+    "BatchTextModel",
     "CatalogueEntry",
     "Completion",
     "Endpoint",
