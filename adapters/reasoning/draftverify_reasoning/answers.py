@@ -1,0 +1,270 @@
+r"""The final answer of a worked solution: found in its text, brought into one form, compared.
+
+`extract` finds it, `normalised` gives it the one form in which equal answers are equal texts, so that a vote may count
+texts. What a model writes is hostile input here: everything takes time linear in the text, whatever the text is.
+
+Conventions are GSM8K's: "$1,000.00", "1000 dollars", "1,000." and "1e3" are the answer 1000, and "50%" is 50.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Literal, TypeAlias
+
+__all__ = ["FORMS", "Form", "extract", "normalised", "number", "same"]
+
+Form: TypeAlias = Literal["gsm8k", "boxed", "tag", "phrase", "last_number", "auto"]
+"""How a solution says its answer; see `extract`."""
+
+FORMS: tuple[Form, ...] = ("gsm8k", "boxed", "tag", "phrase", "last_number")
+"""The forms that "auto" tries, in the order in which they are trusted."""
+
+LONGEST = 1000  # characters of an answer that is read as a number or as LaTeX; a longer one is text
+EXPONENT = 1000  # the largest exponent that is read: 1e999999999 is a text
+
+
+def extract(text: str, form: Form = "auto") -> str | None:
+    r"""The final answer in a solution's text as it stands there, or None where there is none in this form.
+
+    Of several the last counts; one that is cut off (a brace or a tag never closed) is none.
+
+    Args:
+        text: the whole solution.
+        form: "gsm8k": the rest of the line after "####", or of one that begins with "A:".
+            "boxed": what stands in ``\boxed{…}``, nested braces and all.
+            "tag": what stands in <answer>…</answer>.
+            "phrase": what follows "the answer is", "answer:" or "answer =", to the end of the sentence.
+            "last_number": the last number of the text, with its sign; any text with a number has one.
+            "auto": the first of these, in this order, that finds one.
+
+    Returns:
+        The answer without surrounding white space, never empty.
+    """
+    if form == "auto":
+        return next((found for each in FORMS if (found := _FORMS[each](text))), None)
+    return _FORMS[form](text) or None
+
+
+def normalised(answer: str) -> str:
+    r"""The one form of an answer: equal answers have equal ones.
+
+    A number is written in lowest terms: "1000", "0.5", and "1/3" where no decimal is exact. Commas between groups of
+    three, currency signs, a percent sign, a unit after it and LaTeX around it are dropped; thousand, million, billion,
+    trillion and dozen count. Anything else is text: case, white space, quotes, LaTeX's spacing and a closing full stop
+    do not matter. `normalised(normalised(x)) == normalised(x)`.
+    """
+    text = _folded(answer)
+    for _ in range(50):
+        if len(text) > LONGEST:
+            return text
+        value = number(text)
+        if value is not None:
+            return _written(value)
+        plain = _folded(_undressed(text))
+        if plain == text:
+            plain = _folded(_spaced(text))
+        if plain == text:
+            break
+        text = plain
+    return text
+
+
+def same(one: str, other: str) -> bool:
+    """Whether two answers are the same: numbers by value (1,000 = 1000.0, 1/2 = 0.5), others as normalised texts."""
+    return normalised(one) == normalised(other)
+
+
+_DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)"
+_DECIMAL = rf"(?:{_DIGITS}(?:\.[0-9]*)?|\.[0-9]+)"
+_QUANTITY = re.compile(
+    rf"""(?P<sign>[-+−]?)\s*[$€£¥]?\s*(?P<inner>[-+−]?)
+    (?:(?P<whole>[0-9]+)\s+(?P<part>[0-9]+)\s*/\s*(?P<parts>[0-9]+)
+      |(?P<over>{_DECIMAL}(?:e[-+]?[0-9]+)?)(?:\s*/\s*(?P<under>{_DECIMAL}))?)
+    (?P<gap>\s*)[%$€£¥]?(?P<unit>[a-z°/.\s-]*)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
+_NO_UNITS = frozenset({"pi", "sqrt", "and", "or", "to", "plus", "minus", "times", "over", "mod", "remainder"})
+_SYMBOLS = frozenset(
+    {"m", "cm", "mm", "km", "mi", "in", "ft", "g", "kg", "mg", "lb", "lbs", "oz", "l", "ml", "mph", "kmh"}
+    | {"h", "hr", "hrs", "min", "mins", "s", "sec", "secs", "am", "pm", "usd", "eur"}
+)
+
+
+def number(text: str) -> Fraction | None:
+    """The value of a text that is one number and no more than a currency sign, a percent sign or a unit beside it.
+
+    None for any other, and for a number of more digits or a larger exponent than are ever an answer.
+    """
+    if len(text) > LONGEST or not (found := _QUANTITY.fullmatch(text.strip())):
+        return None
+    scale = _scale(found["unit"], glued=not found["gap"] and not found["unit"][:1].isspace())
+    if scale is None or (found["sign"] and found["inner"]):
+        return None
+    if found["whole"]:
+        over, under = _decimal(found["part"]), _decimal(found["parts"])
+        whole = Fraction(int(found["whole"]))
+    else:
+        over, under = _decimal(found["over"]), _decimal(found["under"] or "1")
+        whole = Fraction(0)
+    if over is None or not under:
+        return None
+    value = (whole + over / under) * scale
+    return -value if found["sign"] in {"-", "−"} or found["inner"] in {"-", "−"} else value
+
+
+def _scale(unit: str, glued: bool) -> int | None:
+    """What the words after a number multiply it by; None where they are no unit, as in "3 pi"."""
+    words = [word for word in re.split(r"[\s/.-]+", unit.casefold()) if word]
+    if not words:
+        return 1 if not unit.strip(" .") else None
+    if glued and "".join(words) not in _SYMBOLS and words[0] != "°":
+        return None
+    if any(word in _NO_UNITS or (len(word) == 1 and word not in _SYMBOLS | {"a", "°"}) for word in words):
+        return None
+    return _SCALES.get(words[0], 1)
+
+
+def _decimal(text: str) -> Fraction | None:
+    mantissa, _, exponent = text.replace(",", "").casefold().partition("e")
+    if len(exponent) > 6 or abs(int(exponent or 0)) > EXPONENT:
+        return None
+    return Fraction(mantissa.rstrip(".")) * Fraction(10) ** int(exponent or 0)
+
+
+def _written(value: Fraction) -> str:
+    rest, places = value.denominator, [0, 0]
+    for index, prime in enumerate((2, 5)):
+        while rest % prime == 0:
+            rest //= prime
+            places[index] += 1
+    shift = max(places)
+    if rest != 1 or shift > EXPONENT:
+        return f"{value.numerator}/{value.denominator}"
+    if not shift:
+        return str(value.numerator)
+    digits = str(abs(value.numerator) * 10**shift // value.denominator).rjust(shift + 1, "0")
+    return f"{'-' if value < 0 else ''}{digits[:-shift]}.{digits[-shift:]}"
+
+
+def _folded(text: str) -> str:
+    text = " ".join(text.casefold().split())
+    return text.lstrip(" =:#*_`\"'$").rstrip(" =:;,.!?*_`\"'$")
+
+
+_DROPPED = re.compile(
+    r"\\(?:left|right|displaystyle|big)(?![a-z])|\\[!,;: ()\[\]$]|\^\{?\\circ\}?|\\degree(?![a-z])"
+)
+_WRAPPED = re.compile(r"\\(?:text|textbf|textit|mathrm|mathbf|mbox|boxed|fbox)\s*\{([^{}]*)\}")
+_FRACTION = re.compile(r"\\[dtc]?frac(?:\s*\{([^{}]*)\}\s*\{([^{}]*)\}|\s*([0-9])\s*([0-9]))")
+_ENCLOSED = re.compile(r"\(([^(),]*)\)|\{([^{},]*)\}")
+_EQUATION = re.compile(r"[a-z]\s*=\s*(?=\S)([^=]*)$")
+
+
+def _undressed(text: str) -> str:
+    """One layer of LaTeX, or of brackets around the whole, taken off."""
+    text = _DROPPED.sub("", text).replace("\\%", "%").replace("{,}", ",")
+    text = _WRAPPED.sub(r" \1 ", text)
+    text = _FRACTION.sub(_quotient, text)
+    if enclosed := _ENCLOSED.fullmatch(text):
+        text = enclosed[1] or enclosed[2] or ""
+    if equation := _EQUATION.match(text):  # "x = 5" answers as "5" does
+        text = equation[1]
+    return text
+
+
+def _spaced(text: str) -> str:
+    """The one spacing of a text that is no number: "100,200" was one, and "100, 200" must not become it."""
+    text = re.sub(r" *, *", ", ", text)
+    return re.sub(r" *([^\w\s,]) *", r"\1", text)
+
+
+def _quotient(found: re.Match[str]) -> str:
+    over, under = (found[1], found[2]) if found[1] is not None else (found[3], found[4])
+    over, under = (each if each.strip().isalnum() else f"({each})" for each in (over, under))
+    return (
+        f" {over}/{under}" if re.fullmatch(r".*[0-9]", found.string[: found.start()]) else f"{over}/{under}"
+    )
+
+
+_HASHES = re.compile(r"####([^\n]*)")
+_A_LINE = re.compile(r"^[ \t]*A:([^\n]*)", re.MULTILINE)
+
+
+def _gsm8k(text: str) -> str:
+    for pattern in (_HASHES, _A_LINE):
+        if found := [said for each in pattern.finditer(text) if (said := each[1].strip())]:
+            return found[-1]
+    return ""
+
+
+_BRACES = re.compile(r"\\(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
+
+
+def _boxed(text: str) -> str:
+    opened: list[int | None] = []
+    answer = ""
+    for each in _BRACES.finditer(text):
+        token = each[0]
+        if token[-1] == "{" and token != "\\{":
+            opened.append(each.end() if token[0] == "\\" else None)
+        elif token == "}" and opened:
+            start = opened.pop()
+            if start is not None and (inside := text[start : each.start()].strip()):
+                answer = inside
+    return answer
+
+
+_TAGS = re.compile(r"<(/?)answer>", re.IGNORECASE)
+
+
+def _tag(text: str) -> str:
+    answer, start = "", None
+    for each in _TAGS.finditer(text):
+        if not each[1]:
+            start = each.end()
+        elif start is not None:
+            answer, start = text[start : each.start()].strip() or answer, None
+    return answer
+
+
+_PHRASE = re.compile(
+    r"""\banswer\b["'*_]{0,4}(?:[ \t]{1,4}(?:to|of|for)[ \t][^.:=\n]{1,40}?)?[ \t]{0,4}
+    (?:\b(?:is|are|was|will\ be|would\ be|should\ be)\b[ \t]{0,4}[:=]?|[:=])
+    ["'*_]{0,4}[ \t]{0,4}(?P<said>[^\n]{1,300})""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+def _phrase(text: str) -> str:
+    found = [said for each in _PHRASE.finditer(text) if (said := _sentence(each["said"]))]
+    return found[-1] if found else ""
+
+
+def _sentence(text: str) -> str:
+    """The text to the end of its sentence, its emphasis and quotes taken off."""
+    return re.split(r"""\.(?=\s|$|["'*])|["'](?=\s*[,}]|\s*$)""", text, maxsplit=1)[0].strip(" \t*_`\"'")
+
+
+_NUMBERS = re.compile(
+    rf"(?<![\w.,])(?:(?<![-−)\]}}])[-−])?[$€£¥]?{_DIGITS}(?:\.[0-9]+)?(?:/[0-9]+(?![\w/]))?%?"
+    rf"|(?<![\w.,])-?\.[0-9]+"
+)
+
+
+def _last_number(text: str) -> str:
+    last = ""
+    for each in _NUMBERS.finditer(text):
+        last = each[0]
+    return last
+
+
+_FORMS: dict[Form, Callable[[str], str]] = {
+    "gsm8k": _gsm8k,
+    "boxed": _boxed,
+    "tag": _tag,
+    "phrase": _phrase,
+    "last_number": _last_number,
+}

@@ -1,0 +1,57 @@
+"""What a solution is, and the one place that reads one.
+
+A solution is a mapping {"text": all that the model wrote, "answer": its final answer, normalised, or None}; other keys
+may follow. A plain text is one too, and so is a sequence of texts, the steps of a chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from draftverify import ContractError
+from draftverify_reasoning.answers import Form, extract, normalised
+
+__all__ = ["answer_of", "solution", "solution_text"]
+
+
+def solution(text: str, form: Form = "auto", **more: Any) -> dict[str, Any]:
+    """The solution of this text, its answer extracted by `form`: {"text", "answer", **more}."""
+    return {"text": text, "answer": _known(extract(text, form)), **more}
+
+
+def solution_text(item: Any) -> str:
+    """The text of a solution; of steps, the steps each on a line of its own.
+
+    Raises:
+        ContractError: the item is no solution.
+    """
+    found = item.get("text") if isinstance(item, Mapping) else item
+    if isinstance(found, str):
+        return found
+    if isinstance(item, (list, tuple)) and all(isinstance(step, str) for step in item):
+        return "\n".join(item)
+    raise ContractError(
+        f'no solution: {item!r:.80}; it should be a text, a sequence of steps, or {{"text": …, "answer": …}}'
+    )
+
+
+def answer_of(item: Any, form: Form = "auto") -> str | None:
+    """The normalised final answer of a solution, None where it has none: what its `answer` says, or else its text.
+
+    Raises:
+        ContractError: the item is no solution.
+    """
+    if isinstance(item, Mapping) and "answer" in item:
+        given = item["answer"]
+        if given is None or isinstance(given, str):
+            return _known(given)
+        if isinstance(given, (int, float)) and not isinstance(given, bool):
+            return _known(str(given))
+        raise ContractError(f"the `answer` of a solution should be a text or None, not {given!r:.80}")
+    return _known(extract(solution_text(item), form))
+
+
+def _known(answer: str | None) -> str | None:
+    """The answer normalised; None for none, and where nothing is left of it ("$")."""
+    return (normalised(answer) or None) if answer is not None else None
