@@ -21,6 +21,7 @@ from draftverify.rules import (
     Lossy,
     Majority,
     Speculative,
+    SpeculativeRejection,
     TokenMatch,
     Tree,
     Typical,
@@ -39,6 +40,7 @@ SELECTION = [
     First(),
     LongestPrefix(),
     Majority(),
+    SpeculativeRejection(),
     WeightedVote(),
 ]
 SAMPLING = [
