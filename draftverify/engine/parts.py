@@ -137,6 +137,8 @@ class Parts:
         self._check_evidence()
         for generator in self.generators:
             self._check_generator(generator)
+            if getattr(generator, "needs_feedback", False):
+                self._check_feedback(generator)
 
     def _check_readers(self) -> None:
         """Refuse settings that nobody reads."""
@@ -218,6 +220,21 @@ class Parts:
                 f"{who} is of the family {families[0]}, the verifier {name_of(self.verifier)} of {families[1]}; their "
                 "items do not mean the same"
             )
+
+    def _check_feedback(self, generator: Any) -> None:
+        """Refuse a generator that refines what it made where nobody but itself says what is wrong with it."""
+        family = getattr(generator, "family", None)
+        if not any(clause.do == "feedback" for clause in self.policy.clauses):
+            missing = "the policy has no feedback clause"
+        elif family is not None and family == getattr(self.verifier, "family", None):
+            missing = f"the verifier {name_of(self.verifier)} is of its own family, {family}"
+        else:
+            return
+        raise PipelineError(
+            f"the generator {name_of(generator)} needs feedback from outside, and {missing}; have a verifier that "
+            "checks by other means say what is wrong (on_rejection: feedback), or give the generator its argument "
+            "without_outside_feedback"
+        )
 
     def roles(self) -> list[tuple[str, Any]]:
         """Every component with its role, fallback generators too."""

@@ -2,7 +2,7 @@
 
 from draftverify_llm.catalogue import CATALOGUE, CatalogueEntry
 from draftverify_llm.endpoint import Endpoint
-from draftverify_llm.generate import Sample
+from draftverify_llm.generate import Sample, fields_of, filled
 from draftverify_llm.llama_cpp import LlamaCpp
 from draftverify_llm.local import LocalModel
 from draftverify_llm.requirements import need
@@ -20,6 +20,8 @@ __all__ = [
     "Message",
     "Sample",
     "TextModel",
+    "fields_of",
+    "filled",
     "gguf_file",
     "need",
     "quiet_transformers",
