@@ -23,7 +23,8 @@ Optional, found by name:
 - `explain(task, expected, got, settings) -> Explanation`, of a verifier: why two outputs of one task, made
   under these settings, differ.
 - `finish(context)`, of a rule: the answer made from the whole context (a vote is counted here): the value, a `Choice`
-  that says how sure it is too, or None for no answer.
+  that says how sure it is too, or None for no answer. It is asked where nothing was accepted or held too, unless the
+  task failed, waits, or was said to have no answer.
 - `writes`: the names of the constructor's arguments that are paths into which the part writes; what lies at the others
   is what it reads, and a run is not resumed once that has changed.
 - `concurrent = False`: not safe to call from two threads at once; such parts take turns, whatever calls them. One that
@@ -96,7 +97,8 @@ class AcceptanceRule(Protocol):
         needs: what the verifier must provide; {"verdicts"} when absent.
         shapes: the proposal shapes it can judge; all when absent.
         laws: the laws for which it does what it promises; all when absent.
-        enough: how many passed items it needs before the verifier may stop; None (all) when absent.
+        enough: how many passed items it needs before the verifier may stop; None (all) when absent, and for a rule
+            that needs scores, to which a pass is not yet enough.
         exact: whether it emits the target's own distribution; False when absent.
         abstains: whether a task that ends refused, with nothing left to try, has no answer (abstained) rather than
             been given up (exhausted); False when absent.

@@ -388,12 +388,14 @@ class Choice(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         score: the verifier's, of the chosen item.
         support: the value's share of the vote, 0 to 1.
         margin: by how much of the vote it leads the second, 0 to 1.
+        reason: what is to be said against the choice ("below the threshold, the best that was seen").
     """
 
     value: Any
     score: float | None = None
     support: float | None = None
     margin: float | None = None
+    reason: str = ""
 
 
 class Held(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -530,7 +532,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only
         score: of the value, where the rule compares scores; the unit is the verifier's.
         support: of a vote, the value's share, 0 to 1.
         margin: of a vote, by how much of it the value leads the second.
-        reason: why it ended, in words, when it was not accepted.
+        reason: why it ended, in words, when it was not accepted, and what the rule has to say against the value.
         refused: the best refused candidate.
         failure: the failed call that ended the task.
         rounds: how many.

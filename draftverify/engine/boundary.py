@@ -550,7 +550,9 @@ def _value(request: Finish, value: Any, parts: Parts) -> Choice | None:
         name: _number_or_none(getattr(value, name), f"the {name} of the value")
         for name in ("score", "support", "margin")
     }
-    return Choice(_answer_value(value.value), **numbers)
+    return Choice(
+        _answer_value(value.value), **numbers, reason=_text(value.reason, "the reason of the value")
+    )
 
 
 def _answer_value(value: Any) -> Any:

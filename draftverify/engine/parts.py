@@ -73,7 +73,9 @@ class Parts:
         self.rule = rule
         self.block: Any = Fixed(block) if isinstance(block, int) else block
         self.done: Done | None = done if done is not None else either(verifier, rule)
-        self.enough: int | None = getattr(rule, "enough", None)
+        # To a rule that compares scores a pass is not yet enough.
+        scored = "scores" in getattr(rule, "needs", VERDICTS)
+        self.enough: int | None = None if scored else getattr(rule, "enough", None)
         self.shapes: frozenset[Shape] | None = getattr(rule, "shapes", None)
         self.prepares = hasattr(verifier, "prepare")
         self.finishes = hasattr(rule, "finish")

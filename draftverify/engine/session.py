@@ -679,7 +679,10 @@ class Session:
         self._ending = (status, reason, failure)
         context = self.state.context
         accepted = context.accepted
-        if self.pipeline.finishes and (accepted.length or context.held):
+        # A rule may have an answer where nothing was accepted: the best of what it refused.
+        if self.pipeline.finishes and (
+            accepted.length or context.held or status in ("accepted", "exhausted")
+        ):
             self.request = Finish(
                 self._id(), self.pipeline.rule, replace(context, draws=self._judging().draws)
             )
@@ -693,7 +696,8 @@ class Session:
         if status == "accepted" and choice is None:
             status, reason = "abstained", reason or "no answer came of what was held"
         state, rounds = self.state, self.rounds
-        value, score, support, margin = astuple(choice) if choice is not None else (None,) * 4
+        value, score, support, margin, note = astuple(choice) if choice is not None else (*(None,) * 4, "")
+        reason = "; ".join(filter(None, (reason, note)))
         drifts = [value for round in rounds for value in round.decision.drift]
         self.outcome = Outcome(
             status=status,

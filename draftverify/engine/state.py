@@ -91,7 +91,7 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
             units=self.units + timing.units,
         )
         eventful = (
-            round.trouble or decision.abstain or round.source != "generator" or before.tries or before.refused
+            round.trouble or decision.done or round.source != "generator" or before.tries or before.refused
         )
         return state._after_trouble(round) if eventful else state
 
@@ -115,7 +115,8 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
             if left == 0:
                 fallback = left = None
         used = (0,) * len(self.used)
-        if round.trouble or round.decision.abstain:
+        decided = round.decision
+        if round.trouble or decided.abstain or (decided.done and not decided.progress):
             candidate = _better(candidate, round)
         if round.trouble:
             used = self.counting(round.steps)

@@ -34,8 +34,11 @@ from draftverify.rules.stopping import (
     EnoughEvidence,
     Limit,
     Rounds,
+    SureMajority,
     leader_confidence,
+    leader_evidence,
 )
+from draftverify.rules.tournament import Tournament
 from draftverify.rules.trees import Tree
 from draftverify.rules.typical import Typical
 
@@ -65,11 +68,14 @@ __all__ = [
     "Rounds",
     "Speculative",
     "SpeculativeRejection",
+    "SureMajority",
     "TokenMatch",
+    "Tournament",
     "Tree",
     "Typical",
     "WeightedVote",
     "consensus_sets",
     "count",
     "leader_confidence",
+    "leader_evidence",
 ]

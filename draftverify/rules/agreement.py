@@ -16,7 +16,7 @@ from draftverify.errors import ConfigError, ContractError
 from draftverify.randomness import Draws
 from draftverify.values import Array, Context, Decision, Proposal, Refusal, Shape, Verification
 
-__all__ = ["ConsensusSet", "DualAgreement", "Support", "consensus_sets"]
+__all__ = ["ConsensusSet", "DualAgreement", "Support", "consensus_sets", "cross_of"]
 
 Support: TypeAlias = Literal["count", "root"]
 """What a set's items count for in its score: their number (the paper), or its square root (the authors' program)."""
@@ -99,9 +99,7 @@ class DualAgreement:
         Raises:
             ContractError: the verification has no cross evidence, or it is no matrix of numbers between 0 and 1.
         """
-        if verification.evidence is None or verification.evidence.cross is None:
-            raise ContractError("the rule compares items by `evidence.cross`; the verification has none")
-        cross = _matrix(verification.evidence.cross).copy()
+        cross = cross_of(verification)
         checks = verification.checks
         for index, check in enumerate(checks):
             if check.verdict != "pass":
@@ -121,6 +119,17 @@ class DualAgreement:
 def _check_support(support: str) -> None:
     if support not in ("count", "root"):
         raise ConfigError(f"support is {support!r}; it is 'count' or 'root'", path="support")
+
+
+def cross_of(verification: Verification) -> Any:
+    """A copy of the cross evidence [n items, m checks], for rules that compare items by it.
+
+    Raises:
+        ContractError: there is none, or it is no matrix of numbers between 0 and 1 (or NaN).
+    """
+    if verification.evidence is None or verification.evidence.cross is None:
+        raise ContractError("the rule compares items by `evidence.cross`; the verification has none")
+    return _matrix(verification.evidence.cross).copy()
 
 
 def _matrix(cross: Array) -> Any:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from draftverify.values import Held
 
-__all__ = ["Count", "count"]
+__all__ = ["Count", "count", "vote_of"]
 
 
 class Count(msgspec.Struct, frozen=True):
@@ -31,22 +31,33 @@ class Count(msgspec.Struct, frozen=True):
 
 
 def count(held: Iterable[Held], field: str | None = "answer") -> list[Count]:
-    """Count the ballots, the answers in the order of their earliest ballot.
+    """Count the ballots, the answers in the order of their earliest ballot; an item without an answer casts none.
 
     Args:
         held: the ballots, `context.held`.
-        field: items that are mappings with this key vote by its value; others, or all when None, by the whole item.
+        field: as for `vote_of`.
     """
-    found: dict[Any, list[Held]] = {}
+    found: dict[Hashable, list[Held]] = {}
     for entry in held:
-        item = entry.value
-        vote = item[field] if field is not None and isinstance(item, Mapping) and field in item else item
-        # Numbers and texts vote as themselves; lists and objects, which Python cannot hash, by what they say; so do
-        # True and False, which Python takes for 1 and 0.
-        said = isinstance(vote, (list, dict, bool))
-        key = msgspec.json.encode(vote, order="deterministic") if said else vote
-        found.setdefault(key, []).append(entry)
+        vote = vote_of(entry.value, field)
+        if vote is not None:
+            found.setdefault(vote, []).append(entry)
     return [_counted(entries) for entries in found.values()]
+
+
+def vote_of(item: Any, field: str | None = "answer") -> Hashable | None:
+    """What an item votes for, as something that equals the votes for the same; None where it has no answer.
+
+    Args:
+        item: what is held.
+        field: an item that is a mapping with this key votes by its value; another, or any when None, by the whole.
+    """
+    vote = item[field] if field is not None and isinstance(item, Mapping) and field in item else item
+    # Numbers and texts vote as themselves; lists and objects, which Python cannot hash, by what they say; so do True
+    # and False, which Python takes for 1 and 0.
+    said = isinstance(vote, (list, dict, bool))
+    found: Hashable = msgspec.json.encode(vote, order="deterministic") if said else vote
+    return found
 
 
 def _counted(entries: list[Held]) -> Count:

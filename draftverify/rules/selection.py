@@ -1,6 +1,6 @@
 """Rules that select by the verifier's checks: the first, all or the best of alternatives, votes held across rounds, and
-the longest prefix of a chain. A rule chooses, `done` ends: a rule that has a `done` brings the stopping rule of
-pipelines that are given none.
+the longest sound path of a chain or tree. A rule chooses, `done` ends: a rule that has a `done` brings the stopping
+rule of pipelines that are given none.
 
 An item whose check failed, or that nobody looked at, is neither kept nor refused; a passed item that was not chosen
 is not refused either. Where the check of a passed item has a correction, what the verifier made of the item is taken in
@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from msgspec import UNSET
 
-from draftverify.errors import ContractError
+from draftverify.errors import ConfigError, ContractError
 from draftverify.randomness import Draws
 from draftverify.rules.ballots import count
 from draftverify.rules.bounds import at_least_one, between
@@ -78,31 +78,65 @@ def _score(verification: Verification, index: int) -> float:
 class First:
     """Keeps the first passed items, lowest index first, and is done when it has enough of them, over all rounds.
 
-    The value is the item; with `enough` above 1 the tuple of items.
+    The value is the item; with `enough` above 1 the tuple of items. With a threshold and one item a block this is
+    sequential best-of-n: sample until one is good enough.
 
     Args:
-        enough: how many; the verifier may stop once as many passed.
+        enough: how many; without a threshold the verifier may stop once as many passed.
+        threshold: the lowest score to accept; None for any, also without scores. A passed item below it is refused.
+        otherwise: what a task that ends without an item is answered with: None for nothing, or "best", the refused
+            item with the highest score below the threshold, the earliest of equals; the outcome's reason then says
+            that it lies below.
+
+    References:
+        Liao et al., "Reward-Guided Speculative Decoding", arXiv:2501.19324, which takes a step from a threshold on.
     """
 
     shapes = ALTERNATIVES
 
-    def __init__(self, enough: int = 1) -> None:
+    def __init__(
+        self,
+        enough: int = 1,
+        *,
+        threshold: float | None = None,
+        otherwise: Literal["best"] | None = None,
+    ) -> None:
         self.enough = at_least_one("enough", enough)
+        self.threshold = threshold
+        self.otherwise = otherwise
+        if otherwise not in (None, "best"):
+            raise ConfigError(f"otherwise is {otherwise!r}; it is 'best', or left out", path="otherwise")
+        if otherwise is not None and threshold is None:
+            raise ConfigError(
+                "otherwise says what to do with items below the threshold; give a threshold", path="otherwise"
+            )
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Scores where there is a threshold."""
+        return SCORED if self.threshold is not None else VERDICTS
 
     def decide(
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
     ) -> Decision:
         """Keep what is missing yet."""
         missing = max(self.enough - len(context.accepted), 0)
-        checks = verification.checks
-        chosen = _passed(checks)[:missing]
-        return _keeping(checks, chosen, _rejected(checks), done=len(chosen) == missing)
+        good, refused = _from_threshold(verification, self.threshold)
+        chosen = good[:missing]
+        over = self.otherwise is not None and proposal.exhausted
+        return _keeping(verification.checks, chosen, refused, done=len(chosen) == missing or over)
 
     def finish(self, context: Context) -> Any:
-        """The item, or the tuple of them; None when nothing was accepted."""
+        """The item, with its score where there is a threshold, or the tuple of them; None when there is none."""
         if not context.accepted:
-            return None
-        return context.accepted[0] if self.enough == 1 else tuple(context.accepted)
+            return _best_refused(context) if self.otherwise is not None else None
+        if self.enough > 1:
+            return tuple(context.accepted)
+        if self.threshold is None:
+            return context.accepted[0]
+        made = next(round for round in context.rounds if round.decision.emitted)
+        scores = [made.checks[index].score for index in sorted(made.decision.taken) if made.checks]
+        return Choice(context.accepted[0], score=scores[0] if scores else None)
 
 
 class _Scored:
@@ -153,15 +187,10 @@ class All(_Abstaining):
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
     ) -> Decision:
         """Keep what is good enough."""
-        checks = verification.checks
-        if self.threshold is None:
-            good: Collection[int] = _passed(checks)
-            refused = _rejected(checks)
-        else:
-            good, refused = _good_enough(verification, self.threshold)
+        good, refused = _from_threshold(verification, self.threshold)
         if self._says_none(context, verification, good):
             return Decision(refused=refused, abstain=True)
-        return _keeping(checks, list(good), refused)
+        return _keeping(verification.checks, good, refused)
 
     def done(self, context: Context, new: tuple[Any, ...]) -> int | None:
         """Stop as soon as something is kept."""
@@ -275,6 +304,29 @@ def _good_enough(
     return good, (*_rejected(checks), *below)
 
 
+def _from_threshold(
+    verification: Verification, threshold: float | None
+) -> tuple[list[int], tuple[Refusal, ...]]:
+    """As `_good_enough`, for rules that look at scores only where there is a threshold."""
+    if threshold is None:
+        return _passed(verification.checks), _rejected(verification.checks)
+    good, refused = _good_enough(verification, threshold)
+    return list(good), refused
+
+
+def _best_refused(context: Context) -> Choice | None:
+    """The passed item with the highest score that a threshold refused, in any round; None where there is none."""
+    best: tuple[float, Any] | None = None
+    for round in context.rounds:
+        for index in sorted([refusal.index for refusal in round.decision.refused]):
+            check = round.checks[index]
+            if check.verdict == "pass" and (best is None or check.score > best[0]):
+                best = check.score, round.items[index] if check.correction is UNSET else check.correction
+    if best is None:
+        return None
+    return Choice(best[1], score=best[0], reason="below the threshold, the best that was seen")
+
+
 class Majority:
     """Holds every passed item as a ballot, over all rounds; the value is the item with the most ballots.
 
@@ -342,24 +394,47 @@ class WeightedVote(Majority):
 
 
 class LongestPrefix:
-    """Keeps a chain's passed prefix, puts the verifier's correction in the place of the item after it, and splices the
-    values that the verifier would go on with.
+    """Keeps the longest path of passed items from the root, puts the verifier's correction in the place of the item
+    after it, and splices the values that the verifier would go on with.
 
-    The item after the prefix is refused if it was rejected and not corrected; an error, a timeout or an abstention
-    there only ends the prefix.
+    Of a chain that path is its passed prefix. Of a tree's equally long paths it is the one with the higher mean score,
+    where every item of a path has one, else the first.
+
+    An item all of whose parents passed is refused if it was rejected and not corrected; an error, a timeout or an
+    abstention there only ends its path. A passed item on another path is neither kept nor refused. A block's
+    correction goes on from the end of a chain.
     """
 
-    shapes: frozenset[Shape] = frozenset({"chain"})
+    shapes: frozenset[Shape] = frozenset({"chain", "tree"})
 
     def decide(
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
     ) -> Decision:
-        """Keep up to the first item that did not pass."""
-        checks = verification.checks
-        stop = next((i for i, check in enumerate(checks) if check.verdict != "pass"), len(checks))
-        kept, spliced = tuple(range(stop)), verification.correction
-        if stop < len(checks) and checks[stop].correction is not UNSET:
-            return Decision(
-                kept=kept, corrected=(Correction(stop, checks[stop].correction),), spliced=spliced
+        """Keep one path, up to the first item that did not pass."""
+        checks, parents = verification.checks, proposal.parents
+        paths = {
+            -1: (0, 0.0)
+        }  # by the item that each path of passed items ends in, its length and sum of scores
+        for index, (check, parent) in enumerate(zip(checks, parents, strict=True)):
+            if check.verdict == "pass" and parent in paths:
+                length, total = paths[parent]
+                paths[index] = length + 1, total + (-math.inf if check.score is None else check.score)
+        end = max(paths, key=lambda index: (paths[index][0], paths[index][1] / max(paths[index][0], 1)))
+        after = [i for i, parent in enumerate(parents) if parent in paths and i not in paths]
+        corrected = [i for i in after if parents[i] == end and checks[i].correction is not UNSET][:1]
+        if verification.correction and not proposal.fits("chain"):
+            raise ContractError(
+                "the verifier would go on from a tree, which does not say from where; correct an item"
             )
-        return Decision(kept=kept, spliced=spliced, refused=_rejected(checks[: stop + 1]))
+        return Decision(
+            kept=proposal.path(end),
+            corrected=tuple([Correction(i, checks[i].correction) for i in corrected]),
+            spliced=verification.correction,
+            refused=tuple(
+                [
+                    Refusal(i, checks[i].reason)
+                    for i in after
+                    if checks[i].verdict == "reject" and i not in corrected
+                ]
+            ),
+        )

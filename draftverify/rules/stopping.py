@@ -6,17 +6,29 @@ The context's ballots and accepted values include the round's; `context.rounds` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from draftverify.errors import ConfigError, ContractError
-from draftverify.rules.ballots import count
+from draftverify.rules.ballots import count, vote_of
 from draftverify.rules.bounds import at_least_one, between
 from draftverify.values import Context
 
-__all__ = ["AdaptiveConsistency", "AnyOf", "EnoughEvidence", "Limit", "Rounds", "leader_confidence"]
+__all__ = [
+    "AdaptiveConsistency",
+    "AnyOf",
+    "EnoughEvidence",
+    "Limit",
+    "Rounds",
+    "SureMajority",
+    "leader_confidence",
+    "leader_evidence",
+    "log_capital",
+]
 
 
 class Limit:
@@ -95,7 +107,7 @@ class AdaptiveConsistency:
 
     Args:
         confidence: stop at P(Beta(v₁ + 1, v₂ + 1) > ½) ≥ confidence, for the votes v₁ and v₂ of the first two.
-        at_most: ballots.
+        at_most: held items, those without an answer too.
         field: as for `Majority`.
         weighted: votes are weights, as for `WeightedVote`, scaled so that all of them sum to as many ballots as they
             are worth, (Σw)² / Σw²; else every ballot is one vote.
@@ -122,7 +134,7 @@ class AdaptiveConsistency:
         """Look at the ballots held by now."""
         answers = count(context.held, self.field)
         votes = [float(answer.ballots) for answer in answers]
-        if sum(votes) >= self.at_most:
+        if len(context.held) >= self.at_most:
             return len(new)
         if self.weighted:
             squares = sum(answer.squares for answer in answers)
@@ -132,6 +144,54 @@ class AdaptiveConsistency:
             return None
         first, second = (*sorted(votes, reverse=True), 0.0)[:2]
         return len(new) if leader_confidence(first, second) >= self.confidence else None
+
+
+class SureMajority:
+    """Stops a vote when its leader is, with an error of at most α, the answer that the generator gives most often.
+
+    The error is the probability that the task is ever stopped with another answer, however often the vote is looked
+    at and whatever the number of answers. It asks that the ballots be independent draws of one distribution (the
+    generator samples at fixed settings, and does not read what came before), and is about the generator alone: its
+    most frequent answer may be wrong. Where the two likeliest answers are nearly as likely it does not stop, and with
+    them equal it never should; say with a budget, or `any_of` with `rounds`, how long to go on. `Majority` beside it
+    chooses the leader.
+
+    *Why it holds.* Take any answer b, and bet against "b is the most likely answer" with a capital of 1. Before each
+    ballot x let a be the leader so far among the answers other than b. For θ in [½, 1] the capital is multiplied by 2θ
+    when x = a, by 2(1 − θ) when x = b, and stays when x is another. If b is the most likely, then p_a ≤ p_b, so
+
+        E[factor] = 1 + (2θ − 1)(p_a − p_b) ≤ 1,
+
+    whichever a the past made the leader, and the capital is a supermartingale. So is its mean over θ with the density
+    2 / (π √(θ(1 − θ))) on [½, 1] (Jeffreys' prior for a leader), which is, after s ballots that hit the leader of
+    their time and f ballots for b, with θ = sin²φ,
+
+        E_b = 2^(s + f) · 4/π ∫ sin^(2s)φ cos^(2f)φ dφ  over [π/4, π/2].
+
+    By Ville's inequality P(E_b ≥ 1/α at any time) ≤ α. The rule stops when E_b ≥ 1/α for every b but the leader, those
+    that nobody has voted for yet included. To stop with a wrong answer it must have rejected the most likely one, a
+    single b fixed beforehand; so nothing is lost to the number of answers. Seven ballots for one answer and none
+    for another are enough at α = .05.
+
+    Args:
+        alpha: the largest probability of stopping with another answer than the most likely.
+        field: as for `Majority`.
+
+    References:
+        Ville, "Étude critique de la notion de collectif" (1939); Robbins, "Statistical methods related to the law of
+        the iterated logarithm" (1970), for mixtures; Ramdas et al., "Game-theoretic statistics and safe anytime-valid
+        inference", arXiv:2210.01948, for bets chosen by the past.
+    """
+
+    def __init__(self, alpha: float = 0.05, field: str | None = "answer") -> None:
+        self.alpha = between("alpha", alpha, 0, 1, open_below=True, open_above=True)
+        self.field = field
+
+    def __call__(self, context: Context, new: tuple[Any, ...]) -> int | None:
+        """Look at the ballots held by now, in their order."""
+        votes = [vote for entry in context.held if (vote := vote_of(entry.value, self.field)) is not None]
+        *_, last = (-np.inf, *leader_evidence(votes))
+        return len(new) if last >= -np.log(self.alpha) else None
 
 
 class AnyOf:
@@ -162,6 +222,51 @@ def leader_confidence(first: float, second: float) -> float:
     top = max(float(each.max()) for each in logs)
     over, under = (float(_WEIGHTS @ np.exp(each - top)) for each in logs)
     return over / (over + under)
+
+
+def leader_evidence(votes: Iterable[Hashable]) -> Iterator[float]:
+    """After each vote log E_b of the rival b that is least refuted: how sure it is that the leader is the most likely
+    answer. See `SureMajority`.
+
+    Args:
+        votes: in the order in which they were cast.
+    """
+    votes_for: Counter[Hashable] = (
+        Counter()
+    )  # in the order of the first votes, so that of equals that one leads
+    hits: Counter[Hashable] = Counter()  # for each answer b, the votes for the leader among the others
+    unseen = 0  # the same for an answer that nobody has voted for
+    against: Counter[Hashable] = Counter()  # for each answer b, its votes since there was another
+    for vote in votes:
+        first, second = ([answer for answer, _ in votes_for.most_common(2)] + [None, None])[:2]
+        if vote not in votes_for:
+            hits[vote] = unseen
+        if votes_for:
+            unseen += vote == first
+            for answer in votes_for:
+                hits[answer] += vote == (second if answer == first else first)
+            against[vote] += vote != first or second is not None
+        votes_for[vote] += 1
+        leader = max(votes_for, key=votes_for.__getitem__)
+        rivals = [log_capital(hits[answer], against[answer]) for answer in votes_for if answer != leader]
+        yield min([*rivals, log_capital(unseen, 0)])
+
+
+@lru_cache(maxsize=2**14)
+def log_capital(hits: int, against: int) -> float:
+    """log E_b of `SureMajority`, by Gauss–Legendre quadrature on pieces about as narrow as its peak may be.
+
+    Args:
+        hits: s, the ballots that hit the leader of their time.
+        against: f, the ballots for b.
+    """
+    n = hits + against
+    pieces = np.linspace(np.pi / 4, np.pi / 2, 2 + int(np.sqrt(n) / 16))
+    low, width = pieces[:-1, None], np.diff(pieces)[:, None]
+    angles = low + width * (_NODES + 1) / 2
+    logs = hits * np.log(2 * np.sin(angles) ** 2) + against * np.log(2 * np.cos(angles) ** 2)
+    top = float(logs.max())
+    return top + float(np.log(4 / np.pi * np.sum(width / 2 * _WEIGHTS * np.exp(logs - top))))
 
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(128)

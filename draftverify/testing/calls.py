@@ -131,7 +131,9 @@ def _verification(context: Context, proposal: Proposal, needs: set[str], index: 
         scored = verdict in ("pass", "reject") and ("scores" in needs or u < 0.2)
         correction = "d" if verdict == "reject" and u < 0.46 else UNSET
         checks.append(Check(verdict, score=u if scored else None, correction=correction))
-    grid = np.asarray([(3 * i + 7 * j) % 5 / 4 for i in range(n) for j in range(n)]).reshape(n, n)
+    # As of pairs: what one item has of another the other has not of it; on the diagonal ties.
+    grid = np.asarray([0.5 if i == j else float((i - j) % 5 < 3) for i in range(n) for j in range(n)])
+    grid = grid.reshape(n, n)
     known: dict[str, Any] = {"cross": grid, "hidden": np.zeros((n + 1, 4))}
     if {"target", "raw_maxima"} & needs:
         table = TargetFrom(TableModel(seed=2)).verify(context, proposal).evidence

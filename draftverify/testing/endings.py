@@ -170,10 +170,8 @@ def finish_reads_the_context_alone(subject: Subject) -> None:
 
 
 def _ends(subject: Subject) -> Iterator[Context]:
-    """Contexts of tasks that end: after each decision, and after several ballots."""
-    for context, _ in _decided(subject):
-        if len(context.accepted) or context.held:
-            yield context
+    """Contexts of tasks that end: after each decision, also one that took nothing, and after several ballots."""
+    return (context for context, _ in _decided(subject))
 
 
 def _finished(subject: Subject, context: Context, on: Any = None) -> Any:

@@ -183,7 +183,16 @@ def _pipeline(r: random.Random, later: bool, depth: int) -> Pipeline:
         rule, done = LongestPrefix(), AnyOf([Limit(r.randint(1, 6)), Rounds(12)])
     else:
         votes = [Majority(share=r.choice([0.0, 0.5])), WeightedVote()]
-        others = [First(), First(3), All(), Best(0.2), Best(0.3, abstain_after=2), Beam(2), BestStep(0.1)]
+        others = [
+            First(),
+            First(3),
+            First(threshold=0.4, otherwise="best"),
+            All(),
+            Best(0.2),
+            Best(0.3, abstain_after=2),
+            Beam(2),
+            BestStep(0.1),
+        ]
         others.append(SpeculativeRejection(0.4))
         rule = r.choice([*votes, *others])
         done = r.choice([None, Rounds(3), AnyOf([Limit(5), Rounds(6)])])

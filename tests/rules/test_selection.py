@@ -94,6 +94,78 @@ def test_first_collects_over_rounds() -> None:
     assert finish(First()) is None
 
 
+def sampling(*scores: float | None) -> tuple[Any, Any]:
+    """One item a round, its number; the verifier passes it with its score, or rejects it where that is None."""
+    judged = lambda context, item: (
+        Check("reject") if scores[item] is None else Check("pass", score=scores[item])
+    )
+    return generator(lambda context, n: [context.round]), verifier(judged, scores=True)
+
+
+def test_first_above_a_threshold_samples_until_one_is_good_enough() -> None:
+    """What passed below is refused, which brings the next draft; what is at the threshold is taken, with its score."""
+    decision = decide(First(threshold=0.5), *scored(0.4, 0.5, 0.9), R)
+    assert (decision.kept, decision.done) == ((1,), True)
+    assert {r.index: r.reason for r in decision.refused} == {0: "below the threshold", 3: ""}
+    one = Pipeline(*sampling(0.1, None, 0.7, 0.9), First(threshold=0.6), policy=retry(9)).run("x")
+    assert (one.status, one.value, one.score, one.rounds, one.reason) == ("accepted", 2, 0.7, 3, "")
+    assert (one.tally.trials, one.tally.accepted) == (3, 1)
+    two = Pipeline(*sampling(0.7, 0.1, 0.9), First(2, threshold=0.6), policy=retry(9)).run("x")
+    assert (two.status, two.value) == ("accepted", (0, 2))
+
+
+def test_a_rule_that_compares_scores_is_shown_the_whole_block() -> None:
+    """A pass is not enough for it, so that the verifier must not stop at the first."""
+    seen = []
+    judged = verifier(
+        lambda context, item: seen.append(context.enough) or Check("pass", score=1.0), scores=True
+    )
+    drafted = generator(lambda context, n: [1, 2])
+    Pipeline(drafted, judged, First(), block=2).run("x")
+    Pipeline(drafted, judged, First(threshold=0.5), block=2).run("x")
+    assert seen == [1, None, None]
+
+
+def test_the_best_seen_below_the_threshold_can_be_the_answer() -> None:
+    """The outcome says that it lies below; nothing else is changed: it is refused, and no accepted item."""
+    rule = First(threshold=0.9, otherwise="best")
+    ended = Pipeline(*sampling(0.1, 0.7, None, 0.7), rule, policy=retry(9), done=Rounds(4)).run("x")
+    assert (ended.status, ended.value, ended.score) == ("accepted", 1, 0.7)
+    assert (ended.reason, ended.tally.accepted) == ("below the threshold, the best that was seen", 0)
+    spent = Pipeline(*sampling(0.1, 0.7), rule, policy=retry(9), budget=Budget(rounds=2)).run("x")
+    assert (spent.status, spent.value) == ("exhausted", 1)
+    assert "below the threshold" in spent.reason
+    given_up = Pipeline(*sampling(0.1, 0.7), rule, policy=retry(1)).run("x")
+    assert (given_up.status, given_up.value) == ("exhausted", 1)
+    nothing = Pipeline(*sampling(None, None), rule, policy=retry(9), done=Rounds(2)).run("x")
+    assert (nothing.status, nothing.value) == ("abstained", None)
+    without = Pipeline(*sampling(0.1, 0.7), First(threshold=0.9), policy=retry(9), done=Rounds(2)).run("x")
+    assert (without.status, without.value, without.refused.value) == ("abstained", None, 1)
+
+
+def test_a_pool_that_is_used_up_ends_with_its_best() -> None:
+    """Where the last block says that it is the last, the rule ends the task itself."""
+    pool = generator(lambda context, n: Proposal.alternatives((context.round,), exhausted=context.round == 1))
+    judged = verifier(lambda context, item: Check("pass", score=[0.4, 0.2][item]), scores=True)
+    ended = Pipeline(pool, judged, First(threshold=0.9, otherwise="best"), policy=retry(9)).run("x")
+    assert (ended.status, ended.value, ended.score, ended.rounds) == ("accepted", 0, 0.4, 2)
+
+
+def test_what_the_verifier_made_of_a_refused_item_is_the_answer_too() -> None:
+    """As it is of an accepted one."""
+    rule = First(threshold=0.9, otherwise="best")
+    drafted = generator(lambda context, n: [1, 2, 3])
+    ended = Pipeline(drafted, READ, rule, block=3, done=Rounds(1)).run("t")
+    assert (ended.value, ended.score) == ({"answer": "a1", "from": 3}, 0.3)
+
+
+@pytest.mark.parametrize("words", [{"otherwise": "best"}, {"threshold": 0.5, "otherwise": "worst"}])
+def test_otherwise_needs_a_threshold(words: Any) -> None:
+    """And is a known word."""
+    with pytest.raises(ConfigError, match="otherwise"):
+        First(**words)
+
+
 def test_all_keeps_what_passed_and_brings_the_end_after_the_first_block_with_any() -> None:
     """Given another `done` it collects over rounds."""
     decision = decide(All(), P, R, P)
@@ -101,7 +173,7 @@ def test_all_keeps_what_passed_and_brings_the_end_after_the_first_block_with_any
     blocks = [[1, 2], [3], [4, 5], [6]]
     parts = generator(lambda context, n: blocks[context.round]), verifier(lambda context, item: item % 2 == 0)
     assert Pipeline(*parts, All(), block=2).run("x").value == (2,)
-    more = Pipeline(*parts, All(), block=2, policy=retry(), done=Limit(3)).run("x")
+    more = Pipeline(*parts, All(), block=2, policy=retry(9), done=Limit(3)).run("x")
     assert (more.value, more.rounds) == ((2, 4, 6), 4)
 
 
@@ -197,6 +269,21 @@ def test_ballots_of_mappings_vote_by_their_field() -> None:
     assert finish(Majority(), [1, 2], [2, 1], [2, 1]) == [2, 1]
 
 
+def test_an_item_without_an_answer_casts_no_vote() -> None:
+    """Three that came to none are not outvoting two that agree, and have no share in the vote."""
+    none, some = {"answer": None, "text": "…"}, {"answer": "4", "text": "It is 4."}
+    assert finish(Majority(), none, some, none, some, none) == some
+    assert finish(Majority(), none, none) is None
+    assert finish(WeightedVote(), (none, 9.0), (some, 0.1)) == some
+    ballots = (none, some, some, {"answer": "5"})
+    parts = generator(lambda context, n: ballots), verifier(lambda context, item: True)
+    outcome = Pipeline(*parts, Majority(), block=4, done=Rounds(1)).run("x")
+    assert (outcome.value, outcome.support) == (some, pytest.approx(2 / 3))
+    silent = generator(lambda context, n: [none]), verifier(lambda context, item: True)
+    stopped = Pipeline(*silent, Majority(), budget=Budget(rounds=60)).run("x")
+    assert (stopped.status, stopped.rounds) == ("abstained", 40)
+
+
 def test_a_vote_says_how_sure_it_is_and_may_ask_for_a_least_share() -> None:
     """Share and lead stand in the outcome; below the share there is no answer."""
     ballots = ["a", "b", "b", "c"]
@@ -249,6 +336,74 @@ def test_a_correction_stands_where_the_refused_item_stood() -> None:
     assert [(each.index, each.value) for each in decision.corrected] == [(1, "step")]
     spliced = decide(LongestPrefix(), P, R, U, correction=("step", "next"))
     assert (spliced.kept, spliced.spliced, refused(spliced)) == ((0,), ("step", "next"), [1])
+
+
+TREE = (-1, 0, 0, 2, -1, 4, 5)
+"""A tree: 0 → {1, 2 → 3} and 4 → 5 → 6."""
+
+
+def of_tree(*checks: Check, parents: tuple[int, ...] = TREE, correction: tuple[Any, ...] = ()) -> Any:
+    proposal = Proposal.tree(tuple("abcdefghij"[: len(parents)]), parents)
+    verification = Verification(checks=checks, correction=correction)
+    return LongestPrefix().decide(None, proposal, verification, None)  # type: ignore[arg-type]
+
+
+def test_of_a_tree_the_longest_path_of_passed_items_is_kept() -> None:
+    """Items that stand on one that did not pass are no part of a path; passed siblings are left alone."""
+    assert of_tree(P, P, P, R, P, P, P).kept == (4, 5, 6)
+    assert of_tree(P, P, P, P, P, R, P).kept == (0, 2, 3)
+    assert of_tree(R, P, P, P, R, P, P).kept == ()
+    assert of_tree(parents=()).kept == ()
+
+
+def test_of_equally_long_paths_the_better_scored_is_kept() -> None:
+    """By the mean score where every item of a path has one, else the first."""
+    low, high = Check("pass", 0.2), Check("pass", 0.8)
+    assert of_tree(low, low, low, high, high, high, R).kept == (0, 2, 3)
+    assert of_tree(low, low, low, R, high, high, R).kept == (4, 5)
+    assert of_tree(high, P, high, R, low, low, R).kept == (0, 2)
+    assert of_tree(P, P, P, R, P, P, R).kept == (0, 1)
+
+
+def test_of_a_tree_what_was_judged_on_sound_ground_is_refused() -> None:
+    """A rejected item all of whose parents passed; below a rejected one nothing was judged in earnest."""
+    assert refused(of_tree(P, R, P, R, R, R, P)) == [1, 3, 4]
+    assert refused(of_tree(P, E, P, T, U, R, P)) == []
+
+
+def test_of_a_tree_the_first_correction_after_the_path_stands_in_its_place() -> None:
+    """Of the items after its end; the other rejected ones are refused, and other paths are not mended."""
+    offered = Check("reject", correction="step")
+    decision = of_tree(P, offered, offered, P, offered, P, P)
+    assert (decision.kept, refused(decision)) == ((0,), [2, 4])
+    assert [(each.index, each.value) for each in decision.corrected] == [(1, "step")]
+    with pytest.raises(ContractError, match="go on from a tree"):
+        of_tree(P, P, P, P, P, P, P, correction=("more",))
+
+
+def paths_of(parents: tuple[int, ...], checks: list[Check]) -> list[tuple[int, ...]]:
+    """All paths of passed items from the root, by brute force."""
+    proposal = Proposal.tree(tuple(range(len(parents))), parents)
+    whole = [proposal.path(i) for i in range(len(parents))]
+    return [(), *(path for path in whole if all(checks[i].verdict == "pass" for i in path))]
+
+
+@given(st.data(), st.lists(st.sampled_from([P, P, P, R, E]), max_size=9))
+def test_no_path_of_passed_items_is_longer_than_the_kept_one(data: Any, checks: list[Check]) -> None:
+    """Of any tree."""
+    parents = tuple(data.draw(st.integers(-1, i - 1)) for i in range(len(checks)))
+    paths = paths_of(parents, checks)
+    kept = of_tree(*checks, parents=parents).kept
+    assert kept in paths
+    assert len(kept) == max(map(len, paths))
+
+
+def test_a_tree_grows_by_paths() -> None:
+    """Through a pipeline: two chains of steps a round, of which the sounder is gone on from."""
+    drafted = generator(lambda context, n: Proposal.tree([1, 2, 1, 3], (-1, 0, -1, 2)), shape="tree")
+    judged = verifier(lambda context, item: item != 2)
+    outcome = Pipeline(drafted, judged, LongestPrefix(), block=4, done=Limit(4)).run("x")
+    assert outcome.value == (1, 3, 1, 3)
 
 
 def test_a_vote_across_rounds() -> None:
