@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from draftverify import ConfigError, Task
-from draftverify_code.jsonl import read_rows
 from draftverify_code.sandbox import Suite
+from draftverify_llm import read_rows
 
 STOPS = ("\nclass", "\ndef", "\n#", "\nif", "\nprint", "\nassert", "\n@")
 """A completion ends before the first of these (SOURCE.txt of the recording)."""

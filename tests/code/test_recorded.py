@@ -29,7 +29,8 @@ from draftverify import (
 )
 from draftverify.rules import First, Majority
 from draftverify.testing import Subject, check_component, make_context
-from draftverify_code.generators.recorded import Recorded, RecordedSample, read_recording
+from draftverify_code.generators.recorded import Recorded
+from draftverify_llm import RecordedSample, read_recording
 
 
 def write(folder: Path, *rows: Any, name: str = "samples.jsonl") -> Path:

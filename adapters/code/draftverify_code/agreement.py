@@ -23,12 +23,11 @@ from typing import Any, Literal
 import numpy as np
 
 from draftverify import Check, ConfigError, Context, Cost, Evidence, Proposal, Task, Verification
-from draftverify_code.generators.recorded import RecordedTask, find_task, read_recording
-from draftverify_code.jsonl import read_rows
+from draftverify_code.generators.recorded import find_task
 from draftverify_code.program import program_of
 from draftverify_code.sandbox import Finding, Sandbox, Suite
 from draftverify_code.stages.running import capped, limits_of
-from draftverify_llm import TextModel
+from draftverify_llm import RecordedTask, TextModel, read_recording, read_rows
 
 __all__ = ["COMPLETION", "INSTRUCTION", "GeneratedTests", "extract_asserts", "read_tests"]
 

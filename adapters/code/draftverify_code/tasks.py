@@ -11,7 +11,7 @@ from typing import Any
 from draftverify import ConfigError, ResourceError, Task
 from draftverify_code.generators.assertions import global_names
 from draftverify_code.generators.extract import parsed
-from draftverify_code.jsonl import read_rows
+from draftverify_llm import read_rows
 
 __all__ = ["HumanEval", "Mbpp"]
 

@@ -3,8 +3,18 @@
 from draftverify_llm.catalogue import CATALOGUE, CatalogueEntry
 from draftverify_llm.endpoint import Endpoint
 from draftverify_llm.generate import Sample, fields_of, filled
+from draftverify_llm.generate import Sample
+from draftverify_llm.jsonl import read_rows
 from draftverify_llm.llama_cpp import LlamaCpp
 from draftverify_llm.local import LocalModel
+from draftverify_llm.recordings import (
+    RecordedSample,
+    RecordedTask,
+    find_recording,
+    plain_prompt,
+    read_recording,
+    samples_drawn,
+)
 from draftverify_llm.requirements import need
 from draftverify_llm.text import BatchTextModel, Completion, Message, TextModel, read_sampling, reads_sampling
 from draftverify_llm.weights import gguf_file, quiet_transformers, resolve, torch_directory
@@ -18,15 +28,22 @@ __all__ = [
     "LlamaCpp",
     "LocalModel",
     "Message",
+    "RecordedSample",
+    "RecordedTask",
     "Sample",
     "TextModel",
     "fields_of",
     "filled",
+    "find_recording",
     "gguf_file",
     "need",
+    "plain_prompt",
     "quiet_transformers",
+    "read_recording",
+    "read_rows",
     "read_sampling",
     "reads_sampling",
     "resolve",
+    "samples_drawn",
     "torch_directory",
 ]

@@ -12,7 +12,7 @@ from typing import Any
 from draftverify import ContractError
 from draftverify_reasoning.answers import Form, extract, normalised
 
-__all__ = ["answer_of", "solution", "solution_text"]
+__all__ = ["answer_of", "solution", "solution_text", "spelled_answer"]
 
 
 def solution(text: str, form: Form = "auto", **more: Any) -> dict[str, Any]:
@@ -50,6 +50,21 @@ def answer_of(item: Any, form: Form = "auto") -> str | None:
             return _known(str(given))
         raise ContractError(f"the `answer` of a solution should be a text or None, not {given!r:.80}")
     return _known(extract(solution_text(item), form))
+
+
+def spelled_answer(item: Any, form: Form = "auto") -> str | None:
+    """The answer of a solution as its text spells it, for checkers to which case or spacing matters.
+
+    That of the text where it is the solution's answer, else what the solution says its answer is.
+
+    Raises:
+        ContractError: the item is no solution.
+    """
+    answer = answer_of(item, form)
+    if answer is None:
+        return None
+    said = extract(solution_text(item), form) if not isinstance(item, Mapping) or "text" in item else None
+    return said if said is not None and normalised(said) == answer else answer
 
 
 def _known(answer: str | None) -> str | None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 from draftverify import ConfigError, Task
+from draftverify_llm import read_rows
+from draftverify_reasoning.answers import Form, extract, normalised
 from draftverify_reasoning.gym import make_dataset
 
-__all__ = ["Gym"]
+__all__ = ["Gym", "Problems"]
 
 
 class Gym:
@@ -78,3 +82,96 @@ class Gym:
                 )
             )
         return made
+
+
+class Problems:
+    """Problems of a file in the layout of GSM8K: a line has `question`, and `answer`, a worked solution that ends
+    "#### 18".
+
+    JSON Lines, gzipped or not, or an array of objects. A task's input is `question`; its truth is `answer`, extracted
+    and normalised. A line whose answer cannot be extracted refuses the file, with its place: a benchmark that quietly
+    lost a problem is another benchmark.
+
+    Args:
+        path: the file.
+        fields: our words (id, question, answer, group) and the file's names for them; each is its own when absent. The
+            id is the line's number where the file has none, the group empty.
+        form: how the answer is found in its field, as of `extract`; "plain": the field is the answer.
+        limit: the first so many problems; all when absent.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        fields: Mapping[str, str] = {},
+        form: Form | Literal["plain"] = "gsm8k",
+        limit: int | None = None,
+    ) -> None:
+        self.path = Path(path)
+        self.fields = fields
+        self.form = form
+        self.limit = limit
+
+    def load(self) -> list[Task]:
+        """The problems, in the file's order.
+
+        Raises:
+            ConfigError: with the line, when the file, a line, a field, an answer or an id is not as it must be.
+        """
+        if self.limit is not None and self.limit < 0:
+            raise ConfigError(f"limit is {self.limit}; it cannot be negative", path="limit")
+        words = ("id", "question", "answer", "group")
+        for word in self.fields:
+            if word not in words:
+                near = difflib.get_close_matches(word, words, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"{', '.join(words)} are"
+                raise ConfigError(f"{word!r} is no field; {hint}", path=f"fields.{word}")
+        tasks: dict[str, Task] = {}
+        places: dict[str, str] = {}
+        for number, (where, row) in enumerate(read_rows(self.path), 1):
+            if self.limit is not None and len(tasks) >= self.limit:
+                break
+            task = self._task(row, number, where)
+            if task.id in tasks:
+                raise ConfigError(f"the id {task.id} stands twice, first at {places[task.id]}", where=where)
+            tasks[task.id], places[task.id] = task, where
+        if not tasks and self.limit != 0:
+            raise ConfigError("the file holds no problems", where=str(self.path))
+        return list(tasks.values())
+
+    def _task(self, row: Mapping[str, Any], number: int, where: str) -> Task:
+        question, said = self._text(row, "question", where), self._text(row, "answer", where)
+        found = said if self.form == "plain" else extract(said, self.form)
+        if found is None or not (answer := normalised(found)):
+            raise ConfigError(
+                f"no answer in the form {self.form!r} can be extracted from {said[-80:]!r}; the forms are those of "
+                "`extract`, and plain",
+                where=where,
+            )
+        return Task(
+            id=self._word(row, "id", where, str(number)),
+            input={"question": question},
+            group=self._word(row, "group", where, ""),
+            truth={"answer": answer},
+        )
+
+    def _text(self, row: Mapping[str, Any], word: str, where: str) -> str:
+        name = self.fields.get(word, word)
+        value = row.get(name)
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and word == "answer":
+            value = str(value)
+        if not isinstance(value, str) or not value.strip():
+            there = (
+                f"not {value!r:.80}" if name in row else f"there are {', '.join(map(repr, row)) or 'none'}"
+            )
+            raise ConfigError(f"{name!r} should be a text; {there}", where=where)
+        return value
+
+    def _word(self, row: Mapping[str, Any], word: str, where: str, default: str) -> str:
+        name = self.fields.get(word, word)
+        if name not in row and word not in self.fields:
+            return default
+        value = row.get(name)
+        if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
+            raise ConfigError(f"{name!r} should be a text or a number, not {value!r:.80}", where=where)
+        return str(value)

@@ -1,0 +1,54 @@
+"""Whether there is an answer: the verifier that refuses solutions without one, and where a chain of steps ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from draftverify import PASS, Check, Context, Proposal, Verification
+from draftverify_reasoning.answers import FORMS, Form, extract
+from draftverify_reasoning.checking import check_solutions
+from draftverify_reasoning.solutions import answer_of, solution_text
+
+__all__ = ["Answered", "UntilAnswered"]
+
+
+class Answered:
+    """Passes solutions that have a final answer; the others are rejected ("no answer"). Right or wrong it does not say.
+
+    Args:
+        form: how the answer is found in a text that does not come with one, as of `extract`. With "auto" every text
+            with a number in it has an answer; name the form that the prompt asks for.
+    """
+
+    reads: frozenset[str] = frozenset()
+
+    def __init__(self, form: Form = "auto") -> None:
+        self.form = form
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """One check per solution."""
+        return check_solutions(proposal, lambda item: PASS if answer_of(item, self.form) else NO_ANSWER)
+
+
+NO_ANSWER = Check("reject", reason="no answer", feedback="no final answer was found; end with one")
+
+
+class UntilAnswered:
+    """Stops a chain of steps at the first step that states the final answer, and keeps nothing after it.
+
+    Args:
+        form: how a step states it, as of `extract`; "auto" tries all but "last_number", since any step may hold a
+            number.
+    """
+
+    def __init__(self, form: Form = "auto") -> None:
+        self.form = form
+
+    def __call__(self, context: Context, new: tuple[Any, ...]) -> int | None:
+        """How many of the new steps to keep: up to the answer; None where there is none yet."""
+        forms = [each for each in FORMS if each != "last_number"] if self.form == "auto" else [self.form]
+        for kept, step in enumerate(new, 1):
+            text = solution_text(step)
+            if any(extract(text, form) is not None for form in forms):
+                return kept
+        return None

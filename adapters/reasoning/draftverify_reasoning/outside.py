@@ -1,0 +1,198 @@
+"""Checkers that rest on no model's word: the scorer of the dataset a problem is of, and an answer that is known.
+
+The metrics of the same names say of an outcome what the verifiers say of an item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from draftverify import (
+    PASS,
+    Check,
+    ConfigError,
+    Context,
+    ContractError,
+    Outcome,
+    Proposal,
+    Task,
+    Verification,
+)
+from draftverify_reasoning.answered import NO_ANSWER
+from draftverify_reasoning.answers import Form, same
+from draftverify_reasoning.checking import check_solutions
+from draftverify_reasoning.gym import UnreadableAnswer, entry_of, score_answer
+from draftverify_reasoning.solutions import answer_of, spelled_answer
+
+__all__ = ["AnswerMatches", "GymSolved", "GymScorer", "KnownAnswer"]
+
+
+class GymScorer:
+    """Passes solutions to which the scorer of the task's own reasoning-gym dataset gives at least the threshold.
+
+    The check's score is the scorer's, 0 to 1. A solution without an answer is rejected ("no answer"), and so is one
+    whose answer the scorer cannot read ("unreadable answer"); a scorer that breaks altogether is an error.
+
+    Args:
+        threshold: the lowest score that passes. Most scorers give something to answers that are nearly right.
+        form: how the answer is found in a text that does not come with one, as of `extract`; answers of several lines,
+            as grids are, need "tag".
+    """
+
+    provides = frozenset({"verdicts", "scores"})
+    reads: frozenset[str] = frozenset()
+
+    def __init__(self, threshold: float = 1.0, form: Form = "auto") -> None:
+        self.threshold = threshold
+        self.form = form
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """One check per solution.
+
+        Raises:
+            ContractError: the task is none of reasoning-gym's.
+            ConfigError, ResourceError: its dataset cannot be made.
+        """
+        entry_of(context.task)
+        return check_solutions(proposal, lambda item: self._check(context.task, item))
+
+    def _check(self, task: Task, item: Any) -> Check:
+        answer = spelled_answer(item, self.form)
+        if answer is None:
+            return Check("reject", 0.0, NO_ANSWER.reason, NO_ANSWER.feedback)
+        try:
+            score = score_answer(task, answer)
+        except UnreadableAnswer as error:
+            return Check("reject", 0.0, "unreadable answer", f"the answer cannot be read: {error}")
+        if score >= self.threshold:
+            return Check("pass", score)
+        return Check("reject", score, "wrong answer", f"the answer {answer!r:.200} is wrong")
+
+
+class KnownAnswer:
+    """Passes solutions whose answer is the one that stands in the task's input, by value or as plain text.
+
+    The feedback says that an answer is wrong, never what is right.
+
+    Args:
+        field: of the task's input: a text or a number.
+        form: how the answer is found in a text that does not come with one, as of `extract`.
+    """
+
+    reads: frozenset[str] = frozenset()
+
+    def __init__(self, field: str, form: Form = "auto") -> None:
+        self.field = field
+        self.form = form
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """One check per solution.
+
+        Raises:
+            ConfigError: the task has no such field, or it holds no answer.
+        """
+        known = _answer(context.task.input, self.field, f"task {context.task.id}")
+        return check_solutions(proposal, lambda item: self._check(known, item))
+
+    def _check(self, known: str, item: Any) -> Check:
+        answer = answer_of(item, self.form)
+        if answer is None:
+            return NO_ANSWER
+        if same(answer, known):
+            return PASS
+        return Check("reject", reason="wrong answer", feedback=f"the answer {answer!r:.200} is wrong")
+
+
+class AnswerMatches:
+    """Whether the accepted solution's answer is that of the task's truth, by value or as plain text.
+
+    Where the truth is null the task has no answer: then the outcome that abstained is right. A task without a truth
+    is in no figure.
+
+    Args:
+        truth: the field of the task's truth.
+        form: how the answer is found in a text that does not come with one, as of `extract`.
+    """
+
+    def __init__(self, truth: str = "answer", form: Form = "auto") -> None:
+        self.truth = truth
+        self.form = form
+
+    def check_tasks(self, tasks: Sequence[Task]) -> None:
+        """Refuse tasks without truth, before any of them is paid for.
+
+        Raises:
+            ConfigError: no task has a truth, or one's has no such field.
+        """
+        if tasks and not any(task.truth for task in tasks):
+            raise ConfigError("no task has a truth to compare with; say in `tasks` where its answer stands")
+        for task in tasks:
+            if task.truth and task.truth.get(self.truth, 0) is not None:
+                _answer(task.truth, self.truth, f"the truth of task {task.id}")
+
+    def __call__(self, task: Task, outcome: Outcome) -> bool | None:
+        """Whether it is right; None for a task without truth."""
+        if not task.truth:
+            return None
+        if task.truth.get(self.truth, 0) is None:
+            return outcome.status == "abstained"
+        truth = _answer(task.truth, self.truth, f"the truth of task {task.id}")
+        if outcome.status != "accepted":
+            return False
+        answer = answer_of(_whole(outcome.value), self.form)
+        return answer is not None and same(answer, truth)
+
+
+class GymSolved:
+    """Whether the scorer of the task's reasoning-gym dataset gives the accepted solution at least the threshold.
+
+    It reads the task's `gym`, and needs no truth.
+
+    Args:
+        threshold: the lowest score that counts as solved.
+        form: how the answer is found in a text that does not come with one, as of `extract`.
+    """
+
+    def __init__(self, threshold: float = 1.0, form: Form = "auto") -> None:
+        self.threshold = threshold
+        self.form = form
+
+    def check_tasks(self, tasks: Sequence[Task]) -> None:
+        """Refuse tasks of another kind, before any of them is paid for.
+
+        Raises:
+            ConfigError: a task is none of reasoning-gym's.
+        """
+        for task in tasks:
+            try:
+                entry_of(task)
+            except ContractError as error:
+                raise ConfigError(str(error)) from error
+
+    def __call__(self, task: Task, outcome: Outcome) -> bool:
+        """Whether it is solved."""
+        answer = spelled_answer(_whole(outcome.value), self.form) if outcome.status == "accepted" else None
+        if answer is None:
+            return False
+        try:
+            return score_answer(task, answer) >= self.threshold
+        except UnreadableAnswer:
+            return False
+
+
+def _whole(value: Any) -> Any:
+    """A chain of one solution is that solution."""
+    alone = isinstance(value, (list, tuple)) and len(value) == 1 and isinstance(value[0], Mapping)
+    return value[0] if alone else value
+
+
+def _answer(holder: Mapping[str, Any], field: str, whose: str) -> str:
+    if field not in holder:
+        raise ConfigError(
+            f"{whose} has no field {field!r}; there are {', '.join(map(str, holder)) or 'none'}", path="field"
+        )
+    value = holder[field]
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)) or value == "":
+        raise ConfigError(f"{field!r} of {whose} should be an answer, not {value!r:.80}", path="field")
+    return str(value)

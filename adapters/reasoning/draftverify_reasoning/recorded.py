@@ -1,0 +1,142 @@
+"""Solutions that models gave earlier, drawn again in their order, and the scores that were recorded with them."""
+
+from __future__ import annotations
+
+import difflib
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from draftverify import Check, ConfigError, Context, ContractError, Proposal, Verification
+from draftverify_llm import (
+    RecordedSample,
+    RecordedTask,
+    find_recording,
+    read_recording,
+    samples_drawn,
+)
+from draftverify_reasoning.answers import Form
+from draftverify_reasoning.checking import check_solutions
+from draftverify_reasoning.solutions import answer_of, solution
+
+__all__ = ["Recorded", "RecordedScore"]
+
+
+class Recorded:
+    """Proposes recorded solutions as alternatives, each once, in the file's order; exhausted with the last.
+
+    The file is JSON Lines (gzipped or not), or an array. A line is one task with a list of samples, which are texts or
+    objects, or one sample, and lines with the same task stand together:
+
+        {"task_id": "t1", "samples": [{"text": "16 - 3 = 13. A: 13", "answer": "13", "correct": true, "score": 0.5}]}
+        {"task_id": "t1", "samples": ["16 - 3 = 13. A: 13"]}
+        {"task_id": "t1", "text": "16 - 3 = 13. A: 13"}
+
+    Other names are mapped by `fields`: our word, and the path of it in the file, with dots into objects and numbers
+    into lists; a `*` stands for the sample's number, where samples are kept in parallel lists:
+    `{text: "code.*", score: "rewards.*.0"}`. An empty path says that the file has no such thing. A line that cannot be
+    read, a score that is no finite number among them, refuses the whole file, with its place.
+
+    An item is {"text", "answer"} and what was recorded of "correct", "score" and "system". Its answer is the recorded
+    one, or extracted from the text where the file has none. A pool smaller than the rounds ask for is exhausted, no
+    error.
+
+    Args:
+        path: the file.
+        fields: our words (task_id, prompt, samples, text, answer, correct, score, system) and their paths; each is
+            its own path when absent.
+        match: how a task finds its samples: by its id, or by its `question`, else `prompt`, up to white space.
+        form: how the answer is found in a text without a recorded one, as of `extract`.
+        system: of the samples, the ones of this system alone; all when absent.
+    """
+
+    reads: frozenset[str] = frozenset()
+    shape = "alternatives"
+
+    def __init__(
+        self,
+        path: Path,
+        fields: Mapping[str, str] = {},
+        match: Literal["task_id", "prompt"] = "task_id",
+        form: Form = "auto",
+        system: str | None = None,
+    ) -> None:
+        self.path = Path(path)
+        self.fields = fields
+        self.match = match
+        self.form = form
+        self.system = system
+        self._lock = threading.Lock()
+        self._tasks: dict[str, RecordedTask] | None = None
+
+    def open(self) -> None:
+        """Read the file.
+
+        Raises:
+            ConfigError: with the line, when the file or a line is not as it must be.
+        """
+        self._read()
+
+    def close(self) -> None:
+        """Let the samples go; the next use reads them again."""
+        with self._lock:
+            self._tasks = None
+
+    def propose(self, context: Context, n: int) -> Proposal:
+        """The next `n` solutions of the task.
+
+        Raises:
+            ConfigError: the file has no samples of the task, or cannot be read.
+        """
+        made = context.scratch.get(self)
+        if made is None:
+            found = find_recording(self._read(), context.task, self.match, self.path)
+            wanted = [each for each in found.samples if self.system is None or each.system == self.system]
+            made = context.scratch[self] = [self._solution(sample) for sample in wanted]
+        start = samples_drawn(made, context)
+        return Proposal.alternatives(tuple(made[start : start + n]), exhausted=start + n >= len(made))
+
+    def _read(self) -> dict[str, RecordedTask]:
+        with self._lock:
+            if self._tasks is None:
+                tasks = read_recording(self.path, self.fields, self.match)
+                self._check_system(tasks)
+                self._tasks = tasks
+            return self._tasks
+
+    def _check_system(self, tasks: Mapping[str, RecordedTask]) -> None:
+        systems = sorted({each.system or "" for task in tasks.values() for each in task.samples})
+        if self.system is not None and self.system not in systems:
+            near = difflib.get_close_matches(self.system, systems, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "is its path among the `fields`?"
+            raise ConfigError(f"no sample is of the system {self.system!r}; {hint}", where=str(self.path))
+
+    def _solution(self, sample: RecordedSample) -> dict[str, Any]:
+        beside = {name: getattr(sample, name) for name in ("correct", "score", "system")}
+        made = solution(sample.text, self.form, **{name: v for name, v in beside.items() if v is not None})
+        if sample.answer is not None:
+            made["answer"] = answer_of({"text": sample.text, "answer": sample.answer})
+        return made
+
+
+class RecordedScore:
+    """Passes every solution with the score that was recorded with it; one without a score is an error.
+
+    It stands for the reward model that gave the scores, so that its runs replay without it: a rule decides what score
+    is enough.
+    """
+
+    provides = frozenset({"verdicts", "scores"})
+    reads: frozenset[str] = frozenset()
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """One check per solution."""
+        return check_solutions(proposal, _recorded)
+
+
+def _recorded(item: Any) -> Check:
+    score = item.get("score") if isinstance(item, Mapping) else None
+    if isinstance(score, bool) or not isinstance(score, (int, float)) or score != score:
+        raise ContractError(f"no score was recorded with {item!r:.80}")
+    return Check("pass", float(score))
