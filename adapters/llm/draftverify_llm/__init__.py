@@ -3,7 +3,6 @@
 from draftverify_llm.catalogue import CATALOGUE, CatalogueEntry
 from draftverify_llm.endpoint import Endpoint
 from draftverify_llm.generate import Sample, fields_of, filled
-from draftverify_llm.generate import Sample
 from draftverify_llm.jsonl import read_rows
 from draftverify_llm.llama_cpp import LlamaCpp
 from draftverify_llm.local import LocalModel

@@ -2,18 +2,15 @@
 
 from draftverify_reasoning.answered import Answered, UntilAnswered
 from draftverify_reasoning.answers import Form, extract, normalised, number, same
+from draftverify_reasoning.arithmetic import Arithmetic, Statement, statements
+from draftverify_reasoning.outside import AnswerMatches, GymScorer, GymSolved, KnownAnswer
 from draftverify_reasoning.partials import Partials
+from draftverify_reasoning.recorded import Recorded, RecordedScore
 from draftverify_reasoning.requirements import need
 from draftverify_reasoning.sample import Sample
 from draftverify_reasoning.self_refine import SelfRefine
-from draftverify_reasoning.solutions import answer_of, solution, solution_text
-from draftverify_reasoning.steps import Steps
-from draftverify_reasoning.tasks import Gym
-from draftverify_reasoning.arithmetic import Arithmetic, Statement, statements
-from draftverify_reasoning.outside import AnswerMatches, GymScorer, GymSolved, KnownAnswer
-from draftverify_reasoning.recorded import Recorded, RecordedScore
-from draftverify_reasoning.requirements import need
 from draftverify_reasoning.solutions import answer_of, solution, solution_text, spelled_answer
+from draftverify_reasoning.steps import Steps
 from draftverify_reasoning.tasks import Gym, Problems
 
 __all__ = [
