@@ -28,11 +28,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.provenance import write
-from benchmarks.reasoning_problems import CONFIG, MODEL, distinct
+from benchmarks.reasoning_problems import CONFIG, MODEL, Counted, distinct
 from draftverify import Pipeline, Task, feedback, give_up, retry, verifier
 from draftverify.calibration import bootstrap
 from draftverify.rules import First
-from draftverify_llm import Completion, LocalModel
+from draftverify_llm import LocalModel
 from draftverify_reasoning import Gym, GymScorer, Sample, SelfRefine, solution
 from draftverify_reasoning.gym import score_answer
 
@@ -87,14 +87,6 @@ def problems(share: float) -> list[Task]:
             : round(share * many)
         ]
     ]
-
-
-class Counted(LocalModel):
-    """A model whose price is the tokens that it sampled."""
-
-    def price(self, completions: Sequence[Completion]) -> float:
-        """One for each."""
-        return float(sum(each.tokens_out for each in completions))
 
 
 def run(model: LocalModel, tasks: Sequence[Task]) -> tuple[dict[str, np.ndarray], dict[str, float]]:

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from draftverify import Task
+from draftverify_llm import Completion, LocalModel
 from draftverify_reasoning import Gym
 
-__all__ = ["CONFIG", "MODEL", "STOP", "TEMPLATE", "distinct", "problems"]
+__all__ = ["CONFIG", "MODEL", "STOP", "TEMPLATE", "Counted", "distinct", "problems"]
 
 MODEL = "smollm2-135m-instruct"
 
@@ -41,6 +42,21 @@ Question: {question}
 """
 
 STOP = ("\n", "Question:")
+
+
+class Counted(LocalModel):
+    """A model whose price is the tokens that it sampled.
+
+    Attributes:
+        read: the prompt tokens that it read so far, for completions whose price was asked.
+    """
+
+    read = 0
+
+    def price(self, completions: Sequence[Completion]) -> float:
+        """One for each sampled token."""
+        self.read += sum(each.tokens_in for each in completions)
+        return float(sum(each.tokens_out for each in completions))
 
 
 def problems(each: int, seed: int) -> list[Task]:

@@ -10,7 +10,8 @@ import msgspec
 from draftverify import ConfigError, Context, Proposal, Task
 from draftverify_llm import Sample as SampleText
 from draftverify_llm import TextModel
-from draftverify_reasoning.answers import Form, extract
+from draftverify_reasoning.answered import UntilAnswered
+from draftverify_reasoning.answers import Form
 from draftverify_reasoning.asking import Asking
 
 __all__ = ["TEMPLATE", "Steps"]
@@ -39,7 +40,7 @@ class Steps(Asking):
         template: what the model is asked, with the task's fields in braces; {question} is its `question`, else its
             `prompt`.
         separator: what stands between steps.
-        form: how a step says the answer. With "last_number", and so with "auto", every number would be one.
+        form: how a step says the answer; "auto" tries all but "last_number", since any step may hold a number.
         system: a system prompt; none when absent.
         chat: whether the model is asked in turns; False for a model that goes on from the template's text.
         max_tokens: the most tokens sampled for one chain of one block. A last step that they cut off is left out,
@@ -55,7 +56,7 @@ class Steps(Asking):
         chains: int = 1,
         template: str = TEMPLATE,
         separator: str = "\n",
-        form: Form = "phrase",
+        form: Form = "auto",
         system: str | None = None,
         chat: bool = True,
         max_tokens: int = 512,
@@ -95,7 +96,7 @@ class Steps(Asking):
         if n == 0 or self._answered(context):
             return self._nothing(n)
         made = self._sampler().propose(self._inner(context), min(self.chains, n))
-        return self._block(made, n)
+        return self._block(context, made, n)
 
     @property
     def propose_many(self) -> Callable[[Sequence[Context], Sequence[int]], list[Proposal]]:
@@ -109,16 +110,15 @@ class Steps(Asking):
             ]
             made = many([self._inner(context) for context in contexts], sizes)
             return [
-                self._block(each, n) if size else self._nothing(n)
-                for each, size, n in zip(made, sizes, ns, strict=True)
+                self._block(context, each, n) if size else self._nothing(n)
+                for context, each, size, n in zip(contexts, made, sizes, ns, strict=True)
             ]
 
         return propose
 
     def _answered(self, context: Context) -> bool:
         """Whether the last accepted step says the answer."""
-        accepted = context.accepted
-        return bool(accepted) and extract(str(accepted[-1]), self.form) is not None
+        return UntilAnswered(self.form)(context, tuple(context.accepted[-1:])) is not None
 
     def _nothing(self, n: int) -> Proposal:
         return Proposal(items=(), parents=(), exhausted=n > 0)
@@ -139,25 +139,22 @@ class Steps(Asking):
         input: dict[str, Any] = {"messages": prompt} if self.chat else {"prompt": prompt, "chat": False}
         return msgspec.structs.replace(context, task=Task(id=context.task.id, input=input), feedback=())
 
-    def _block(self, made: Proposal, n: int) -> Proposal:
+    def _block(self, context: Context, made: Proposal, n: int) -> Proposal:
         """The sampled chains as one block."""
         whole = [word != "length" for word in made.evidence["finish_reason"]]
-        chains = [self._steps(text, ended) for text, ended in zip(made.items, whole, strict=True)]
+        chains = [self._steps(context, text, ended) for text, ended in zip(made.items, whole, strict=True)]
         items, parents = _merged(chains, n)
         return Proposal(
             items=items, parents=parents, evidence=made.evidence, cost=made.cost, exhausted=not items
         )
 
-    def _steps(self, text: str, whole: bool) -> list[str]:
+    def _steps(self, context: Context, text: str, whole: bool) -> list[str]:
         """The steps in a text, to the one that says the answer."""
         *parts, last = text.split(self.separator)
         if whole or not any(each.strip() for each in parts):
             parts.append(last)
         steps = [step for each in parts if (step := each.strip())]
-        for place, step in enumerate(steps):
-            if extract(step, self.form) is not None:
-                return steps[: place + 1]
-        return steps
+        return steps[: UntilAnswered(self.form)(context, tuple(steps))]
 
 
 def _merged(chains: Sequence[Sequence[str]], n: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
