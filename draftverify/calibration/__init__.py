@@ -14,11 +14,19 @@ from draftverify.calibration.intervals import Estimate, log_interval, log_jackkn
 from draftverify.calibration.monitor import RateMonitor
 from draftverify.calibration.operating_point import OperatingPoint, geometric_progress, operating_point
 from draftverify.calibration.prediction import Prediction, coverage, measured_ratio, predict
-from draftverify.calibration.scores import Judged, Reliability, ScoreFit, certified, fit_scores
+from draftverify.calibration.scores import (
+    Judged,
+    Reliability,
+    ScoreFit,
+    certified,
+    fit_scores,
+    reliability,
+)
 from draftverify.calibration.selective import (
     RiskCoverage,
     aurc,
     auroc,
+    auroc_within,
     bootstrap,
     risk_coverage,
     selective_risk,
@@ -53,6 +61,7 @@ __all__ = [
     "RiskCoverage",
     "aurc",
     "auroc",
+    "auroc_within",
     "bootstrap",
     "cost_per_solved",
     "coverage",
@@ -71,6 +80,7 @@ __all__ = [
     "precision",
     "predict",
     "predict_solved",
+    "reliability",
     "risk_coverage",
     "save",
     "save_scores",

@@ -8,7 +8,7 @@ fitted on, and whole tasks are drawn anew when a threshold is certified.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -17,7 +17,7 @@ import numpy as np
 from draftverify.calibration.intervals import Estimate, rate
 from draftverify.errors import ConfigError
 
-__all__ = ["Judged", "Reliability", "ScoreFit", "certified", "fit_scores"]
+__all__ = ["Judged", "Reliability", "ScoreFit", "certified", "fit_scores", "reliability"]
 
 FOLDS = 10
 BINS = 10
@@ -183,6 +183,21 @@ def certified(
     share = hits[:, best].sum() / end
     why = f"{end / len(scores):.0%} of the items lie at or above it, {share:.3f} of them right"
     return float(scores[order[end - 1]]), why
+
+
+def reliability(
+    promised: Sequence[float], right: Sequence[bool], tasks: Sequence[Hashable]
+) -> tuple[Reliability, ...]:
+    """What was promised and what came, by probability in up to ten parts of equal size.
+
+    Args:
+        promised: [n], the probability of being right that each item was given by what was not fitted on it.
+        right: [n], whether it was.
+        tasks: [n], whose item it is.
+    """
+    numbers: dict[Hashable, int] = {}
+    groups = np.array([numbers.setdefault(task, len(numbers)) for task in tasks])
+    return tuple(_reliability(np.asarray(promised, dtype=float), np.asarray(right, dtype=float), groups))
 
 
 def _columns(judged: Sequence[Judged]) -> tuple[Any, Any, Any]:

@@ -22,7 +22,16 @@ import numpy as np
 from draftverify.calibration.intervals import TAIL, Estimate, t_quantile
 from draftverify.errors import ConfigError
 
-__all__ = ["RiskCoverage", "auroc", "aurc", "bootstrap", "risk_coverage", "selective_risk", "specificity"]
+__all__ = [
+    "RiskCoverage",
+    "auroc",
+    "auroc_within",
+    "aurc",
+    "bootstrap",
+    "risk_coverage",
+    "selective_risk",
+    "specificity",
+]
 
 REDRAWS = 2000
 
@@ -130,6 +139,44 @@ def auroc(
         return _over(float((good * (lower + wrong / 2.0)).sum()), float(good.sum() * wrong.sum()))
 
     return items.estimate(area, items.right == 1.0, items.right == 0.0)
+
+
+def auroc_within(scores: Sequence[float], right: Sequence[float], clusters: Sequence[Hashable]) -> Estimate:
+    """The chance that a right item scores more than a wrong one of its own cluster, with its interval.
+
+    What counts where one of a task's candidates is chosen: a score that only tells easy tasks from hard ones has a high
+    `auroc`, and ½ here. Every pair counts the same, so a task with more pairs counts for more.
+
+    Args:
+        scores: [n], higher is surer.
+        right: [n], whether each is right.
+        clusters: [n], what each item belongs to.
+
+    Returns:
+        NaN, and an interval of (0, 1), where no cluster has a right item and a wrong one.
+
+    Raises:
+        ConfigError: as of `auroc`.
+    """
+    items = _Items(scores, right, clusters, binary=True)
+    members: dict[Hashable, list[int]] = {}
+    for index, cluster in enumerate(clusters):
+        members.setdefault(cluster, []).append(index)
+    heads = np.array([of[0] for of in members.values()])
+    pairs, won = np.zeros((2, len(heads)))
+    for place, of in enumerate(members.values()):
+        good = items.right[of] == 1.0
+        # Places count from the highest score.
+        over = np.sign(items.place[of][~good][None, :] - items.place[of][good][:, None])
+        pairs[place], won[place] = over.size, (over + 1.0).sum() / 2.0
+    compared = np.zeros(len(items.right), dtype=bool)
+    for of, count in zip(members.values(), pairs, strict=True):
+        compared[of] = count > 0
+
+    def share(weights: Any) -> float:
+        return _over(float(weights[heads] @ won), float(weights[heads] @ pairs))
+
+    return items.estimate(share, compared)
 
 
 def specificity(

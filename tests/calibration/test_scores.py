@@ -18,6 +18,7 @@ from draftverify.calibration import (
     certified,
     fit_scores,
     load_scores,
+    reliability,
     save_scores,
 )
 
@@ -171,3 +172,18 @@ def test_what_is_no_artifact_is_refused(tmp_path: Path, text: str, what: str) ->
     (tmp_path / "scores.json").write_text(text)
     with pytest.raises(ConfigError, match=what):
         load_scores(tmp_path / "scores.json")
+
+
+def test_what_was_promised_is_set_beside_what_came() -> None:
+    """In parts of equal size by probability; items of one task count as one where they go together."""
+    promised = [(i % 100) / 100 for i in range(200)]
+    right = [i % 100 >= 50 for i in range(200)]
+    parts = reliability(promised, right, list(range(200)))
+    assert len(parts) == 10
+    assert [part.right.trials for part in parts] == [20] * 10
+    assert [part.promised for part in parts] == pytest.approx([0.045 + 0.1 * k for k in range(10)])
+    assert [part.right.value for part in parts] == [0.0] * 5 + [1.0] * 5
+    alone = reliability([0.5] * 36, [i < 18 for i in range(36)], list(range(36)))[0].right
+    together = reliability([0.5] * 36, [i < 18 for i in range(36)], [i // 9 for i in range(36)])[0].right
+    assert together.clusters == 4
+    assert together.high - together.low > 2 * (alone.high - alone.low)

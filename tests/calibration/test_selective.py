@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from draftverify import ConfigError
-from draftverify.calibration import aurc, auroc, bootstrap, risk_coverage, selective_risk, specificity
+from draftverify.calibration import (
+    aurc,
+    auroc,
+    auroc_within,
+    bootstrap,
+    risk_coverage,
+    selective_risk,
+    specificity,
+)
 
 SCORED = st.lists(
     st.tuples(st.sampled_from([-math.inf, 0.0, 0.1, 0.5, 2.0]), st.booleans()), min_size=1, max_size=6
@@ -55,6 +63,41 @@ def test_auroc_is_the_chance_to_rank_a_pair_rightly(items: list[tuple[float, boo
         right = np.array([good for _, good in items])
         u = stats.mannwhitneyu(scores[right], scores[~right]).statistic
         assert found.value == pytest.approx(u / len(pairs))
+
+
+@settings(max_examples=40)
+@given(SCORED, st.data())
+def test_auroc_within_compares_a_cluster_s_own_items(
+    items: list[tuple[float, bool]], data: st.DataObject
+) -> None:
+    """Over the pairs of each cluster, equals counting half; NaN where no cluster has one."""
+    of = [data.draw(st.integers(0, 2)) for _ in items]
+    pairs = [
+        (a > b) + (a == b) / 2
+        for (a, good), one in zip(items, of, strict=True)
+        for (b, bad), other in zip(items, of, strict=True)
+        if good and not bad and one == other
+    ]
+    found = auroc_within(*zip(*items, strict=True), of)
+    assert found.value == pytest.approx(np.mean(pairs) if pairs else math.nan, nan_ok=True)
+    assert 0 <= found.low <= found.high <= 1
+
+
+def test_telling_easy_tasks_from_hard_ones_is_not_telling_candidates_apart() -> None:
+    """A score that says how easy the task is is worth nothing within it, and the interval is of drawn tasks."""
+    rng = np.random.default_rng(0)
+    easy = np.repeat(rng.normal(0, 2, 200), 8)
+    right = rng.random(1600) < 1 / (1 + np.exp(-easy))
+    of = np.repeat(np.arange(200), 8)
+    noisy = easy + rng.normal(0, 0.1, 1600)
+    within = auroc_within(noisy, right, of)
+    assert auroc(noisy, right, of).low > 0.75
+    assert within.low < 0.5 < within.high
+    assert within.high - within.low < 0.1
+    assert auroc_within(easy, right, of).value == 0.5
+    assert auroc_within([2, 1, 1, 2], [1, 0, 1, 0], "aabb").value == 0.5
+    # Three tasks of which all pairs are right say no more than three coins.
+    assert auroc_within([2, 1] * 3, [1, 0] * 3, "aabbcc").low == pytest.approx(0.025 ** (1 / 3))
 
 
 def test_what_a_floor_refuses_and_what_a_coverage_costs() -> None:
@@ -160,6 +203,8 @@ def test_what_cannot_be_judged_is_refused(scores: Any, right: Any, what: str) ->
     for figure in (risk_coverage, aurc, auroc, specificity, lambda s, r: selective_risk(s, r, 0.5)):
         with pytest.raises(ConfigError, match=what):
             figure(scores, right)
+    with pytest.raises(ConfigError, match=what):
+        auroc_within(scores, right, scores)
     with pytest.raises(ConfigError, match="nothing between"):
         auroc([1, 2], [0.5, 1])
     for share in (0.0, 1.1):

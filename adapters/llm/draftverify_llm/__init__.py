@@ -1,6 +1,12 @@
 """Text models: a catalogue of weights and the cache that holds them, models run here, models behind a server."""
 
 from draftverify_llm.catalogue import CATALOGUE, CatalogueEntry
+from draftverify_llm.checkpoint import (
+    load_checkpoint,
+    optimiser_tensors,
+    restore_optimiser,
+    save_checkpoint,
+)
 from draftverify_llm.endpoint import Endpoint
 from draftverify_llm.generate import Sample, fields_of, filled
 from draftverify_llm.jsonl import read_rows
@@ -14,6 +20,7 @@ from draftverify_llm.recordings import (
     read_recording,
     samples_drawn,
 )
+from draftverify_llm.pretrained import Loaded, by_length, load_pretrained, readable, weights_identity
 from draftverify_llm.requirements import need
 from draftverify_llm.text import BatchTextModel, Completion, Message, TextModel, read_sampling, reads_sampling
 from draftverify_llm.weights import gguf_file, quiet_transformers, resolve, torch_directory
@@ -25,6 +32,7 @@ __all__ = [
     "Completion",
     "Endpoint",
     "LlamaCpp",
+    "Loaded",
     "LocalModel",
     "Message",
     "RecordedSample",
@@ -34,15 +42,23 @@ __all__ = [
     "fields_of",
     "filled",
     "find_recording",
+    "by_length",
     "gguf_file",
+    "load_checkpoint",
+    "load_pretrained",
     "need",
     "plain_prompt",
+    "optimiser_tensors",
     "quiet_transformers",
     "read_recording",
     "read_rows",
     "read_sampling",
+    "readable",
     "reads_sampling",
     "resolve",
     "samples_drawn",
+    "restore_optimiser",
+    "save_checkpoint",
     "torch_directory",
+    "weights_identity",
 ]

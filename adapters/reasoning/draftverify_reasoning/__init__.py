@@ -12,6 +12,14 @@ from draftverify_reasoning.self_refine import SelfRefine
 from draftverify_reasoning.solutions import answer_of, solution, solution_text, spelled_answer
 from draftverify_reasoning.steps import Steps
 from draftverify_reasoning.tasks import Gym, Problems
+from draftverify_reasoning.process import Process, StepScorer
+from draftverify_reasoning.requirements import need
+from draftverify_reasoning.reward_model import RewardModel
+from draftverify_reasoning.scoring import Steps
+from draftverify_reasoning.solutions import answer_of, solution, solution_text
+from draftverify_reasoning.tasks import Gym
+from draftverify_reasoning.training import VerifierTraining
+from draftverify_reasoning.verifier import TrainedVerifier
 
 __all__ = [
     "AnswerMatches",
@@ -31,6 +39,12 @@ __all__ = [
     "RecordedScore",
     "Statement",
     "UntilAnswered",
+    "Process",
+    "RewardModel",
+    "StepScorer",
+    "Steps",
+    "TrainedVerifier",
+    "VerifierTraining",
     "answer_of",
     "extract",
     "need",

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from draftverify import ConfigError, Context, Proposal, Verification
-from draftverify_llm import torch_directory
-from draftverify_retrieval.pretrained import Pretrained, by_length, identity, load
+from draftverify_llm import by_length, torch_directory, weights_identity
+from draftverify_retrieval.pretrained import Pretrained, load
 from draftverify_retrieval.reading import Found, Pair, read_blocks
 from draftverify_retrieval.windows import rows_of
 
@@ -74,7 +74,7 @@ class Classifier:
     @property
     def identity(self) -> str:
         """A hash of the weights and the label."""
-        return identity(torch_directory(str(self.weights)), {"label": self.label})
+        return weights_identity(torch_directory(str(self.weights)), {"label": self.label})
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One check per passage."""

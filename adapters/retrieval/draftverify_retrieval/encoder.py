@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from draftverify import ResourceError
-from draftverify_llm import torch_directory
-from draftverify_retrieval.pretrained import Pretrained, by_length, identity, load, readable
+from draftverify_llm import by_length, readable, torch_directory, weights_identity
+from draftverify_retrieval.pretrained import Pretrained, load
 
 __all__ = ["Encoder"]
 
@@ -73,7 +73,7 @@ class Encoder:
         if self._identity is None:
             directory = torch_directory(str(self.weights))
             pooling, longest = _read_modules(directory)
-            self._identity = identity(directory, {"pooling": pooling, "longest": longest})
+            self._identity = weights_identity(directory, {"pooling": pooling, "longest": longest})
         return self._identity
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:

@@ -21,7 +21,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from draftverify_retrieval.pretrained import Pretrained, by_length, readable
+from draftverify_llm import by_length, readable
+from draftverify_retrieval.pretrained import Pretrained
 from draftverify_retrieval.splitting import Splitting, pieces
 from draftverify_retrieval.words import Words
 

@@ -1,20 +1,17 @@
-"""Encoders as transformers saves them: a model and its tokenizer by name, what they are as a hash, padded batches."""
+"""Encoders as transformers saves them: a model and its Rust tokenizer, and padded batches of what that encodes."""
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from draftverify import ResourceError
-from draftverify_llm import quiet_transformers, torch_directory
-from draftverify_retrieval.requirements import need
+from draftverify_llm import load_pretrained
 
-__all__ = ["Pretrained", "by_length", "identity", "load", "readable"]
+__all__ = ["Pretrained", "load"]
 
 
 @dataclass(frozen=True)
@@ -77,44 +74,14 @@ class Pretrained:
 
 
 def load(weights: str, device: str, auto: str = "AutoModel") -> Pretrained:
-    """Load a model and its tokenizer, downloading them first where needed.
-
-    Args:
-        weights: as `draftverify_llm.torch_directory` takes it: a catalogue name, a directory, or a hub id.
-        device: a torch device; "auto" is "cuda" where there is one, else "cpu".
-        auto: the transformers class that loads it.
+    """Load a model and its tokenizer as `draftverify_llm.load_pretrained` does.
 
     Raises:
-        ResourceError: the weights, a package or the device is missing, the model is of another kind, a part of it
-            is not in the weights, or its tokenizer has no Rust form.
+        ResourceError: as that, or its tokenizer has no Rust form.
     """
-    need("torch", "transformers", doing=f"loading {weights}")
-    directory = torch_directory(weights)
-    import torch
-    import transformers
-
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-    try:
-        with quiet_transformers():
-            tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(directory), **local)
-            model, report = getattr(transformers, auto).from_pretrained(
-                str(directory), dtype=torch.float32, use_safetensors=True, output_loading_info=True, **local
-            )
-        model = model.to(device).eval()
-    # transformers and torch raise many kinds for files and devices that they cannot use
-    except Exception as error:
-        raise ResourceError(
-            f"{weights} could not be loaded from {directory} as {auto} on {device} ({type(error).__name__}: {error})"
-        ) from error
     # A pooler is of no use here, and many an encoder is saved without one.
-    missing = sorted(name for name in report["missing_keys"] if "pooler" not in name or auto != "AutoModel")
-    if missing:
-        raise ResourceError(
-            f"{weights} is no {auto}: its weights lack {', '.join(missing[:4])}{' …' if missing[4:] else ''}, which "
-            f"would be random numbers; its config names {', '.join(model.config.architectures or ['no architecture'])}"
-        )
+    optional = "pooler" if auto == "AutoModel" else ""
+    model, tokenizer, directory = load_pretrained(weights, device, auto, optional=optional, extra="retrieval")
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         raise ResourceError(f"the tokenizer of {weights} has no tokenizer.json, and only those are read")
@@ -132,41 +99,3 @@ def _longest(config: Any, tokenizer: Any) -> int:
     if config.model_type in {"roberta", "xlm-roberta", "camembert", "mpnet", "longformer"}:
         positions -= config.pad_token_id + 1  # their first position stands behind the padding's
     return min(positions, int(tokenizer.model_max_length))
-
-
-def identity(directory: Path, settings: Mapping[str, Any]) -> str:
-    """A hash of a model's weights, config and tokenizer, and of the settings that change what it answers."""
-    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
-    files = [
-        *sorted(directory.glob("*.safetensors")),
-        directory / "config.json",
-        directory / "tokenizer.json",
-    ]
-    for file in files:
-        if file.is_file():
-            with open(file, "rb") as opened:
-                # hashlib.file_digest is of Python 3.11
-                while chunk := opened.read(1 << 20):
-                    digest.update(chunk)
-    return digest.hexdigest()[:32]
-
-
-def by_length(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
-    """Indices in batches of similar length, the longest first, each of at most `tokens` tokens when padded (or one)."""
-    batch: list[int] = []
-    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if batch and (len(batch) + 1) * lengths[batch[0]] > tokens:
-            yield batch
-            batch = []
-        batch.append(index)
-    if batch:
-        yield batch
-
-
-def readable(text: str) -> str:
-    """The text with "?" for halves of surrogate pairs, which no tokenizer takes; as long as it was."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "replace").decode()
-    return text

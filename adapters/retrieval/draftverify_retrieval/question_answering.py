@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from draftverify import Context, Proposal, Verification
-from draftverify_llm import torch_directory
-from draftverify_retrieval.pretrained import Pretrained, by_length, identity, load
+from draftverify_llm import by_length, torch_directory, weights_identity
+from draftverify_retrieval.pretrained import Pretrained, load
 from draftverify_retrieval.reading import Found, Pair, read_blocks
 from draftverify_retrieval.windows import best_span, rows_of
 
@@ -70,7 +70,7 @@ class QuestionAnswering:
     @property
     def identity(self) -> str:
         """A hash of the weights and of the longest answer."""
-        return identity(torch_directory(str(self.weights)), {"longest_answer": self.longest_answer})
+        return weights_identity(torch_directory(str(self.weights)), {"longest_answer": self.longest_answer})
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One check per passage."""

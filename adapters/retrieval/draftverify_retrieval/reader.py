@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from draftverify import Context, Proposal, ResourceError, Verification
-from draftverify_retrieval.pretrained import Pretrained, by_length, identity, load
+from draftverify_llm import by_length, weights_identity
+from draftverify_retrieval.pretrained import Pretrained, load
 from draftverify_retrieval.reading import Found, Pair, read_blocks
 from draftverify_retrieval.requirements import need
 
@@ -161,7 +162,7 @@ class Reader:
                 need("torch", "transformers", doing="reading")
                 said = self._said()
                 encoder = load(said["encoder"]["weights"], self.device)
-                if identity(encoder.directory, {}) != said["encoder"]["identity"]:
+                if weights_identity(encoder.directory, {}) != said["encoder"]["identity"]:
                     raise ResourceError(
                         f"the reader at {self.weights} was trained on another encoder than "
                         f"{said['encoder']['weights']} is now; train it again"

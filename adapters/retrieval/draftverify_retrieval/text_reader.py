@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from draftverify import ConfigError, Context, Cost, Proposal, ResourceError, Verification
-from draftverify_llm import LocalModel, TextModel, torch_directory
+from draftverify_llm import LocalModel, TextModel, by_length, torch_directory, weights_identity
 from draftverify_retrieval.answers import normalised
-from draftverify_retrieval.pretrained import by_length, identity
 from draftverify_retrieval.reading import Found, Pair, read_blocks
 
 __all__ = ["TextReader"]
@@ -101,7 +100,7 @@ class TextReader:
         said: dict[str, Any] = {name: getattr(self, name) for name in ("refusal", "prompt", "max_tokens")}
         if isinstance(self.model, LocalModel):
             try:
-                weights = identity(torch_directory(str(self.model.weights)), {})
+                weights = weights_identity(torch_directory(str(self.model.weights)), {})
             except ResourceError:  # a live module has no files; its family and size stand for it
                 weights = self.model.family
             said["model"] = [weights, str(self.model.dtype), str(self.model.packed)]

@@ -26,8 +26,15 @@ from numpy.typing import NDArray
 
 from draftverify import ConfigError
 from draftverify.calibration import auroc
+from draftverify_llm import (
+    load_checkpoint,
+    optimiser_tensors,
+    restore_optimiser,
+    save_checkpoint,
+    weights_identity,
+)
 from draftverify_retrieval.answers import exact_match, f1
-from draftverify_retrieval.pretrained import Pretrained, identity, load
+from draftverify_retrieval.pretrained import Pretrained, load
 from draftverify_retrieval.reader import Learned
 from draftverify_retrieval.reading import Pair
 from draftverify_retrieval.requirements import need
@@ -153,7 +160,7 @@ class _Work:
         self.encoder = encoder
         self.texts = texts
         self.out = out
-        self.name = (str(settings.encoder), identity(encoder.directory, {}))
+        self.name = (str(settings.encoder), weights_identity(encoder.directory, {}))
         held = {i for i, text in enumerate(texts) if _is_held(text, settings.held_out)}
         if (
             not held and settings.held_out and len(texts) > 1
@@ -259,46 +266,20 @@ class _Work:
         return None
 
     def _save(self, head: Any, optimiser: Any, epoch: int) -> None:
-        from safetensors.torch import save_file
-
         tensors = {f"head.{name}": value for name, value in head.state_dict().items()}
-        for index, state in optimiser.state_dict()["state"].items():
-            tensors |= {f"optimiser.{index}.{name}": value for name, value in state.items()}
-        self.out.mkdir(parents=True, exist_ok=True)
-        path = self.out / "checkpoint.safetensors"
-        # Written beside it and moved over it, so that a kill at any moment leaves a whole one.
-        save_file(tensors, path.with_suffix(".new"), metadata={"epoch": str(epoch), "training": self.mark})
-        path.with_suffix(".new").replace(path)
+        tensors |= optimiser_tensors(optimiser)
+        save_checkpoint(self.out / "checkpoint.safetensors", self.mark, tensors, epoch=str(epoch))
 
     def _load(self, head: Any, optimiser: Any) -> int:
         """The epochs that lie in `out`, put into head and optimiser."""
-        from safetensors import SafetensorError, safe_open
-
-        path = self.out / "checkpoint.safetensors"
-        if not path.exists():
+        found = load_checkpoint(self.out / "checkpoint.safetensors", self.mark)
+        if found is None:
             return 0
-        try:
-            with safe_open(path, "pt") as file:
-                said = file.metadata() or {}
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-        except (OSError, SafetensorError) as error:
-            raise ConfigError(
-                f"this is no checkpoint ({error}); remove it, or choose another --out", where=str(path)
-            ) from error
-        if said.get("training") != self.mark:
-            raise ConfigError(
-                "here lies a training with other data or settings; go on with those, or choose another --out",
-                where=str(path),
-            )
+        tensors, said = found
         head.load_state_dict(
             {name.removeprefix("head."): value for name, value in tensors.items() if name.startswith("head.")}
         )
-        state: dict[int, dict[str, Any]] = {}
-        for name, value in tensors.items():
-            if name.startswith("optimiser."):
-                _, index, key = name.split(".", 2)
-                state.setdefault(int(index), {})[key] = value
-        optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+        restore_optimiser(optimiser, tensors)
         return int(said["epoch"])
 
     # Answerability

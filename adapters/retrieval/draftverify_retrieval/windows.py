@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from draftverify_retrieval.pretrained import readable
+from draftverify_llm import readable
 from draftverify_retrieval.reading import Pair
 
 __all__ = ["STRIDE", "Row", "Span", "best_span", "rows_of"]

@@ -1,0 +1,133 @@
+"""Labelled solutions, which a verifier learns from: lines of JSON, or what the verifier of a finished run said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from draftverify import ConfigError, ContractError
+from draftverify.records import load_run
+from draftverify_reasoning.scoring import question_of
+from draftverify_reasoning.solutions import solution_text
+
+__all__ = ["FIELDS", "Labelled", "read_labelled"]
+
+FIELDS = {"question": "question", "solutions": "solutions", "text": "text", "correct": "correct"}
+
+
+class Labelled(NamedTuple):
+    """A problem with what was tried on it.
+
+    Args:
+        question: its text; two problems never have the same.
+        solutions: their texts, each once.
+        correct: of each solution.
+    """
+
+    question: str
+    solutions: tuple[str, ...]
+    correct: tuple[bool, ...]
+
+
+def read_labelled(
+    path: Path, fields: Mapping[str, str] = FIELDS, pipeline: str | None = None
+) -> list[Labelled]:
+    """The problems that have a solution, in the order of the data.
+
+    Args:
+        path: a .jsonl file; or the directory of a run, whose passed items are right and whose rejected ones are wrong,
+            by whoever judged them: a verifier that learns from a run learns what the run's verifier believed. Errors,
+            timeouts and abstentions say nothing, and a text that was judged both ways is left out.
+        fields: the names of the lines' keys for `question`, `solutions`, `text` and `correct`, where they differ.
+        pipeline: of a run, the one whose items are read; all when None.
+
+    Raises:
+        ConfigError: nothing can be read, or no solution is there.
+    """
+    found: dict[str, dict[str, set[bool]]] = {}
+    if path.is_dir():
+        _read_run(path, pipeline, found)
+    else:
+        if pipeline is not None:
+            raise ConfigError("only a run has pipelines", where=str(path), path="pipeline")
+        _read_lines(path, fields, found)
+    problems = []
+    for question, solutions in found.items():
+        sure = {text: labels.pop() for text, labels in solutions.items() if len(labels) == 1}
+        if sure:
+            problems.append(Labelled(question, tuple(sure), tuple(sure.values())))
+    if not problems:
+        raise ConfigError("no solution is there that is said to be right or wrong", where=str(path))
+    return problems
+
+
+def _read_lines(path: Path, fields: Mapping[str, str], found: dict[str, dict[str, set[bool]]]) -> None:
+    unknown = sorted(set(fields) - set(FIELDS))
+    if unknown:
+        raise ConfigError(f"there is no field {unknown[0]!r}; there are {', '.join(FIELDS)}", path="fields")
+    names = {**FIELDS, **fields}
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")  # a text may hold Unicode's other line ends
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the file cannot be read: {error}", where=str(path)) from error
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            said = json.loads(line)
+            question, solutions = said[names["question"]], said[names["solutions"]]
+            if not isinstance(question, str) or not question.strip():
+                raise ValueError("the question is no text, or an empty one")
+            if not isinstance(solutions, list):
+                raise TypeError("the solutions are no list")
+            for each in solutions:
+                text, correct = each[names["text"]], each[names["correct"]]
+                if not isinstance(text, str) or not isinstance(correct, bool):
+                    raise TypeError(
+                        f"a solution has a text, and is right by true or false, not {correct!r:.40}"
+                    )
+                if text.strip():
+                    found.setdefault(question, {}).setdefault(text, set()).add(correct)
+        except (ValueError, KeyError, TypeError) as error:
+            raise ConfigError(
+                'a line is {"question": …, "solutions": [{"text": …, "correct": true or false}, …]}, or `fields` says '
+                f"what its keys are called: {type(error).__name__}: {error}",
+                where=f"{path}:{number}",
+            ) from error
+
+
+def _read_run(path: Path, pipeline: str | None, found: dict[str, dict[str, set[bool]]]) -> None:
+    with load_run(path) as run:
+        questions: dict[str, str] = {}
+        for task in run.tasks:
+            try:
+                questions[task.id] = question_of(task)
+            except ContractError as error:
+                raise ConfigError(f"task {task.id} of the run: {error}", where=str(path)) from error
+        seen: set[str] = set()
+        for entry in run.entries(pipeline=pipeline):
+            seen.add(entry.pipeline)
+            question = questions[entry.record.task]
+            for each in entry.record.rounds:
+                if any(parent >= 0 for parent in each.parents):
+                    raise ConfigError(
+                        f"task {entry.record.task} of the run has blocks of steps; a verifier learns from whole "
+                        "solutions",
+                        where=str(path),
+                    )
+                for item, check in zip(each.items, each.checks, strict=False):
+                    if check.verdict in ("pass", "reject") and (text := _text(item, path)).strip():
+                        found.setdefault(question, {}).setdefault(text, set()).add(check.verdict == "pass")
+        if pipeline is not None and not seen:
+            raise ConfigError(
+                f"the run has no records of a pipeline {pipeline!r}", where=str(path), path="pipeline"
+            )
+
+
+def _text(item: Any, path: Path) -> str:
+    try:
+        return solution_text(item)
+    except ContractError as error:
+        raise ConfigError(f"an item of the run is {error}", where=str(path)) from error

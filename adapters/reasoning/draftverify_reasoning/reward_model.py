@@ -1,0 +1,202 @@
+"""Any sequence classifier of transformers that scores an answer to a question: a reward model."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from draftverify import ConfigError, Context, Proposal, ResourceError, Verification
+from draftverify_llm import (
+    Loaded,
+    by_length,
+    load_pretrained,
+    readable,
+    torch_directory,
+    weights_identity,
+)
+from draftverify_reasoning.scoring import TOO_LONG, Pair, Steps, score_blocks
+
+__all__ = ["RewardModel"]
+
+
+class RewardModel:
+    """Scores a solution by a model of `AutoModelForSequenceClassification`.
+
+    - With one output the score is its logit, the reward, in the model's own unit.
+    - With more, `label` names the one that means right, and the score is its log-odds in nats.
+
+    Where the tokenizer has a chat template, question and solution are read as a turn of the user and one of the
+    assistant; else as a pair of texts. A text that holds one of the model's special tokens could end its turn and
+    speak for the other side, so it is an abstention, "special token"; one that is longer than the model reads is one
+    too, "too long".
+
+    Args:
+        weights: a directory of transformers, or a hub id. In YAML a path that begins with ./ or ../ is relative to the
+            file.
+        threshold: the score at which a solution passes.
+        label: which of the model's labels means right, where it has more than one output.
+        device: a torch device; "auto" is "cuda" where there is one, else "cpu".
+        family: of the model that it was trained from ("qwen2.5"), where its word is to be known as that one's.
+    """
+
+    provides = frozenset({"verdicts", "scores"})
+    reads: frozenset[str] = frozenset()
+    deterministic = True
+
+    def __init__(
+        self,
+        weights: str | Path,
+        threshold: float = 0.0,
+        label: str | None = None,
+        device: str = "auto",
+        family: str | None = None,
+    ) -> None:
+        self.weights = weights
+        self.threshold = threshold
+        self.label = label
+        self.device = device
+        self.family = family
+        self._lock = threading.RLock()
+        self._loaded: tuple[Loaded, int | None] | None = None
+
+    def open(self) -> None:
+        """Load the weights; nothing to do when loaded.
+
+        Raises:
+            ResourceError: the weights, a package or the device is missing, or the model has no head for classes.
+            ConfigError: it cannot be told which of its outputs means right.
+        """
+        with self._lock:
+            if self._loaded is None:
+                loaded = load_pretrained(
+                    str(self.weights), self.device, "AutoModelForSequenceClassification", extra="reasoning"
+                )
+                if not loaded.tokenizer.is_fast:
+                    raise ResourceError(
+                        f"the tokenizer of {self.weights} has no tokenizer.json, and only those are read"
+                    )
+                self._loaded = loaded, self._right(loaded.model.config)
+
+    def close(self) -> None:
+        """Let the weights go; the next use loads them again."""
+        with self._lock:
+            self._loaded = None
+
+    @property
+    def identity(self) -> str:
+        """A hash of the weights and the label."""
+        return weights_identity(torch_directory(str(self.weights)), {"label": self.label})
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """One check per solution."""
+        return self.verify_many([context], [proposal])[0]
+
+    def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
+        """The blocks of many tasks, in padded passes of similar length."""
+        return score_blocks(contexts, proposals, self._score, self.threshold)
+
+    def step_scores(self, solutions: Sequence[Steps]) -> list[list[float | str]]:
+        """The score after each step of each solution: that of the solution up to there, read by itself.
+
+        Returns:
+            For each solution as many scores as it has steps; the reason in place of one that cannot be had.
+        """
+        scores = iter(
+            self._score([
+                Pair(each.question, "\n".join(each.steps[: end + 1]))
+                for each in solutions
+                for end in range(len(each.steps))
+            ])
+        )  # fmt: skip
+        return [[next(scores) for _ in each.steps] for each in solutions]
+
+    def _right(self, config: Any) -> int | None:
+        """The place of the label that means right; None for one output."""
+        labels = {str(label).lower(): place for place, label in config.id2label.items()}
+        if config.num_labels == 1:
+            if self.label is not None:
+                raise ConfigError(f"{self.weights} has one output, so leave `label` out", path="label")
+            return None
+        if self.label is None or self.label.lower() not in labels:
+            said = f"no label {self.label!r}" if self.label is not None else f"{config.num_labels} outputs"
+            raise ConfigError(
+                f"{self.weights} has {said}; say by `label` which of {', '.join(labels)} means right",
+                path="label",
+            )
+        return labels[self.label.lower()]
+
+    def _score(self, pairs: Sequence[Pair]) -> list[float | str]:
+        import torch
+
+        with self._lock:
+            self.open()
+            assert self._loaded is not None
+            (model, tokenizer, _), right = self._loaded
+        found: list[float | str] = [TOO_LONG] * len(pairs)
+        rows: list[tuple[int, Any]] = []
+        for i, pair in enumerate(pairs):
+            row = _row(tokenizer, pair)
+            if row is None:
+                found[i] = "special token"
+            elif len(row["input_ids"]) <= _longest(model.config, tokenizer):
+                rows.append((i, row))
+        tokens = 2048 if model.device.type == "cpu" else 32768
+        with torch.inference_mode():
+            for batch in by_length([len(row["input_ids"]) for _, row in rows], tokens):
+                logits = self._logits(model, [rows[k][1] for k in batch])
+                if right is None:
+                    scores = logits[:, 0]
+                else:
+                    others = [place for place in range(logits.shape[1]) if place != right]
+                    scores = logits[:, right] - logits[:, others].logsumexp(1)
+                for k, score in zip(batch, scores.tolist(), strict=True):
+                    found[rows[k][0]] = score
+        return found
+
+    def _logits(self, model: Any, rows: Sequence[Any]) -> Any:
+        """[rows, outputs], in float64, of rows padded at the end."""
+        import torch
+
+        width = max(len(row["input_ids"]) for row in rows)
+        with self._lock:
+            pad = model.config.pad_token_id
+            if pad is None:
+                # A decoder reads its score at the last token that is no padding, and refuses batches when it is not
+                # told what that is: any id will do that no row has.
+                used = {id for row in rows for id in row["input_ids"]}
+                model.config.pad_token_id = next(id for id in range(len(used) + 1) if id not in used)
+            try:
+                given = {
+                    name: torch.tensor(
+                        [[*row[name], *[fill] * (width - len(row[name]))] for row in rows], device=model.device
+                    )
+                    for name, fill in (
+                        ("input_ids", model.config.pad_token_id), ("attention_mask", 0), ("token_type_ids", 0),
+                    )
+                    if name in rows[0]
+                }  # fmt: skip
+                return model(**given).logits.double()
+            finally:
+                model.config.pad_token_id = pad
+
+
+def _row(tokenizer: Any, pair: Pair) -> Any:
+    """The encoded pair; None where one of its texts holds a special token."""
+    question, solution = readable(pair.question), readable(pair.solution)
+    if any(token in question or token in solution for token in tokenizer.all_special_tokens):
+        return None
+    if not tokenizer.chat_template:
+        return tokenizer(question, solution)
+    turns = [{"role": "user", "content": question}, {"role": "assistant", "content": solution}]
+    text = tokenizer.apply_chat_template(turns, tokenize=False)
+    return tokenizer(text, add_special_tokens=False)
+
+
+def _longest(config: Any, tokenizer: Any) -> int:
+    text = config.get_text_config()
+    positions = int(getattr(text, "max_position_embeddings", 0) or 512)
+    if config.model_type in {"roberta", "xlm-roberta", "camembert"}:
+        positions -= config.pad_token_id + 1  # their first position stands behind the padding's
+    return min(positions, int(tokenizer.model_max_length))

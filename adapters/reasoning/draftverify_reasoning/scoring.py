@@ -1,0 +1,96 @@
+"""What every model that scores solutions does around its model: questions and texts out of blocks, checks into them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from draftverify import Check, Context, ContractError, Proposal, Task, Verification
+from draftverify_reasoning.solutions import solution_text
+
+__all__ = ["TOO_LONG", "Pair", "Steps", "question_of", "score_blocks", "verdict"]
+
+TOO_LONG = "too long"
+
+
+class Pair(NamedTuple):
+    """What is read together; neither is empty."""
+
+    question: str
+    solution: str
+
+
+class Steps(NamedTuple):
+    """A question and the steps of a solution, in order; each of them is not empty."""
+
+    question: str
+    steps: tuple[str, ...]
+
+
+def question_of(task: Task) -> str:
+    """The task's question, which may be empty.
+
+    Raises:
+        ContractError: the input has neither a text `question` nor a text `prompt`.
+    """
+    found = task.input.get("question", task.input.get("prompt"))
+    if not isinstance(found, str):
+        raise ContractError(
+            f"the input of task {task.id} has no text under `question` or `prompt`; it has "
+            f"{', '.join(map(str, task.input)) or 'nothing'}"
+        )
+    return found
+
+
+def score_blocks(
+    contexts: Sequence[Context],
+    proposals: Sequence[Proposal],
+    score: Callable[[list[Pair]], Sequence[float | str]],
+    threshold: float,
+) -> list[Verification]:
+    """Score all solutions of all blocks in one call, and make a check of each.
+
+    Args:
+        contexts: whose tasks have the questions.
+        proposals: whose items are solutions.
+        score: gives for each pair, in order, its score, or why it has none.
+        threshold: in the unit of the scores.
+
+    Raises:
+        ContractError: a task has no question, or an item is no solution.
+    """
+    pairs: list[Pair] = []
+    blocks: list[list[int | Check]] = []
+    for context, proposal in zip(contexts, proposals, strict=True):
+        question, block = question_of(context.task), list[int | Check]()
+        for item in proposal.items:
+            text = solution_text(item)
+            if not question.strip():
+                block.append(Check("abstain", reason="empty question"))
+            elif not text.strip():
+                block.append(Check("reject", reason="empty solution"))
+            else:
+                block.append(len(pairs))
+                pairs.append(Pair(question, text))
+        blocks.append(block)
+    found = score(pairs) if pairs else ()
+    return [
+        Verification(
+            checks=tuple(at if isinstance(at, Check) else verdict(found[at], threshold) for at in block)
+        )
+        for block in blocks
+    ]
+
+
+def verdict(score: float | str, threshold: float) -> Check:
+    """The check of a score: pass from the threshold on, reject below; abstain where there is only a reason instead of
+    one. A score that is no finite number is an error and never a rejection.
+    """
+    if isinstance(score, str):
+        return Check("abstain", reason=score)
+    if not math.isfinite(score):
+        return Check("error", reason="not finite", feedback=f"the model's score is {score}")
+    if score >= threshold:
+        return Check("pass", score=score)
+    return Check("reject", score=score, reason="below the threshold")

@@ -1,0 +1,179 @@
+"""A causal language model with a scalar on every token: what the trained verifier computes and its training trains.
+
+The model is read as far as its layer `depth`; of these the top `layers` are trained and the others stay as they are, so
+that their states of a text can be computed once. On the states, normed as for the model's own head, stands a linear
+head of one output: the log-odds that the solution, read up to this token, is right. (Cobbe et al. scale and shift the
+logit of a token that the vocabulary has no other use for, which is the same head, tied to that token's row. One of its
+own needs no such token.)
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from draftverify import ConfigError
+from draftverify_llm import readable
+
+__all__ = ["Row", "TokenScores", "padded", "row_of"]
+
+
+class Row(NamedTuple):
+    """A question and a solution, or the steps of one, as the model reads them.
+
+    Args:
+        ids: of the tokens.
+        begin: where the solution's begin.
+        ends: the place of each step's last token, a line's end; of a whole solution the last token alone.
+    """
+
+    ids: tuple[int, ...]
+    begin: int
+    ends: tuple[int, ...]
+
+
+def row_of(tokenizer: Any, question: str, steps: Sequence[str]) -> Row:
+    """The question and each step, a line each, every line ending in a line's end.
+
+    Lines are encoded one by one, so that a solution has the same tokens whether it comes whole or in steps. What looks
+    like one of the tokenizer's special tokens is read as the text that it is.
+    """
+    ids = [id for id in tokenizer("").input_ids if id != tokenizer.eos_token_id]
+    ids += _encoded(tokenizer, question)
+    begin, ends = len(ids), []
+    for step in steps:
+        ids += _encoded(tokenizer, step)
+        ends.append(len(ids) - 1)
+    return Row(tuple(ids), begin, tuple(ends))
+
+
+def _encoded(tokenizer: Any, text: str) -> list[int]:
+    lines = readable(text).strip().split("\n")
+    encoded = tokenizer(
+        [f"{line}\n" for line in lines], add_special_tokens=False, split_special_tokens=True
+    ).input_ids
+    return [id for line in encoded for id in line]
+
+
+def padded(rows: Sequence[Sequence[int]], device: Any) -> torch.Tensor:
+    """Ids [rows, longest], padded at the end, where a causal model's padding touches nothing before it."""
+    ids = torch.zeros((len(rows), max(map(len, rows))), dtype=torch.long)
+    for place, row in enumerate(rows):
+        ids[place, : len(row)] = torch.tensor(row)
+    return ids.to(device)
+
+
+class TokenScores(torch.nn.Module):
+    """The network.
+
+    Args:
+        model: a transformers causal language model; it is not changed.
+        layers: how many of the layers that are read are trained, from the top.
+        depth: how many layers are read, from the bottom; all when None.
+
+    Raises:
+        ConfigError: the model has not so many layers, or they cannot be taken apart.
+    """
+
+    def __init__(self, model: Any, layers: int, depth: int | None = None) -> None:
+        super().__init__()
+        base = model.base_model
+        count = int(model.config.get_text_config().num_hidden_layers)
+        self.depth = count if depth is None else depth
+        self.layers = layers
+        if not 1 <= self.depth <= count:
+            raise ConfigError(f"depth is {depth}; the model has {count} layers", path="depth")
+        if not 0 <= layers <= self.depth:
+            raise ConfigError(
+                f"layers is {layers}; of {self.depth} that are read so many cannot be trained", path="layers"
+            )
+        self.dtype = next(base.parameters()).dtype
+        cut = self.depth - layers
+        # Not as submodules: neither is trained, moved or saved with this one.
+        self._frozen: Any
+        self._words: Any
+        if layers or self.depth < count:
+            object.__setattr__(self, "_frozen", _between(base, 0, cut, norm=not layers))
+        else:
+            object.__setattr__(self, "_frozen", base)
+        object.__setattr__(self, "_words", model.get_output_embeddings())
+        self.top: Any = None
+        if layers:
+            top = _between(base, cut, self.depth, norm=True)
+            top.embed_tokens = None
+            self.top = copy.deepcopy(top).float()
+            for name, parameter in self.top.named_parameters():
+                parameter.requires_grad_(name.startswith("layers."))
+            self._check(model)
+        self.head = torch.nn.Linear(int(model.config.get_text_config().hidden_size), 1)
+        torch.nn.init.zeros_(self.head.weight)
+        torch.nn.init.zeros_(self.head.bias)
+        self.to(model.device)
+
+    @property
+    def device(self) -> Any:
+        """The torch device."""
+        return self.head.weight.device
+
+    def trained(self) -> dict[str, torch.Tensor]:
+        """What training changes, by name: the layers in float32 and the head."""
+        return {name: each for name, each in self.named_parameters() if each.requires_grad}
+
+    def states(self, ids: torch.Tensor) -> torch.Tensor:
+        """What the layers that stay make of ids [rows, tokens]: [rows, tokens, hidden], in the model's type."""
+        with torch.no_grad():
+            found: torch.Tensor = self._frozen(input_ids=ids, use_cache=False).last_hidden_state
+        return found
+
+    def read(self, states: torch.Tensor) -> torch.Tensor:
+        """What the trained layers make of those: [rows, tokens, hidden], in float32."""
+        if self.top is None:
+            return states.float()
+        with torch.autocast(states.device.type, self.dtype, enabled=self.dtype != torch.float32):
+            found: torch.Tensor = self.top(inputs_embeds=states.float(), use_cache=False).last_hidden_state
+        return found.float()
+
+    def score(self, read: torch.Tensor) -> torch.Tensor:
+        """Log-odds in nats: [rows, tokens]."""
+        found: torch.Tensor = self.head(read)[..., 0]
+        return found
+
+    def words(self, read: torch.Tensor) -> torch.Tensor:
+        """The language model's logits of the next token, of states [n, hidden]: [n, vocabulary]."""
+        found: torch.Tensor = self._words(read.to(self._words.weight.dtype))
+        return found.float()
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """Log-odds after every token of ids [rows, tokens]: [rows, tokens]."""
+        return self.score(self.read(self.states(ids)))
+
+    def _check(self, model: Any) -> None:
+        """That the lower and the upper layers, one after the other, are the model."""
+        if self.depth != int(model.config.get_text_config().num_hidden_layers):
+            return
+        ids = torch.arange(1, 9, device=model.device)[None] % model.config.get_text_config().vocab_size
+        self.top.to(model.device)
+        with torch.no_grad():
+            whole = model.base_model(input_ids=ids, use_cache=False).last_hidden_state.float()
+            apart = self.read(self.states(ids))
+        if not torch.allclose(whole, apart, rtol=0.05, atol=0.05 * float(whole.abs().max())):
+            raise ConfigError(_APART.format(type(model).__name__), path="layers")
+
+
+_APART = "the layers of {} cannot be taken apart; train the head alone (layers: 0) on all of its layers"
+
+
+def _between(base: Any, first: int, last: int, *, norm: bool) -> Any:
+    """The model's layers from `first` up to `last`, with its last norm or without; they are shared, not copied."""
+    mixed = len(set(getattr(base.config, "layer_types", None) or ())) > 1
+    if mixed or not (hasattr(base, "layers") and hasattr(base, "norm")):
+        raise ConfigError(_APART.format(type(base).__name__), path="layers")
+    made = copy.copy(base)
+    made._modules = dict(base._modules)
+    made.layers = torch.nn.ModuleList(list(base.layers)[first:last])
+    if not norm:
+        made.norm = torch.nn.Identity()
+    return made

@@ -1,0 +1,488 @@
+"""Training a verifier from labelled solutions: `draftverify train verifier CONFIG`.
+
+    OUT/states/*.safetensors       what the layers that stay as they are make of each batch, until the training is done
+    OUT/checkpoint.safetensors     what is trained, its optimiser and the best so far, after the last whole epoch
+    OUT/verifier.json, OUT/verifier.safetensors    the verifier (verifier.py)
+
+Every token of a solution is taught, as in the paper, whether the whole is right: a wrong step may be seen where it
+stands, and a solution can be judged before its end. The last token counts as much as all together. The loss is the
+cross-entropy of that (the paper's is the squared error; cross-entropy makes the score a log-odds) and, times
+`lm_weight`, of the language model's next tokens, which keeps the trained layers those of a language model. That is
+taken at a part of the tokens, since over a large vocabulary it costs more than all else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import random
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from draftverify import ConfigError
+from draftverify.calibration import auroc, auroc_within, bootstrap, reliability
+from draftverify_llm import (
+    LocalModel,
+    by_length,
+    load_checkpoint,
+    need,
+    optimiser_tensors,
+    restore_optimiser,
+    save_checkpoint,
+    torch_directory,
+    weights_identity,
+)
+from draftverify_reasoning.labelled import Labelled, read_labelled
+from draftverify_reasoning.verifier import Saved, at_once, save
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from draftverify_reasoning.token_scores import Row
+
+__all__ = ["VerifierTraining"]
+
+Progress = Callable[[int, int, str], None]
+
+_STEP = 32
+"""Solutions of one optimiser step, about: a step ends with the batch that has as many."""
+
+_LAYER_RATE = 1e-4
+_HEAD_RATE = 1e-3
+_DECAY = 0.01
+_DROPOUT = 0.1
+_LAST = 0.5
+"""What the last token counts, after which a whole solution is judged; all tokens of the solution share the rest."""
+
+_WORDS = 16
+"""Tokens of a solution at which the language model's loss is taken."""
+
+_MOST_STATES = 16 << 30
+"""Bytes of states that are kept on disk; of more, each epoch computes them anew."""
+
+
+class VerifierTraining:
+    """Trains a verifier (`reasoning.verifier`) from solutions that are known to be right or wrong.
+
+    Args:
+        data: a .jsonl file whose lines are {"question": …, "solutions": [{"text": …, "correct": true or false}, …]}; or
+            the directory of a finished run, of which what the verifier passed is right and what it rejected is wrong.
+        model: a small causal language model, named as `weights` of `llm.local`.
+        fields: the names of the lines' keys for `question`, `solutions`, `text` and `correct`, where they differ.
+        pipeline: of a run, the one whose items are read; all when None.
+        depth: how many of the model's layers are read, from the bottom; all when None. Fewer cost less, in training and
+            whenever the verifier is asked.
+        layers: of these, how many are trained, from the top; the states of the others are computed once. 0 trains the
+            head alone.
+        epochs: how often each solution is seen.
+        lm_weight: of the language model's loss; it counts where layers are trained.
+        held_out: the share of problems that are kept for choosing the epoch and for the report, 0 to 0.5. With 0 the
+            last epoch is taken and the report has no figures.
+        longest: how many tokens a question and a solution may have together; longer ones are left out.
+        seed: of the order and the dropout; which problems are held out does not depend on it.
+        dtype: what the model computes in; what is trained stays in float32.
+        device: a torch device; "auto" is "cuda" where there is one, else "cpu".
+
+    References:
+        Cobbe et al., Training verifiers to solve math word problems, 2021, arXiv:2110.14168.
+    """
+
+    def __init__(
+        self,
+        data: Path,
+        model: str | Path = "smollm2-135m-instruct",
+        fields: Mapping[str, str] | None = None,
+        pipeline: str | None = None,
+        depth: int | None = None,
+        layers: int = 2,
+        epochs: int = 4,
+        lm_weight: float = 0.1,
+        held_out: float = 0.2,
+        longest: int = 512,
+        seed: int = 0,
+        dtype: Literal["float32", "bfloat16"] = "bfloat16",
+        device: str = "auto",
+    ) -> None:
+        self.data = data
+        self.model = model
+        self.fields = fields
+        self.pipeline = pipeline
+        self.depth = depth
+        self.layers = layers
+        self.epochs = epochs
+        self.lm_weight = lm_weight
+        self.held_out = held_out
+        self.longest = longest
+        self.seed = seed
+        self.dtype = dtype
+        self.device = device
+
+    def train(self, out: Path, progress: Progress = lambda step, total, words: None) -> dict[str, Any]:
+        """Train, or go on from what lies in `out`; the result is the same.
+
+        Args:
+            out: a directory for the verifier.
+            progress: told (step, of how many, words).
+
+        Returns:
+            The report. Of the held-out problems' solutions: AUC within problems, by which the epoch was chosen, and
+            over all; the share of problems whose best-scored solution is right, beside the mean of all solutions and
+            the share that has a right one; promised probability against share. All with 95 % intervals over problems.
+
+        Raises:
+            ConfigError: an argument is out of its range, the data cannot be read or teaches nothing, or `out` has
+                another training.
+            ResourceError: the model or a package is missing.
+        """
+        self._check()
+        need("torch", "transformers", doing="training a verifier", extra="reasoning")
+        problems = read_labelled(Path(self.data), self.fields or {}, self.pipeline)
+        return _Work(self, problems, Path(out)).run(progress)
+
+    def _check(self) -> None:
+        for name, fits, wanted in (
+            ("held_out", 0 <= self.held_out <= 0.5, "from 0 to 0.5"),
+            ("epochs", self.epochs >= 1, "at least 1"),
+            ("layers", self.layers >= 0, "0 or more"),
+            ("lm_weight", 0 <= self.lm_weight < math.inf, "0 or more"),
+            ("longest", self.longest >= 2, "at least 2"),
+        ):
+            if not fits:
+                raise ConfigError(f"{name} must be {wanted}, not {getattr(self, name)}", path=name)
+
+
+class _Example(NamedTuple):
+    row: Row
+    problem: int
+    correct: bool
+
+
+class _Work:
+    """One training, with what it has read."""
+
+    def __init__(self, settings: VerifierTraining, problems: Sequence[Labelled], out: Path) -> None:
+        import torch
+
+        from draftverify_reasoning.token_scores import TokenScores, row_of
+
+        self.settings = settings
+        self.out = out
+        model = LocalModel(settings.model, dtype=settings.dtype, device=settings.device)
+        positions = getattr(model.model.config.get_text_config(), "max_position_embeddings", settings.longest)
+        if settings.longest > positions:
+            raise ConfigError(
+                f"longest is {settings.longest}; {settings.model} reads {positions} tokens", path="longest"
+            )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(settings.seed)
+            self.network = TokenScores(model.model, settings.layers, settings.depth)
+        self.saved = Saved(
+            model=str(settings.model),
+            identity=weights_identity(torch_directory(str(settings.model)), {}),
+            dtype=settings.dtype,
+            layers=settings.layers,
+            depth=self.network.depth,
+            longest=settings.longest,
+        )
+        examples = [
+            _Example(row_of(model.tokenizer, problem.question, [text]), place, correct)
+            for place, problem in enumerate(problems)
+            for text, correct in zip(problem.solutions, problem.correct, strict=True)
+        ]
+        read = [each for each in examples if len(each.row.ids) <= settings.longest]
+        self.too_long = len(examples) - len(read)
+        held = _held(problems, settings.held_out)
+        self.trained = [each for each in read if each.problem not in held]
+        self.held = [each for each in read if each.problem in held]
+        if len({each.correct for each in self.trained}) < 2:
+            raise ConfigError(
+                f"of {len(self.trained)} solutions to train on, of at most {settings.longest} tokens, none is right or "
+                "none is wrong; a verifier learns from both",
+                where=str(settings.data),
+            )
+        rows = [(each.row.ids, each.problem in held, each.correct) for each in read]
+        self.read_mark = _hash([self.saved.identity, settings.dtype, self.saved.depth, settings.layers, rows])
+        self.mark = _hash([self.read_mark, settings.epochs, settings.lm_weight, settings.seed])
+        tokens = at_once(self.network.device)
+        self.batches = [
+            [part[i] for i in batch]
+            for part in (self.trained, self.held)
+            for batch in by_length([len(each.row.ids) for each in part], tokens)
+        ]
+        self.to_train = [i for i, batch in enumerate(self.batches) if batch[0].problem not in held]
+        self.to_measure = [i for i, batch in enumerate(self.batches) if batch[0].problem in held]
+        width = int(model.model.config.get_text_config().hidden_size)
+        size = sum(len(batch) * len(batch[0].row.ids) for batch in self.batches) * width
+        self.keeps = size * (2 if settings.dtype == "bfloat16" else 4) <= _MOST_STATES
+
+    def run(self, progress: Progress) -> dict[str, Any]:
+        reading = len(self.batches) if self.keeps else 0
+        total = reading + self.settings.epochs * len(self.to_train)
+        # Another training's checkpoint is found before hours are spent on reading.
+        load_checkpoint(self.out / "checkpoint.safetensors", self.mark)
+        for place in range(reading):
+            self._states(place)
+            progress(place + 1, total, "reading")
+        history, best = self._train(lambda step, words: progress(reading + step, total, words))
+        for name, each in self.network.trained().items():
+            each.data.copy_(best[name])
+        report = self._report(history)
+        save(self.out, self.saved, self.network)
+        (self.out / "checkpoint.safetensors").unlink(missing_ok=True)
+        shutil.rmtree(self.out / "states", ignore_errors=True)
+        return report
+
+    # What the layers that stay make of a batch
+
+    def _states(self, place: int) -> Tensor:
+        """States [solutions, tokens, hidden] of a batch, computed once where there is room for all."""
+        from draftverify_reasoning.token_scores import padded
+
+        path = self.out / "states" / f"{place:06d}.safetensors"
+        if self.keeps and (found := load_checkpoint(path, self.read_mark)) is not None:
+            states: Tensor = found[0]["states"].to(self.network.device)
+            return states
+        ids = padded([each.row.ids for each in self.batches[place]], self.network.device)
+        states = self.network.states(ids)
+        if self.keeps:
+            save_checkpoint(path, self.read_mark, {"states": states.cpu().contiguous()})
+        return states
+
+    # Training
+
+    def _train(self, tell: Callable[[int, str], None]) -> tuple[list[dict[str, Any]], dict[str, Tensor]]:
+        """What each epoch came to, and what was trained by the end of the best."""
+        import torch
+
+        settings, network = self.settings, self.network
+        own = network.trained()
+        head = [each for name, each in own.items() if name.startswith("head.")]
+        layers = [each for name, each in own.items() if not name.startswith("head.")]
+        optimiser = torch.optim.AdamW(
+            [{"params": head, "lr": _HEAD_RATE}, {"params": layers, "lr": _LAYER_RATE}], weight_decay=_DECAY
+        )
+        share = float(np.mean([each.correct for each in self.trained]))
+        torch.nn.init.constant_(network.head.bias, math.log(share / (1 - share)))
+        history, best = self._restore(optimiser)
+        steps = math.ceil(len(self.trained) / _STEP) * settings.epochs
+        schedule = [(group, group["lr"]) for group in optimiser.param_groups]
+        with torch.random.fork_rng(devices=[]):
+            for epoch in range(len(history), settings.epochs):
+                # Order, dropout and words depend on (seed, epoch) alone, so that a resumed training is the same.
+                torch.manual_seed(settings.seed * 1_000_003 + epoch)
+                order = random.Random(f"{settings.seed} {epoch}").sample(self.to_train, len(self.to_train))
+                network.train()
+                done, losses = epoch * len(self.to_train), []
+                for group in _steps(order, self.batches):
+                    count = sum(len(self.batches[i]) for i in group)
+                    for place in group:
+                        loss, right, words = self._loss(place)
+                        (loss / count).backward()
+                        losses.append((right, words, len(self.batches[place])))
+                        done += 1
+                        tell(done, f"epoch {epoch + 1}")
+                    step = done / len(self.to_train) / settings.epochs * steps
+                    factor = min(1.0, step / (0.1 * steps), (steps - step + 1) / (0.9 * steps))
+                    for parameters, rate in schedule:
+                        parameters["lr"] = rate * factor
+                    torch.nn.utils.clip_grad_norm_([*own.values()], 1.0)
+                    optimiser.step()
+                    optimiser.zero_grad()
+                sums = np.array(losses).sum(0)
+                entry = {"epoch": epoch + 1, "loss": sums[0] / sums[2], "lm_loss": sums[1] / sums[2]}
+                entry |= self._epoch_figures()
+                history.append(entry)
+                if _chosen(history) == epoch:
+                    best = {name: each.detach().cpu().clone() for name, each in own.items()}
+                self._save(optimiser, history, best)
+        return history, best
+
+    def _loss(self, place: int) -> tuple[Tensor, float, float]:
+        """The loss summed over a batch's solutions; of these the verifier's own and the language model's."""
+        import torch
+        from torch.nn import functional
+
+        batch, network = self.batches[place], self.network
+        read = network.read(self._states(place))
+        scores = network.score(functional.dropout(read, _DROPOUT))
+        wanted = torch.tensor([each.correct for each in batch], dtype=torch.float32, device=scores.device)
+        each_token = functional.binary_cross_entropy_with_logits(
+            scores, wanted[:, None].expand_as(scores), reduction="none"
+        )
+        right = torch.stack([
+            (1 - _LAST) * line[each.row.begin : len(each.row.ids)].mean() + _LAST * line[len(each.row.ids) - 1]
+            for line, each in zip(each_token, batch, strict=True)
+        ]).sum()  # fmt: skip
+        if not (self.settings.layers and self.settings.lm_weight):
+            return right, float(right.detach()), 0.0
+        states, ids, shares = [], [], []
+        for line, each in zip(read, batch, strict=True):
+            begin, end = each.row.begin, len(each.row.ids)
+            places = begin + torch.randperm(end - begin)[:_WORDS]
+            states.append(line[places.to(line.device) - 1])
+            ids += [each.row.ids[at] for at in places.tolist()]
+            shares += [1.0 / len(places)] * len(places)
+        logits = network.words(torch.cat(states))
+        device = logits.device
+        lost = functional.cross_entropy(logits, torch.tensor(ids, device=device), reduction="none")
+        words = (lost * torch.tensor(shares, device=device)).sum()
+        return right + self.settings.lm_weight * words, float(right.detach()), float(words.detach())
+
+    def _restore(self, optimiser: Any) -> tuple[list[dict[str, Any]], dict[str, Tensor]]:
+        """What lies in `out`, put into network and optimiser; the epochs so far and the best."""
+        found = load_checkpoint(self.out / "checkpoint.safetensors", self.mark)
+        if found is None:
+            return [], {}
+        tensors, said = found
+        for name, each in self.network.trained().items():
+            each.data.copy_(tensors[f"now.{name}"])
+        restore_optimiser(optimiser, tensors)
+        return json.loads(said["history"]), {
+            name.removeprefix("best."): each for name, each in tensors.items() if name.startswith("best.")
+        }
+
+    def _save(self, optimiser: Any, history: list[dict[str, Any]], best: Mapping[str, Tensor]) -> None:
+        tensors = {f"now.{name}": each.detach() for name, each in self.network.trained().items()}
+        tensors |= {f"best.{name}": each for name, each in best.items()}
+        tensors |= optimiser_tensors(optimiser)
+        save_checkpoint(self.out / "checkpoint.safetensors", self.mark, tensors, history=json.dumps(history))
+
+    # What was held out
+
+    def _measured(self) -> tuple[list[float], list[bool], list[int]]:
+        """Score, rightness and problem of each held-out solution."""
+        import torch
+
+        self.network.eval()
+        found: list[tuple[float, bool, int]] = []
+        with torch.inference_mode():
+            for place in self.to_measure:
+                scores = self.network.score(self.network.read(self._states(place))).cpu()
+                found += [
+                    (float(line[each.row.ends[-1]]), each.correct, each.problem)
+                    for line, each in zip(scores, self.batches[place], strict=True)
+                ]
+        scores_, right, problems = zip(*found, strict=True) if found else ((), (), ())
+        if not np.isfinite(scores_).all():
+            raise ConfigError(
+                "the training came to scores that are no numbers; choose dtype: float32", path="dtype"
+            )
+        return list(scores_), list(right), list(problems)
+
+    def _epoch_figures(self) -> dict[str, Any]:
+        scores, right, problems = self._measured()
+        if not scores:
+            return {}
+        signs = np.where(right, 1.0, -1.0)
+        figures: dict[str, Any] = {"held_out_loss": float(np.logaddexp(0, -signs * scores).mean())}
+        within = _pairs_won(scores, right, problems)
+        return figures if within is None else {**figures, "auc_within": within}
+
+    def _report(self, history: list[dict[str, Any]]) -> dict[str, Any]:
+        report: dict[str, Any] = {
+            "problems": len({each.problem for each in self.trained}),
+            "solutions": len(self.trained),
+            "too_long": self.too_long,
+            "held_out_problems": len({each.problem for each in self.held}),
+            "held_out_solutions": len(self.held),
+            "epochs": len(history),
+            "epoch": _chosen(history) + 1,
+            "history": history,
+        }
+        scores, right, problems = self._measured()
+        if len(set(right)) < 2:
+            return report
+        selected, mean, oracle = _selection(scores, right, problems)
+        gain = [a - b for a, b in zip(selected, mean, strict=True)]
+        figures = {
+            "auc_within": auroc_within(scores, right, problems),
+            "auc": auroc(scores, right, problems),
+            **{
+                name: bootstrap(lambda w, of=of: float(w @ of / w.sum()), range(len(of)))  # type: ignore[misc]
+                for name, of in (("best_of_n", selected), ("mean", mean), ("oracle", oracle), ("gain", gain))
+            },
+        }
+        promised = (1 / (1 + np.exp(-np.array(scores)))).tolist()
+        bins = reliability(promised, right, problems)
+        report |= {name: each.value for name, each in figures.items() if math.isfinite(each.value)}
+        report["intervals"] = {
+            name: [each.low, each.high] for name, each in figures.items() if math.isfinite(each.value)
+        }
+        report["calibration_error"] = sum(
+            each.right.trials * abs(each.promised - each.right.value) for each in bins
+        ) / len(scores)
+        report["bins"] = [
+            {
+                "solutions": each.right.trials,
+                "promised": each.promised,
+                "right": each.right.value,
+                "interval": [each.right.low, each.right.high],
+            }
+            for each in bins
+        ]
+        return report
+
+
+def _steps(order: Sequence[int], batches: Sequence[Sequence[_Example]]) -> Iterator[list[int]]:
+    """Batches in groups, each of which is one step."""
+    group: list[int] = []
+    for place in order:
+        group.append(place)
+        if sum(len(batches[i]) for i in group) >= _STEP:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _chosen(history: Sequence[Mapping[str, Any]]) -> int:
+    """The epoch that is taken: of the highest AUC within problems, the first of equals; without it of the lowest loss
+    on what was held out; with nothing held out the last.
+    """
+    if "auc_within" in history[0]:
+        return max(range(len(history)), key=lambda i: (history[i]["auc_within"], -i))
+    if "held_out_loss" in history[0]:
+        return min(range(len(history)), key=lambda i: (history[i]["held_out_loss"], i))
+    return len(history) - 1
+
+
+def _pairs_won(scores: Sequence[float], right: Sequence[bool], problems: Sequence[int]) -> float | None:
+    """AUC within problems without its interval; None where no problem has a right solution and a wrong one."""
+    of: dict[int, tuple[list[float], list[float]]] = {}
+    for score, good, problem in zip(scores, right, problems, strict=True):
+        of.setdefault(problem, ([], []))[good].append(score)
+    won = [(a > b) + (a == b) / 2 for bad, good in of.values() for a in good for b in bad]
+    return float(np.mean(won)) if won else None
+
+
+def _selection(
+    scores: Sequence[float], right: Sequence[bool], problems: Sequence[int]
+) -> tuple[list[float], list[float], list[float]]:
+    """Of each problem: whether its best-scored solution is right, the share of right ones, whether there is one."""
+    of: dict[int, list[tuple[float, bool]]] = {}
+    for score, good, problem in zip(scores, right, problems, strict=True):
+        of.setdefault(problem, []).append((score, good))
+    selected = [float(max(each, key=lambda pair: pair[0])[1]) for each in of.values()]
+    mean = [float(np.mean([good for _, good in each])) for each in of.values()]
+    return selected, mean, [float(any(good for _, good in each)) for each in of.values()]
+
+
+def _held(problems: Sequence[Labelled], share: float) -> set[int]:
+    """By the question's own hash, so that a problem stays where it is when others join; of few one at least."""
+    places = [
+        int.from_bytes(hashlib.sha256(each.question.encode("utf-8", "replace")).digest()[:4], "big")
+        for each in problems
+    ]
+    held = {i for i, place in enumerate(places) if place < share * 2**32}
+    if not held and share and len(problems) > 1:
+        held = {min(range(len(places)), key=places.__getitem__)}
+    return held
+
+
+def _hash(said: Any) -> str:
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()

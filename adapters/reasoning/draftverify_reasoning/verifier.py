@@ -1,0 +1,214 @@
+"""The trained verifier: a causal language model with a scalar head, trained on solutions known to be right or wrong.
+
+    VERIFIER/verifier.json           the language model by name and identity, how much of it is read, in which type
+    VERIFIER/verifier.safetensors    the layers that were trained, and the head
+
+`draftverify train verifier CONFIG` writes such a directory (training.py); token_scores.py is the network.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from draftverify import Context, Proposal, ResourceError, Verification
+from draftverify_llm import LocalModel, by_length, need, torch_directory, weights_identity
+from draftverify_reasoning.scoring import TOO_LONG, Pair, Steps, score_blocks
+
+if TYPE_CHECKING:
+    from draftverify_reasoning.token_scores import TokenScores
+
+__all__ = ["Saved", "TrainedVerifier", "at_once", "save"]
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What verifier.json says.
+
+    Args:
+        model: the language model's name, as in `weights` of `llm.local`.
+        identity: its weights' hash.
+        dtype: what it computes in.
+        layers, depth: as `TokenScores` takes them.
+        longest: how many tokens a question and a solution have together at most.
+        format: of the directory.
+    """
+
+    model: str
+    identity: str
+    dtype: Literal["float32", "bfloat16"]
+    layers: int
+    depth: int
+    longest: int
+    format: int = FORMAT
+
+
+def save(directory: Path, saved: Saved, network: TokenScores) -> None:
+    """Write both files; the JSON last, so that a directory that has it is whole."""
+    from safetensors.torch import save_file
+
+    directory.mkdir(parents=True, exist_ok=True)
+    tensors = {name: each.detach().cpu().contiguous() for name, each in network.trained().items()}
+    save_file(tensors, directory / "verifier.safetensors")
+    text = json.dumps(asdict(saved), indent=1) + "\n"
+    new = directory / "verifier.new"
+    new.write_text(text, encoding="utf-8")
+    new.replace(directory / "verifier.json")
+
+
+def at_once(device: Any) -> int:
+    """How many tokens, padding counted, go through the model in one pass."""
+    return 2048 if device.type == "cpu" else 32768
+
+
+class TrainedVerifier:
+    """Scores a solution by reading it to its end, as it was trained to (Cobbe et al. 2021).
+
+    The score is the log-odds in nats that the solution is right, after its last token: 0 where right is as likely as
+    wrong, among solutions like those it was trained on. All blocks that it is given are read in padded passes of
+    similar length; scores do not depend on what shares a pass but for rounding, which in bfloat16 is some hundredths.
+    A question and solution that are longer than the longest it was trained for are an abstention, "too long".
+
+    Args:
+        weights: the directory that `draftverify train verifier` wrote.
+        threshold: the score at which a solution passes, in nats.
+        device: a torch device; "auto" is "cuda" where there is one, else "cpu".
+
+    References:
+        Cobbe et al., Training verifiers to solve math word problems, 2021, arXiv:2110.14168.
+    """
+
+    provides = frozenset({"verdicts", "scores"})
+    reads: frozenset[str] = frozenset()
+    deterministic = True
+
+    def __init__(self, weights: Path, threshold: float = 0.0, device: str = "auto") -> None:
+        self.weights = weights
+        self.threshold = threshold
+        self.device = device
+        self._lock = threading.RLock()
+        self._loaded: tuple[Saved, Any, TokenScores] | None = None
+
+    def open(self) -> None:
+        """Load the language model and what was trained; nothing to do when loaded.
+
+        Raises:
+            ResourceError: the directory holds no verifier, or one of another language model than is there now; or a
+                package or the device is missing.
+        """
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = self._load()
+
+    def close(self) -> None:
+        """Let the weights go; the next use loads them again."""
+        with self._lock:
+            self._loaded = None
+
+    @property
+    def identity(self) -> str:
+        """A hash of all that its scores depend on."""
+        self._said()
+        digest = hashlib.sha256()
+        for name in ("verifier.json", "verifier.safetensors"):
+            digest.update((Path(self.weights) / name).read_bytes())
+        return digest.hexdigest()[:32]
+
+    @property
+    def family(self) -> str | None:
+        """The language model's: its word rests on that model's."""
+        return LocalModel(self._said().model).family
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """One check per solution."""
+        return self.verify_many([context], [proposal])[0]
+
+    def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
+        """The blocks of many tasks, in padded passes of similar length."""
+        return score_blocks(contexts, proposals, self._score, self.threshold)
+
+    def step_scores(self, solutions: Sequence[Steps]) -> list[list[float | str]]:
+        """The score after each step of each solution, read where the step ends, in one reading of the solution.
+
+        Returns:
+            For each solution as many scores as it has steps; "too long" in place of those that it cannot read.
+        """
+        import torch
+
+        from draftverify_reasoning.token_scores import padded, row_of
+
+        saved, tokenizer, network = self._open()
+        rows = [row_of(tokenizer, each.question, each.steps) for each in solutions]
+        found: list[list[float | str]] = [[TOO_LONG] * len(row.ends) for row in rows]
+        cut = [row.ids[: saved.longest] for row in rows]
+        with torch.inference_mode():
+            for batch in by_length([len(ids) for ids in cut], at_once(network.device)):
+                scores = network(padded([cut[i] for i in batch], network.device)).double().cpu()
+                for line, i in zip(scores, batch, strict=True):
+                    for place, end in enumerate(rows[i].ends):
+                        if end < len(cut[i]):
+                            found[i][place] = float(line[end])
+        return found
+
+    def _score(self, pairs: Sequence[Pair]) -> list[float | str]:
+        steps = self.step_scores([Steps(pair.question, (pair.solution,)) for pair in pairs])
+        return [score for (score,) in steps]
+
+    def _open(self) -> tuple[Saved, Any, TokenScores]:
+        if (loaded := self._loaded) is None:
+            with self._lock:
+                self.open()
+                loaded = self._loaded
+        assert loaded is not None
+        return loaded
+
+    def _load(self) -> tuple[Saved, Any, TokenScores]:
+        saved = self._said()
+        need("torch", "transformers", doing="verifying solutions", extra="reasoning")
+        if weights_identity(torch_directory(saved.model), {}) != saved.identity:
+            raise ResourceError(
+                f"the verifier at {self.weights} was trained on another language model than {saved.model} is now; "
+                "train it again"
+            )
+        from safetensors.torch import load_file
+
+        from draftverify_reasoning.token_scores import TokenScores
+
+        model = LocalModel(saved.model, dtype=saved.dtype, device=self.device)
+        network = TokenScores(model.model, saved.layers, saved.depth)
+        path = Path(self.weights) / "verifier.safetensors"
+        try:
+            tensors = load_file(path)
+            own = network.trained()
+            if set(tensors) != set(own):
+                raise ValueError(f"it should hold {len(own)} tensors of other names")
+            for name, each in own.items():
+                each.data.copy_(tensors[name])
+        # safetensors and torch raise kinds of their own for a file that is cut or of other shapes
+        except Exception as error:
+            raise ResourceError(
+                f"{path} cannot be read ({type(error).__name__}: {error}); train it again"
+            ) from error
+        return saved, model.tokenizer, network.eval()
+
+    def _said(self) -> Saved:
+        path = Path(self.weights) / "verifier.json"
+        try:
+            said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ResourceError(
+                f"{self.weights} holds no trained verifier ({type(error).__name__}: {error}); make one with "
+                "`draftverify train verifier CONFIG`"
+            ) from error
+        if said.get("format") != FORMAT:
+            raise ResourceError(
+                f"{path} is of format {said.get('format')}, and {FORMAT} is read; train it again"
+            )
+        return Saved(**said)

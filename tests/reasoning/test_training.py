@@ -1,0 +1,326 @@
+"""Training a verifier, on a tiny model: it learns, goes on after a kill, and says how good it became."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draftverify import ConfigError, ResourceError
+from draftverify.cli.main import main
+from draftverify.experiments import load_experiment, run
+from draftverify_reasoning import TrainedVerifier, VerifierTraining
+from draftverify_reasoning.labelled import read_labelled
+
+from . import tiny
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """40 problems of four solutions each."""
+    return tiny.write(tmp_path_factory.mktemp("data") / "solutions.jsonl", tiny.problems(40))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny language model."""
+    return tiny.save(tmp_path_factory.mktemp("model"))
+
+
+def training(data: Path, model: Path, **more: Any) -> VerifierTraining:
+    """A training of seconds."""
+    settings = {"epochs": 3, "held_out": 0.25, "layers": 1, "dtype": "float32", "device": "cpu"}
+    return VerifierTraining(data, model, **{**settings, **more})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick() -> Iterator[None]:
+    """Rates for a model of some thousand weights."""
+    from draftverify_reasoning import training as module
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_HEAD_RATE", 0.02)
+        patch.setattr(module, "_LAYER_RATE", 0.002)
+        yield
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    """What stands in a directory and below."""
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.fixture(scope="module")
+def trained(data: Path, model: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A verifier and its report."""
+    out = tmp_path_factory.mktemp("verifier")
+    return out, training(data, model, epochs=8, layers=2).train(out)
+
+
+def test_it_learns_which_solutions_are_right(trained: tuple[Path, dict[str, Any]]) -> None:
+    """On problems that it did not see the right ones score above the wrong ones, and are chosen."""
+    out, report = trained
+    assert report["problems"] + report["held_out_problems"] == 40
+    assert report["held_out_solutions"] == 4 * report["held_out_problems"] >= 20
+    assert report["auc_within"] > 0.9
+    assert report["best_of_n"] > report["mean"] + 0.2
+    assert report["best_of_n"] <= report["oracle"] == 1
+    assert report["gain"] == pytest.approx(report["best_of_n"] - report["mean"])
+    for name, (low, high) in report["intervals"].items():
+        assert low <= report[name] <= high
+    assert sum(each["solutions"] for each in report["bins"]) == report["held_out_solutions"]
+    assert sorted(files(out)) == ["verifier.json", "verifier.safetensors"]
+    assert json.loads(json.dumps(report)) == report
+
+
+def test_the_chosen_epoch_is_the_best_within_problems(trained: tuple[Path, dict[str, Any]]) -> None:
+    """And the verifier that is written is that epoch's, not the last one's."""
+    _, report = trained
+    history = report["history"]
+    assert [each["epoch"] for each in history] == list(range(1, 9))
+    best = max(each["auc_within"] for each in history)
+    assert report["epoch"] == next(each["epoch"] for each in history if each["auc_within"] == best)
+    assert report["auc_within"] == pytest.approx(best)
+    assert history[-1]["loss"] < history[0]["loss"]
+
+
+def test_an_early_epoch_is_taken_where_later_ones_are_worse(
+    data: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is saved scores as that epoch did."""
+    from draftverify_reasoning import training as module
+
+    real = module._chosen
+    monkeypatch.setattr(module, "_chosen", lambda history: 0)
+    report = training(data, model).train(tmp_path / "first")
+    monkeypatch.setattr(module, "_chosen", real)
+    assert report["epoch"] == 1
+    assert report["auc_within"] == pytest.approx(report["history"][0]["auc_within"])
+    last = training(data, model, held_out=0.0).train(tmp_path / "last")
+    assert (last["epoch"], last["held_out_problems"], "auc_within" in last) == (3, 0, False)
+
+
+@pytest.mark.parametrize("layers", [0, 1])
+def test_a_stopped_training_goes_on_to_the_same_weights(
+    data: Path, model: Path, tmp_path: Path, layers: int
+) -> None:
+    """Ctrl-C while reading and again in the second epoch, then the same call: bytes and report are those in one go."""
+    whole = training(data, model, layers=layers).train(tmp_path / "whole")
+    told: list[str] = []
+
+    def stop_at(words: str, count: int) -> Any:
+        def stop(step: int, total: int, said: str) -> None:
+            assert step <= total
+            told.append(said)
+            if told.count(words) == count:
+                raise KeyboardInterrupt
+
+        return stop
+
+    for words, count in (("reading", 3), ("epoch 2", 2)):
+        with pytest.raises(KeyboardInterrupt):
+            training(data, model, layers=layers).train(tmp_path / "stopped", stop_at(words, count))
+    assert any(name.startswith("states") for name in files(tmp_path / "stopped"))
+    later: list[str] = []
+    again = training(data, model, layers=layers).train(
+        tmp_path / "stopped", lambda step, total, words: later.append(words)
+    )
+    assert "epoch 1" not in later
+    assert again == whole
+    assert files(tmp_path / "stopped") == files(tmp_path / "whole")
+
+
+def test_states_that_find_no_room_are_computed_anew(
+    data: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The verifier is the same, and nothing is kept."""
+    from draftverify_reasoning import training as module
+
+    kept = training(data, model).train(tmp_path / "kept")
+    monkeypatch.setattr(module, "_MOST_STATES", 0)
+    seen: list[bool] = []
+    anew = training(data, model).train(
+        tmp_path / "anew", lambda *_: seen.append((tmp_path / "anew" / "states").exists())
+    )
+    assert not any(seen)
+    assert anew == kept
+    assert files(tmp_path / "anew") == files(tmp_path / "kept")
+
+
+def test_the_language_model_s_loss_is_a_part_of_it(data: Path, model: Path, tmp_path: Path) -> None:
+    """With its weight the next tokens are learned too, without it they are not looked at."""
+    most = training(data, model, lm_weight=3.0, layers=3).train(tmp_path / "most")
+    none = training(data, model, lm_weight=0.0, layers=3).train(tmp_path / "none")
+    losses = [each["lm_loss"] for each in most["history"]]
+    assert losses[-1] < losses[0] - 0.1
+    assert {each["lm_loss"] for each in none["history"]} == {0.0}
+
+
+def test_fewer_layers_are_read_where_depth_says_so(data: Path, model: Path, tmp_path: Path) -> None:
+    """Another verifier, and it learns too."""
+    report = training(data, model, depth=2, layers=2, epochs=8).train(tmp_path / "two")
+    assert report["auc_within"] > 0.8
+    assert json.loads((tmp_path / "two" / "verifier.json").read_text())["depth"] == 2
+    for more, said in (({"depth": 4}, "has 3 layers"), ({"depth": 1, "layers": 2}, "so many")):
+        with pytest.raises(ConfigError, match=said):
+            training(data, model, **more).train(tmp_path / "bad")
+
+
+def test_another_training_in_the_same_place_is_refused(data: Path, model: Path, tmp_path: Path) -> None:
+    """A checkpoint or states of other data or settings are not gone on with."""
+
+    def stop(step: int, total: int, words: str) -> None:
+        if words == "epoch 2":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        training(data, model).train(tmp_path, stop)
+    for more in ({"seed": 1}, {"lm_weight": 0.5}, {"layers": 2}):
+        with pytest.raises(ConfigError, match="another --out"):
+            training(data, model, **more).train(tmp_path)
+    (tmp_path / "checkpoint.safetensors").write_bytes(b"cut")
+    with pytest.raises(ConfigError, match="no checkpoint"):
+        training(data, model).train(tmp_path)
+    (tmp_path / "checkpoint.safetensors").unlink()
+    with pytest.raises(ConfigError, match="another --out"):
+        training(data, model, layers=2).train(tmp_path)
+
+
+def test_fields_name_the_keys_of_other_layouts(data: Path, model: Path, tmp_path: Path) -> None:
+    """The same solutions under other names make the same verifier."""
+    rows = [
+        {"q": row["question"], "tried": [{"s": s["text"], "ok": s["correct"]} for s in row["solutions"]]}
+        for row in tiny.problems(40)
+    ]
+    other = tiny.write(tmp_path / "other.jsonl", rows)
+    fields = {"question": "q", "solutions": "tried", "text": "s", "correct": "ok"}
+    report = training(other, model, fields=fields).train(tmp_path / "one")
+    assert report == training(data, model).train(tmp_path / "two")
+    with pytest.raises(ConfigError, match="no field 'solution'"):
+        training(other, model, fields={"solution": "x"}).train(tmp_path / "three")
+
+
+LINES: list[tuple[Any, str]] = [
+    ({"question": "Q?"}, "solutions"),
+    ({"question": " ", "solutions": []}, "an empty one"),
+    ({"question": "Q?", "solutions": {"text": "x"}}, "no list"),
+    ({"question": "Q?", "solutions": [{"text": "x", "correct": "yes"}]}, "true or false"),
+    ({"question": "Q?", "solutions": ["x"]}, "TypeError"),
+    ([1], "TypeError"),
+]
+
+
+@pytest.mark.parametrize(("row", "said"), LINES)
+def test_lines_that_cannot_be_read_are_named(model: Path, tmp_path: Path, row: Any, said: str) -> None:
+    """The file, the line and what is wrong with it."""
+    path = tiny.write(tmp_path / "bad.jsonl", [*tiny.problems(1), row])
+    with pytest.raises(ConfigError, match=said) as caught:
+        training(path, model).train(tmp_path / "out")
+    assert caught.value.where.endswith("bad.jsonl:2")
+
+
+def test_data_that_teaches_nothing_is_refused(model: Path, tmp_path: Path) -> None:
+    """No solution at all, none that is wrong, none that is short enough, and texts that are said to be both."""
+    right = [{"question": f"{i}?", "solutions": [{"text": "x", "correct": True}]} for i in range(3)]
+    both = [
+        {"question": "Q?", "solutions": [{"text": "x", "correct": True}, {"text": "x", "correct": False}]}
+    ]
+    for rows, more, said in (
+        ([], {}, "no solution is there"),
+        (both, {}, "no solution is there"),
+        (right, {}, "none is right or none is wrong"),
+        (tiny.problems(4), {"longest": 20}, "of 0 solutions"),
+    ):
+        path = tiny.write(tmp_path / "data.jsonl", rows)
+        with pytest.raises(ConfigError, match=said):
+            training(path, model, **more).train(tmp_path / "out")
+
+
+def test_arguments_out_of_range_are_named(data: Path, model: Path, tmp_path: Path) -> None:
+    """Each with its name, before anything is read; `longest` once the model is."""
+    for name, value in (
+        ("held_out", 0.9), ("epochs", 0), ("layers", -1), ("lm_weight", -0.1), ("longest", 1), ("longest", 513),
+    ):  # fmt: skip
+        with pytest.raises(ConfigError, match=name):
+            training(data, model, **{name: value}).train(tmp_path)
+    with pytest.raises(ResourceError):
+        training(data, tmp_path / "nothing").train(tmp_path)
+
+
+RUN = """
+name: labels
+tasks: {use: jsonl, path: problems.jsonl}
+pipelines:
+  strict:
+    generator: {use: parts.Tried}
+    verifier: {use: parts.Right}
+    rule: {use: first}
+    block: 5
+  other:
+    generator: {use: parts.Tried}
+    verifier: {use: parts.Right, all: true}
+    rule: {use: first}
+    block: 5
+parts: [./parts.py]
+"""
+
+PARTS = """
+from draftverify import Check, Proposal, Verification
+
+
+class Tried:
+    def propose(self, context, n):
+        return Proposal.alternatives(context.task.input["tried"])
+
+
+class Right:
+    def __init__(self, all: bool = False) -> None:
+        self.all = all
+
+    def verify(self, context, proposal):
+        words = {"no": "reject", "odd": "error", "unsure": "abstain"}
+        return Verification(checks=tuple(
+            Check("pass" if self.all else words.get(item["text"].split()[0], "pass")) for item in proposal.items
+        ))
+"""
+
+
+def test_a_run_s_rejections_teach(tmp_path: Path) -> None:
+    """What the verifier passed is right, what it rejected is wrong, and what it could not judge is not there."""
+    tried = [{"text": text, "answer": None} for text in ("yes 1", "no 2", "odd 3", "unsure 4", "no 2")]
+    rows = [{"question": f"Q{i}?", "tried": tried[: 5 - i]} for i in range(2)]
+    tiny.write(tmp_path / "problems.jsonl", rows)
+    (tmp_path / "parts.py").write_text(PARTS)
+    (tmp_path / "run.yaml").write_text(RUN)
+    run(load_experiment(tmp_path / "run.yaml"), out=tmp_path / "run")
+    found = read_labelled(tmp_path / "run", pipeline="strict")
+    assert [(each.question, each.solutions, each.correct) for each in found] == [
+        ("Q0?", ("yes 1", "no 2"), (True, False)),
+        ("Q1?", ("yes 1", "no 2"), (True, False)),
+    ]
+    # Of both pipelines together: the one passed what the other rejected, so that teaches nothing.
+    both = read_labelled(tmp_path / "run")
+    assert all("no 2" not in each.solutions and "yes 1" in each.solutions for each in both)
+    with pytest.raises(ConfigError, match="no records of a pipeline 'loose'"):
+        read_labelled(tmp_path / "run", pipeline="loose")
+    with pytest.raises(ConfigError, match="only a run"):
+        read_labelled(tmp_path / "problems.jsonl", pipeline="strict")
+
+
+def test_the_command_trains_and_the_verifier_can_be_used(
+    data: Path, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`draftverify train verifier CONFIG`, by its name, to a directory that loads."""
+    config = tmp_path / "verifier.yaml"
+    config.write_text(f"data: {data}\nmodel: {model}\nepochs: 2\nlayers: 1\ndtype: float32\n")
+    assert main(["train", "verifier", str(config), "--out", str(tmp_path / "made")]) == 0
+    assert "auc_within: 0." in capsys.readouterr().out
+    report = json.loads((tmp_path / "made" / "report.json").read_text())
+    assert report["epochs"] == 2
+    TrainedVerifier(tmp_path / "made").open()

@@ -1,0 +1,170 @@
+"""The trained verifier: scores of blocks in one pass, alike in any company, and what it refuses to score."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draftverify import Check, ContractError, Proposal, ResourceError
+from draftverify.testing import Subject, check_component, make_context
+from draftverify_reasoning import Steps, TrainedVerifier, VerifierTraining
+
+from . import tiny
+
+QUESTION = "Problem 7: what is 20 + 31?"
+SOLUTIONS: list[Any] = [
+    {"text": "We add 20 and 31, way 0.\nThat is <<20+31=51>>51.\n#### 51", "answer": "51"},
+    "Perhaps we add 20 and 31, way 1.\nThat is <<20+31=55>>55.\n#### 55",
+    ["We add.", "That is 51.", "#### 51"],
+    "It is fifty-one — so 51.",
+]
+TASKS = [{"question": QUESTION}, {"prompt": "Problem 8: what is 1 + 1?"}, {"question": "  "}]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A verifier of a tiny model, and the model."""
+    folder = tmp_path_factory.mktemp("verifier")
+    data = tiny.write(folder / "solutions.jsonl", tiny.problems(12))
+    model = tiny.save(folder / "model")
+    VerifierTraining(data, model, layers=1, epochs=2, dtype="float32", longest=200).train(folder / "made")
+    return folder / "made", model
+
+
+@pytest.fixture
+def verifier(made: tuple[Path, Path]) -> TrainedVerifier:
+    """The verifier."""
+    return TrainedVerifier(made[0])
+
+
+def checks(verifier: Any, *solutions: Any, question: str = QUESTION) -> tuple[Check, ...]:
+    """What it says of solutions."""
+    found = verifier.verify(make_context({"question": question}), Proposal.alternatives(solutions))
+    return tuple(found.checks)
+
+
+def test_it_keeps_the_contract(verifier: TrainedVerifier) -> None:
+    """The kit's checks."""
+    block = Proposal.alternatives(SOLUTIONS)
+    blocks = [block, Proposal.alternatives(SOLUTIONS[:2]), Proposal.alternatives(())]
+    check_component(Subject(verifier, tasks=TASKS, proposals=blocks, tolerance=1e-4))
+
+
+def test_blocks_of_many_tasks_score_as_each_solution_alone(verifier: TrainedVerifier) -> None:
+    """Whatever shares a pass, whole and in steps, and with the threshold deciding on the verdict alone."""
+    contexts = [make_context(task) for task in TASKS]
+    together = verifier.verify_many(contexts, [Proposal.alternatives(SOLUTIONS)] * 3)
+    for context, many in zip(contexts[:2], together, strict=False):
+        for item, check in zip(SOLUTIONS, many.checks, strict=True):
+            (alone,) = verifier.verify(context, Proposal.alternatives([item])).checks
+            assert alone.score == pytest.approx(check.score, abs=1e-4)
+            assert check.verdict == ("pass" if check.score is not None and check.score >= 0 else "reject")
+    assert {(check.verdict, check.reason) for check in together[2].checks} == {("abstain", "empty question")}
+    assert together[0].checks[0].score != together[1].checks[0].score  # the question counts
+    (one,) = checks(verifier, SOLUTIONS[0])
+    assert one.score is not None
+    low = TrainedVerifier(verifier.weights, threshold=one.score - 0.01)
+    high = TrainedVerifier(verifier.weights, threshold=one.score + 0.01)
+    assert [checks(each, SOLUTIONS[0])[0].verdict for each in (low, high)] == ["pass", "reject"]
+
+
+def test_a_block_is_one_padded_pass(verifier: TrainedVerifier) -> None:
+    """Of all tasks together, each solution a row."""
+    verifier.open()
+    assert verifier._loaded is not None
+    network, shapes = verifier._loaded[2], []
+    network.register_forward_pre_hook(lambda _, given: shapes.append(tuple(given[0].shape)))
+    verifier.verify_many([make_context(task) for task in TASKS[:2]], [Proposal.alternatives(SOLUTIONS)] * 2)
+    assert len(shapes) == 1
+    assert shapes[0][0] == 8
+
+
+def test_steps_are_scored_where_they_end(verifier: TrainedVerifier) -> None:
+    """The last step's score is the whole solution's, an earlier one's that of the solution up to there."""
+    text = SOLUTIONS[0]["text"]
+    ((first, second, third),) = verifier.step_scores([Steps(QUESTION, tuple(text.split("\n")))])
+    whole, up_to = checks(verifier, text, "\n".join(text.split("\n")[:2]))
+    assert third == pytest.approx(whole.score, abs=1e-5)
+    assert second == pytest.approx(up_to.score, abs=1e-5)
+    assert first != second
+
+
+def test_what_cannot_be_scored_is_told_apart(verifier: TrainedVerifier) -> None:
+    """Empty is rejected, too long is an abstention, and what is no solution is the caller's error."""
+    empty, long, odd = checks(
+        verifier, {"text": " \n", "answer": None}, "five " * 100, "half \ud800 a pair <end>"
+    )
+    assert (empty.verdict, empty.reason, empty.score) == ("reject", "empty solution", None)
+    assert (long.verdict, long.reason, long.score) == ("abstain", "too long", None)
+    assert odd.score is not None
+    with pytest.raises(ContractError, match="no solution"):
+        checks(verifier, 3)
+    with pytest.raises(ContractError, match="question"):
+        verifier.verify(make_context({"other": "x"}), Proposal.alternatives(["x"]))
+    ((one, two),) = verifier.step_scores([Steps(QUESTION, ("We add.", "five " * 100))])
+    assert isinstance(one, float)
+    assert two == "too long"
+
+
+def test_a_score_that_is_no_number_is_an_error(verifier: TrainedVerifier) -> None:
+    """Never a rejection."""
+    import torch
+
+    verifier.open()
+    assert verifier._loaded is not None
+    with torch.no_grad():
+        verifier._loaded[2].head.bias.fill_(float("nan"))
+    (check,) = checks(verifier, "We add.")
+    assert (check.verdict, check.reason) == ("error", "not finite")
+
+
+def test_another_model_or_no_verifier_is_refused(made: tuple[Path, Path], tmp_path: Path) -> None:
+    """A verifier follows its language model's weights; a directory without one says how to make it."""
+    directory, model = made
+    kept = {path.name: path.read_bytes() for path in model.iterdir()}
+    identity = TrainedVerifier(directory).identity
+    assert len(identity) == 32
+    try:
+        tiny.save(model, seed=9)
+        with pytest.raises(ResourceError, match="another language model"):
+            TrainedVerifier(directory).open()
+    finally:
+        for name, content in kept.items():
+            (model / name).write_bytes(content)
+    TrainedVerifier(directory).open()
+    with pytest.raises(ResourceError, match="draftverify train verifier"):
+        TrainedVerifier(tmp_path).open()
+    for name in ("verifier.json", "verifier.safetensors"):
+        (tmp_path / name).write_bytes((directory / name).read_bytes())
+    (tmp_path / "verifier.safetensors").write_bytes((directory / "verifier.safetensors").read_bytes()[:-8])
+    with pytest.raises(ResourceError, match="cannot be read"):
+        TrainedVerifier(tmp_path).open()
+    assert TrainedVerifier(tmp_path).identity != identity
+
+
+@pytest.mark.parametrize(("config", "says"), [("gpt2", "cannot be taken apart"), ("mixed", "taken apart")])
+def test_layers_that_cannot_be_taken_apart_are_refused(tmp_path: Path, config: str, says: str) -> None:
+    """GPT-2 keeps its layers elsewhere, and where they differ the lower ones alone are another model; the head alone
+    can be trained on any.
+    """
+    import torch
+    import transformers
+
+    from draftverify import ConfigError
+    from draftverify_reasoning.token_scores import TokenScores
+
+    if config == "gpt2":
+        model: Any = transformers.GPT2LMHeadModel(transformers.GPT2Config(n_embd=16, n_layer=2, n_head=2))
+    else:
+        model = transformers.Gemma2ForCausalLM(
+            transformers.Gemma2Config(
+                vocab_size=50, hidden_size=16, intermediate_size=16, num_hidden_layers=2, head_dim=8,
+                num_attention_heads=2, num_key_value_heads=2,
+            )
+        )  # fmt: skip
+    with pytest.raises(ConfigError, match=says):
+        TokenScores(model.eval(), layers=1)
+    scores = TokenScores(model.eval(), layers=0)(torch.tensor([[1, 2, 3]]))
+    assert scores.shape == (1, 3)
