@@ -10,6 +10,7 @@ from draftverify import (
     Budget,
     Check,
     ConfigError,
+    ContractError,
     Pipeline,
     PipelineError,
     Proposal,
@@ -93,7 +94,7 @@ def test_solutions_of_many_tasks_are_one_batch_and_a_vote_counts_them() -> None:
 
 def test_a_task_without_a_question_is_named() -> None:
     """With what it has instead."""
-    with pytest.raises(ConfigError, match="needs `question` \\(text\\); x has text"):
+    with pytest.raises(ContractError, match="task x has no text under `question` or `prompt`; it has text"):
         Sample(Script(numbered)).propose(make_context(Task(id="x", input={"text": "a"})), 1)
 
 

@@ -12,6 +12,7 @@ from draftverify_llm.generate import Sample, fields_of, filled
 from draftverify_llm.jsonl import read_rows
 from draftverify_llm.llama_cpp import LlamaCpp
 from draftverify_llm.local import LocalModel
+from draftverify_llm.pretrained import Loaded, by_length, load_pretrained, readable, weights_identity
 from draftverify_llm.recordings import (
     RecordedSample,
     RecordedTask,
@@ -20,7 +21,6 @@ from draftverify_llm.recordings import (
     read_recording,
     samples_drawn,
 )
-from draftverify_llm.pretrained import Loaded, by_length, load_pretrained, readable, weights_identity
 from draftverify_llm.requirements import need
 from draftverify_llm.text import BatchTextModel, Completion, Message, TextModel, read_sampling, reads_sampling
 from draftverify_llm.weights import gguf_file, quiet_transformers, resolve, torch_directory

@@ -18,8 +18,9 @@ from draftverify_llm import (
     read_sampling,
     reads_sampling,
 )
+from draftverify_reasoning.scoring import question_of
 
-__all__ = ["Asking", "answers_to", "asked", "question_of"]
+__all__ = ["Asking", "answers_to", "asked"]
 
 
 class Asking:
@@ -111,21 +112,12 @@ class Asking:
         return turns
 
 
-def question_of(task: Task) -> str:
-    """The question of a task: its `question`, else its `prompt`.
+def asked(task: Task) -> Task:
+    """The task with its question under `question`, wherever it stood.
 
     Raises:
-        ConfigError: it has neither, as a text.
+        ContractError: it has none.
     """
-    found = task.input.get("question", task.input.get("prompt"))
-    if not isinstance(found, str):
-        fields = ", ".join(map(str, task.input)) or "nothing"
-        raise ConfigError(f"a task of reasoning needs `question` (text); {task.id} has {fields}")
-    return found
-
-
-def asked(task: Task) -> Task:
-    """The task with its question under `question`, wherever it stood."""
     return msgspec.structs.replace(task, input={**task.input, "question": question_of(task)})
 
 

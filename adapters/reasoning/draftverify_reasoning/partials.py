@@ -76,7 +76,7 @@ class Partials(Asking):
         """Begin `n` solutions, or extend at most `n` of the held ones.
 
         Raises:
-            ConfigError: the task has no question.
+            ContractError: the task has no question.
         """
         return self.propose_many([context], [n])[0]
 

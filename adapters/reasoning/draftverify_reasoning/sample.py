@@ -65,7 +65,8 @@ class Sample(Asking):
         """Sample `n` solutions, seeded by this round's draws.
 
         Raises:
-            ConfigError: the task has no question, or there is feedback, which must be a turn, and no chat.
+            ContractError: the task has no question.
+            ConfigError: there is feedback, which must be a turn, and no chat.
         """
         return self._solutions(self._sampler().propose(self._inner(context), n))
 

@@ -92,7 +92,7 @@ class SelfRefine(Asking):
         """Sample `n` solutions, or answer again what was refused; seeded by this round's draws.
 
         Raises:
-            ConfigError: the task has no question.
+            ContractError: the task has no question.
         """
         return self.propose_many([context], [n])[0]
 

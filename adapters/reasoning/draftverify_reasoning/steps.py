@@ -91,7 +91,7 @@ class Steps(Asking):
         """Sample the steps that come next, seeded by this round's draws.
 
         Raises:
-            ConfigError: the task has no question.
+            ContractError: the task has no question.
         """
         if n == 0 or self._answered(context):
             return self._nothing(n)
