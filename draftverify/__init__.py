@@ -17,6 +17,7 @@ from draftverify.errors import (
     PipelineError,
     PluginError,
     ResourceError,
+    SelfVerificationWarning,
     StoreError,
 )
 from draftverify.protocols import AcceptanceRule, BlockSize, Done, Generator, Verifier
@@ -114,6 +115,7 @@ __all__ = [
     "Round",
     "RoundDone",
     "Secret",
+    "SelfVerificationWarning",
     "Session",
     "Step",
     "StepTaken",

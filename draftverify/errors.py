@@ -14,6 +14,8 @@ DraftVerifyError                  the root: catch this to catch all of them
 │   └── EndpointTimeout           (also a TimeoutError) it did not answer in time
 └── StoreError                    a run directory or its database cannot be used as asked
 
+SelfVerificationWarning           (a UserWarning) a pipeline is checked by the kind of model that drafts for it
+
 What a component raises while it works (anything at all, a ContractError or a SystemExit too) does not end a run:
 the driver turns it into a `Failure` value, and the rejection policy decides what follows. Only Ctrl-C goes on.
 `TimeoutError` becomes a failure of kind "timeout", anything else one of kind "error". ConfigError and
@@ -39,6 +41,7 @@ __all__ = [
     "PipelineError",
     "PluginError",
     "ResourceError",
+    "SelfVerificationWarning",
     "StoreError",
     "below",
 ]
@@ -132,3 +135,7 @@ class EndpointTimeout(EndpointError, TimeoutError):
 
 class StoreError(DraftVerifyError):
     """A run directory or its database cannot be used as asked."""
+
+
+class SelfVerificationWarning(UserWarning):
+    """A pipeline's verifier rests on the family of models that drafts for it, with no outside check behind it."""

@@ -29,7 +29,13 @@ Optional, found by name:
   is what it reads, and a run is not resumed once that has changed.
 - `concurrent = False`: not safe to call from two threads at once; such parts take turns, whatever calls them. One that
   runs pipelines of such parts in threads of its own waits for itself for ever: run them in its own thread.
-- `family`: a string; a generator and a verifier that both have one must have the same.
+- `vocabulary`: a string, which says what the items mean (a tokenizer's identity); a generator and a verifier that both
+  have one must have the same.
+- `family`: which models the part's word rests on, a string such as "smollm2"; known when it is built, without loading
+  anything, and None where there is no telling. A part made of others has `families`, a set of all of theirs. A
+  pipeline whose verifier shares a family with what drafts for it checks itself, which it warns of and is marked for.
+- `outside`, of a verifier made of verifiers: whether an item passes only where one without a family passed it; such a
+  pipeline is not marked.
 - `deterministic = False`: the same call may answer otherwise another time.
 """
 

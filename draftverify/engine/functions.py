@@ -26,6 +26,7 @@ class generator:  # noqa: N801 - reads as a function, and so do its users' progr
             taken. It may be a coroutine function, for `arun`.
         shape: how an iterable's items stand to each other: "alternatives" or "chain".
         reads: the settings that the function reads; None: it may read any.
+        family: which models the function asks ("smollm2"), where it asks any.
     """
 
     def __init__(
@@ -34,10 +35,12 @@ class generator:  # noqa: N801 - reads as a function, and so do its users' progr
         *,
         shape: Shape = "alternatives",
         reads: Sequence[str] | None = None,
+        family: str | None = None,
     ) -> None:
         self.function = function
         self.shape = shape
         self.reads = reads
+        self.family = family
 
     def propose(self, context: Context, n: int) -> Any:
         """What the function proposes."""
@@ -86,6 +89,7 @@ class verifier:  # noqa: N801
             It may be a coroutine function, for `arun`.
         scores: whether the function returns Checks that carry a score, for rules that need one.
         reads: the settings that the function reads; None: it may read any.
+        family: which models the function asks ("smollm2"), where it asks any.
 
     The function sees one item at a time, so it suits alternatives; for a chain, whose items stand on each other,
     write a class with `verify(context, proposal)`.
@@ -97,10 +101,12 @@ class verifier:  # noqa: N801
         *,
         scores: bool = False,
         reads: Sequence[str] | None = None,
+        family: str | None = None,
     ) -> None:
         self.function = function
         self.scores = scores
         self.reads = reads
+        self.family = family
 
     @property
     def provides(self) -> frozenset[str]:

@@ -7,6 +7,7 @@ import hashlib
 import inspect
 import json
 import re
+import warnings
 from collections.abc import Iterable, Mapping
 from functools import partial
 from inspect import iscoroutinefunction
@@ -18,8 +19,9 @@ import numpy as np
 
 from draftverify.calibration.controller import Fixed
 from draftverify.engine.budget import Budget
+from draftverify.engine.families import families_of, stands_outside
 from draftverify.engine.requests import Decide, Draft, Finish, Prepare, Verify
-from draftverify.errors import ConfigError, PipelineError
+from draftverify.errors import ConfigError, PipelineError, SelfVerificationWarning
 from draftverify.protocols import AcceptanceRule, BlockSize, Done, Generator, Verifier
 from draftverify.rejection import Policy
 from draftverify.secret import Secret
@@ -46,6 +48,7 @@ class Parts:
         deterministic: whether nothing here reads clocks or is left to chance.
         asynchronous: whether a part has coroutine methods, for which `arun` is needed.
         nests: whether a generator is itself a pipeline.
+        checks_itself: the families of models that both draft and judge, with no outside check behind them; warned of.
     """
 
     def __init__(
@@ -97,6 +100,9 @@ class Parts:
             for each in self.generators
         }
         self._check()
+        self.checks_itself = self._shared_families()
+        if self.checks_itself:
+            warnings.warn(self._warning(), SelfVerificationWarning, stacklevel=2)
 
     def _check_arguments(self, block: object, done: object) -> None:
         for name, value, kind, example in (
@@ -216,20 +222,20 @@ class Parts:
                 f"{who} proposes {_plural(shape)}; the block {name_of(self.block)} is for "
                 f"{_listed(map(_plural, fitting))}; give a number, and sweep it"
             )
-        families = getattr(generator, "family", None), getattr(self.verifier, "family", None)
-        if None not in families and families[0] != families[1]:
+        own, other = getattr(generator, "vocabulary", None), getattr(self.verifier, "vocabulary", None)
+        if own is not None and other is not None and own != other:
             raise PipelineError(
-                f"{who} is of the family {families[0]}, the verifier {name_of(self.verifier)} of {families[1]}; their "
-                "items do not mean the same"
+                f"{who} has the vocabulary {own}, the verifier {name_of(self.verifier)} {other}; their items do not "
+                "mean the same"
             )
 
     def _check_feedback(self, generator: Any) -> None:
         """Refuse a generator that refines what it made where nobody but itself says what is wrong with it."""
-        family = getattr(generator, "family", None)
+        shared = families_of(generator) & families_of(self.verifier)
         if not any(clause.do == "feedback" for clause in self.policy.clauses):
             missing = "the policy has no feedback clause"
-        elif family is not None and family == getattr(self.verifier, "family", None):
-            missing = f"the verifier {name_of(self.verifier)} is of its own family, {family}"
+        elif shared and not stands_outside(self.verifier):
+            missing = f"the verifier {name_of(self.verifier)} is of its own family, {_listed(shared)}"
         else:
             return
         raise PipelineError(
@@ -237,6 +243,36 @@ class Parts:
             "checks by other means say what is wrong (on_rejection: feedback), or give the generator its argument "
             "without_outside_feedback"
         )
+
+    def _shared_families(self) -> tuple[str, ...]:
+        """Those of what drafts for the verifier that are the verifier's too. Distributions are no judgement."""
+        if "target" in getattr(self.verifier, "provides", VERDICTS) or stands_outside(self.verifier):
+            return ()
+        trusted = [clause.generator for clause in self.policy.clauses if not clause.verified]
+        drafting = [each for each in self.generators if not any(each is other for other in trusted)]
+        own = frozenset[str]().union(*map(families_of, drafting))
+        return tuple(sorted(own & families_of(self.verifier)))
+
+    def _warning(self) -> str:
+        drafting = [each for each in self.generators if families_of(each) & {*self.checks_itself}]
+        who = " and ".join(dict.fromkeys(map(name_of, drafting)))
+        return (
+            f"the pipeline {self.name!r} checks itself: what {who} drafts is judged by {name_of(self.verifier)}, which "
+            f"rests on models of the same family ({', '.join(self.checks_itself)}) and passes the mistakes that it "
+            "makes. Put a check that rests on no model before it, in all_of, or judge with another family; the "
+            "reports mark the pipeline"
+        )
+
+    @property
+    def families(self) -> frozenset[str]:
+        """Of the models that its drafts rest on; what a pipeline that it drafts for asks."""
+        return frozenset[str]().union(*map(families_of, self.generators))
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """What every report is to say of it, a phrase each."""
+        shared = ", ".join(self.checks_itself)
+        return (f"checks itself (family {shared})",) if shared else ()
 
     def roles(self) -> list[tuple[str, Any]]:
         """Every component with its role, fallback generators too."""

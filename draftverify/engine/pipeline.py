@@ -53,8 +53,8 @@ class Pipeline(Parts):
 
     Raises:
         PipelineError: an argument of a wrong type, or parts that do not fit: missing evidence, a law or shape that
-            the rule does not take, different families, a part without its method, a policy step that the rule has no
-            use for.
+            the rule does not take, different vocabularies, a part without its method, a policy step that the rule has
+            no use for.
         ConfigError: a setting that no part reads, or that one refuses.
 
     Examples:
@@ -337,6 +337,7 @@ class Pipeline(Parts):
             ("block", name_of(self.block) if block is None else str(block)),
             ("policy", " → ".join(steps)),
             ("settings", repr(dict(self.settings)) if self.settings else ""),
+            ("marks", ", ".join(self.marks)),
         ]
         return [(name, value) for name, value in facts if value]
 

@@ -25,7 +25,7 @@ from draftverify.values import EMPTY
 _EVIDENCE = {"verdicts", "scores", "target", "raw_maxima", "cross", "hidden"}
 _WORDS = {"laws": LAWS, "shape": SHAPES, "shapes": SHAPES, "provides": _EVIDENCE, "needs": _EVIDENCE}
 STREAMS, PROBED, LATER = 64, 8, 8
-_DECLARED = {*_WORDS, "enough", "exact", "family", "concurrent", "deterministic"}
+_DECLARED = {*_WORDS, "enough", "exact", "vocabulary", "family", "concurrent", "deterministic"}
 
 
 @check()

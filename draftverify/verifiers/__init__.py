@@ -1,9 +1,10 @@
 """General verifiers: a regular expression, a JSON schema, a known answer, a command, and verifiers of verifiers.
 
 `draftverify.verifier` makes one of a function. What takes verifiers in stages apart, for stages with an order of their
-own, is here too: a `Way`, and `walk`.
+own, is here too: a `Way`, and `walk`; and for those that rest on models `families_of` and `stands_outside`.
 """
 
+from draftverify.engine.families import families_of, stands_outside
 from draftverify.verifiers.calibrated import Calibrated
 from draftverify.verifiers.combined import AllOf, AnyOf, Combined, stage_pass, walk
 from draftverify.verifiers.command import Command
@@ -25,7 +26,9 @@ __all__ = [
     "Regex",
     "StagePass",
     "Way",
+    "families_of",
     "names_of",
     "stage_pass",
+    "stands_outside",
     "walk",
 ]

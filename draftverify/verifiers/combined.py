@@ -18,6 +18,7 @@ import msgspec
 
 from draftverify.engine.boundary import raised
 from draftverify.engine.drivers import in_thread, is_cancelled
+from draftverify.engine.families import families_of, stands_outside
 from draftverify.engine.parts import either, is_asynchronous, read_by
 from draftverify.errors import ConfigError, below
 from draftverify.protocols import Done, Verifier
@@ -115,19 +116,29 @@ class Combined(ABC):
         return all(getattr(stage, "concurrent", True) for stage in self.stages)
 
     @property
-    def family(self) -> str | None:
+    def vocabulary(self) -> str | None:
         """The one that the stages share which have one.
 
         Raises:
             ConfigError: two have different ones.
         """
-        named = {getattr(stage, "family", None) for stage in self.stages} - {None}
+        named = {getattr(stage, "vocabulary", None) for stage in self.stages} - {None}
         if len(named) > 1:
             raise ConfigError(
-                f"the verifiers are of different families, {' and '.join(sorted(map(str, named)))}; no item means the "
-                "same to all of them"
+                f"the verifiers have different vocabularies, {' and '.join(sorted(map(str, named)))}; no item means "
+                "the same to all of them"
             )
         return next(iter(named), None)
+
+    @property
+    def families(self) -> frozenset[str]:
+        """Of the models that the stages' words rest on."""
+        return frozenset[str]().union(*map(families_of, self.stages))
+
+    @property
+    def outside(self) -> bool:
+        """Whether every stage that may pass an item by itself rests on no model, or stands behind one that does not."""
+        return all(map(stands_outside, self.stages))
 
     @property
     def reads(self) -> frozenset[str] | None:
@@ -269,6 +280,11 @@ class AllOf(Combined):
     def way(self, context: Context, proposal: Proposal) -> Way:
         """Every stage must pass an item."""
         return AllWay(proposal, context.enough)
+
+    @property
+    def outside(self) -> bool:
+        """Whether one of the stages, all of which must pass an item, does."""
+        return any(map(stands_outside, self.stages))
 
     @property
     def provides(self) -> frozenset[str]:

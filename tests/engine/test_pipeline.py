@@ -134,11 +134,11 @@ class Wants:
         ),
         (
             (
-                type("A", (Blocks,), {"family": "llama"})(),
-                type("B", (Judge,), {"family": "gemma"})(None),
+                type("A", (Blocks,), {"vocabulary": "llama"})(),
+                type("B", (Judge,), {"vocabulary": "gemma"})(None),
                 TakeFirst(),
             ),
-            "family llama",
+            "has the vocabulary llama",
         ),
         ((Blocks, Judge(None), TakeFirst()), "is the class Blocks; an instance is needed"),
         ((Blocks(), TakeFirst(), TakeFirst()), "has no method verify()"),

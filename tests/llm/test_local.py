@@ -83,12 +83,12 @@ def test_decode_gives_back_any_text(tiny: LocalModel) -> None:
         assert tiny.decode(tiny.encode_prompt({"prompt": text, "chat": False})) == text
 
 
-def test_models_of_one_vocabulary_are_one_family(tiny: LocalModel) -> None:
-    """The family depends on the tokenizer's ids alone."""
+def test_a_vocabulary_is_known_by_its_ids(tiny: LocalModel) -> None:
+    """It depends on the tokenizer's ids alone."""
     model, tokenizer = build_tiny(template=None)
-    assert LocalModel.from_module(model, tokenizer).family == tiny.family
+    assert LocalModel.from_module(model, tokenizer).vocabulary == tiny.vocabulary
     tokenizer.add_tokens(["<more>"])
-    assert LocalModel.from_module(model, tokenizer).family != tiny.family
+    assert LocalModel.from_module(model, tokenizer).vocabulary != tiny.vocabulary
 
 
 def test_end_ids_come_from_model_and_tokenizer() -> None:

@@ -179,10 +179,10 @@ def test_llama_s_tokenizer_agrees_with_llama_cpp(text: str, stories: LocalModel,
 
 @pytest.mark.large
 @pytest.mark.exhaustive
-def test_tinyllama_and_stories15m_are_one_family() -> None:
+def test_tinyllama_and_stories15m_have_one_vocabulary() -> None:
     """The two models' tokenizers were made from different files and are one: same vocabulary, same ids of all texts."""
     large, small = LocalModel(LARGE), LocalModel(STORIES)
-    assert large.family == small.family
+    assert large.vocabulary == small.vocabulary
     for text in TEXTS:
         assert large.encode_prompt({"prompt": text, "chat": False}) == small.encode_prompt({"prompt": text})
 

@@ -14,6 +14,7 @@ from draftverify import (
     Pipeline,
     PipelineError,
     Proposal,
+    SelfVerificationWarning,
     Task,
     feedback,
     give_up,
@@ -259,7 +260,11 @@ def test_without_outside_feedback_it_is_refused() -> None:
     with pytest.raises(PipelineError, match="own family, script"):
         Pipeline(SelfRefine(script), Own(), First(), policy=feedback(2))
     spoken = SelfRefine(script, without_outside_feedback="it may make answers worse")
-    Pipeline(spoken, Own(), First())
+    with pytest.warns(SelfVerificationWarning):
+        Pipeline(spoken, Own(), First())
+    # A verifier that has the family's word beside an outside check is one.
+    Own.outside = True  # type: ignore[attr-defined]
+    Pipeline(SelfRefine(script), Own(), First(), policy=feedback(2))
 
 
 def test_the_verifiers_words_are_put_into_the_next_prompt() -> None:

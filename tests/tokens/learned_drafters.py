@@ -155,8 +155,8 @@ class EagleLike:
         return made.eval()
 
     @property
-    def family(self) -> str:
-        return self.model.family
+    def vocabulary(self) -> str:
+        return self.model.vocabulary
 
     def room(self, context: Context, n: int) -> int:
         """Nothing before there are features."""

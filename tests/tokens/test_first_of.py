@@ -143,12 +143,12 @@ class LongestPrefixOfGiven(LongestPrefix):
     laws = frozenset({"given"})
 
 
-def test_drafters_of_different_families_are_refused():
+def test_drafters_of_different_vocabularies_are_refused():
     """Where one has none, it follows the others."""
-    assert FirstOf([PromptLookup(), Part(family="a"), Part(family="a")]).family == "a"
-    assert FirstOf([PromptLookup()]).family is None
+    assert FirstOf([PromptLookup(), Part(vocabulary="a"), Part(vocabulary="a")]).vocabulary == "a"
+    assert FirstOf([PromptLookup()]).vocabulary is None
     with pytest.raises(ConfigError, match="Part a, Part b"):
-        _ = FirstOf([Part(family="a"), Part(family="b")]).family
+        _ = FirstOf([Part(vocabulary="a"), Part(vocabulary="b")]).vocabulary
     with pytest.raises(ConfigError, match="drafters is empty"):
         FirstOf([])
 

@@ -166,7 +166,7 @@ def test_half_precision_is_not_called_deterministic():
     assert not found.deterministic
     assert found.evidence.target.dtype == torch.float32
     assert Target(MODEL).deterministic
-    assert Target(MODEL).family == MODEL.family
+    assert Target(MODEL).vocabulary == MODEL.vocabulary
 
 
 def test_tokens_are_described_so_that_they_join_to_the_text():

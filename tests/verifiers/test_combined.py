@@ -390,11 +390,11 @@ def test_a_coroutine_member_that_fails_is_an_error() -> None:
 
 
 def test_members_keep_what_they_can_do() -> None:
-    """Preparing, describing, settings, resources and families reach every member that has them."""
+    """Preparing, describing, settings, resources and vocabularies reach every member that has them."""
     log: list[str] = []
 
     class Full(Says):
-        family = "words"
+        vocabulary = "words"
         concurrent = False
         deterministic = False
         reads = frozenset({"length"})
@@ -418,7 +418,7 @@ def test_members_keep_what_they_can_do() -> None:
             log.append(f"close {self.name}")
 
     whole = AllOf([Says({}), AnyOf([Full({}, "full")])])
-    assert whole.family == "words"
+    assert whole.vocabulary == "words"
     assert not whole.concurrent
     assert not whole.deterministic
     assert whole.reads == {"length"}
@@ -436,8 +436,8 @@ def test_members_keep_what_they_can_do() -> None:
     assert caught.value.path == "stages.1.stages.0.file"
     assert log[:2] == ["open full", "open broken"]
     assert "close full" in log
-    with pytest.raises(ConfigError, match="different families, other and words"):
-        _ = AllOf([Full({}), type("Other", (Says,), {"family": "other"})({})]).family
+    with pytest.raises(ConfigError, match="different vocabularies, other and words"):
+        _ = AllOf([Full({}), type("Other", (Says,), {"vocabulary": "other"})({})]).vocabulary
 
 
 class Ends(Says):

@@ -109,6 +109,11 @@ class GeneratedTests:
         self._recorded: dict[str, RecordedTask] | None = None
 
     @property
+    def family(self) -> str | None:
+        """The model's."""
+        return getattr(self.model, "family", None)
+
+    @property
     def deterministic(self) -> bool:
         """Whether the same task always gets the same tests, which is the model's to say."""
         return self.model is None or bool(getattr(self.model, "deterministic", False))

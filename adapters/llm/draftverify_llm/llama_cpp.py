@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from draftverify.errors import ContractError, ResourceError
+from draftverify_llm.family import family_of_weights
 from draftverify_llm.text import Completion, Prompt, as_messages, check_sampling, only_text, read_finish
 from draftverify_llm.weights import gguf_file, need
 
@@ -32,6 +33,7 @@ class LlamaCpp:
         parallel: how many answers are sampled in one batch.
         threads: CPU threads; None for as many as the process may run on. Where other work keeps the cores busy,
             fewer are faster: llama.cpp's threads wait for each other at every layer.
+        family: the line of models that it is of, where the file does not say or says it wrongly; see `family`.
     """
 
     deterministic = (
@@ -39,12 +41,18 @@ class LlamaCpp:
     )
 
     def __init__(
-        self, weights: str | Path, context: int = 4096, parallel: int = 4, threads: int | None = None
+        self,
+        weights: str | Path,
+        context: int = 4096,
+        parallel: int = 4,
+        threads: int | None = None,
+        family: str | None = None,
     ) -> None:
         self.weights = weights
         self.context = context
         self.parallel = parallel
         self.threads = threads
+        self._family = family
         self._lock = threading.Lock()
         self._server: Any = None
         self._chats = False
@@ -63,6 +71,12 @@ class LlamaCpp:
         """Let the model go; the next use loads it again."""
         with self._lock:
             self._server = None
+
+    @property
+    def family(self) -> str | None:
+        """The line of models that it is of: as it was said, else by the catalogue, or by the name or architecture in
+        the file's metadata. Loads nothing; None where there is no telling."""
+        return self._family if self._family is not None else family_of_weights(str(self.weights))
 
     def complete(
         self,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from draftverify.errors import ConfigError, ResourceError
+from draftverify_llm.family import family_of_config, family_of_weights
 from draftverify_llm.sampling import sample
 from draftverify_llm.text import Completion, Prompt, as_messages, check_sampling, only_text, read_prompt
 from draftverify_llm.weights import need, quiet_transformers, torch_directory
@@ -35,6 +36,7 @@ class LocalModel:
             saved.
         at_once: the most answers that are sampled in one batch, which bounds the memory; more are sampled batch after
             batch.
+        family: the line of models that it is of, where its files do not say or say it wrongly; see `family`.
     """
 
     deterministic = True
@@ -47,16 +49,18 @@ class LocalModel:
         device: str = "auto",
         packed: Literal["bfloat16", "int4", "int4_head"] | None = None,
         at_once: int = 64,
+        family: str | None = None,
     ) -> None:
         self.weights = weights
         self.dtype = dtype
         self.device = device
         self.packed = packed
         self.at_once = at_once
+        self._family = family
         self._lock = threading.RLock()
         self._loaded: tuple[Any, Any] | None = None
         self._live = False
-        self._family: str | None = None
+        self._vocabulary: str | None = None
 
     @classmethod
     def from_module(cls, model: Any, tokenizer: Any) -> LocalModel:
@@ -101,12 +105,22 @@ class LocalModel:
         return self._open()[1]
 
     @property
-    def family(self) -> str:
-        """The tokenizer's identity: models of one family give every token the same id."""
-        if self._family is None:
-            vocabulary = sorted(self.tokenizer.get_vocab().items(), key=lambda item: (item[1], item[0]))
-            self._family = "vocabulary:" + hashlib.sha256(json.dumps(vocabulary).encode()).hexdigest()[:16]
-        return self._family
+    def family(self) -> str | None:
+        """The line of models that it is of: as it was said, else by the catalogue, by the name that its files were
+        saved under, or by its architecture. Loads nothing; None where there is no telling."""
+        if self._family is not None:
+            return self._family
+        if self._live and self._loaded is not None:
+            return family_of_config(self._loaded[0].config)
+        return family_of_weights(str(self.weights))
+
+    @property
+    def vocabulary(self) -> str:
+        """The tokenizer's identity: models of one vocabulary give every token the same id."""
+        if self._vocabulary is None:
+            ids = sorted(self.tokenizer.get_vocab().items(), key=lambda item: (item[1], item[0]))
+            self._vocabulary = hashlib.sha256(json.dumps(ids).encode()).hexdigest()[:16]
+        return self._vocabulary
 
     @property
     def eos_ids(self) -> frozenset[int]:

@@ -72,9 +72,14 @@ class TextModel(Protocol):
         deterministic: False when the same call with the same seed may answer otherwise another time.
         continues_turns: whether turns that end with the assistant's are taken as the beginning of the answer, which
             then holds what follows it; False when absent.
+        family: the line of models that it is of ("smollm2"), known without loading it; None where there is no
+            telling. A pipeline whose generator and verifier are of one family says that it checks itself.
     """
 
     deterministic: bool
+
+    @property
+    def family(self) -> str | None: ...
 
     def complete(
         self,

@@ -62,6 +62,11 @@ class Reformulate(Shared[Passages]):
         return self._get()
 
     @property
+    def family(self) -> str | None:
+        """The model's."""
+        return getattr(self.model, "family", None)
+
+    @property
     def deterministic(self) -> bool:
         """Whether the same draws give the same query, which is the model's to say."""
         return getattr(self.model, "deterministic", False)

@@ -65,6 +65,11 @@ class TextReader:
         self.max_tokens = max_tokens
 
     @property
+    def family(self) -> str | None:
+        """The model's."""
+        return getattr(self.model, "family", None)
+
+    @property
     def deterministic(self) -> bool:
         """Whether the same passage gets the same reply, which is the model's to say."""
         return getattr(self.model, "deterministic", False)
@@ -101,8 +106,8 @@ class TextReader:
         if isinstance(self.model, LocalModel):
             try:
                 weights = weights_identity(torch_directory(str(self.model.weights)), {})
-            except ResourceError:  # a live module has no files; its family and size stand for it
-                weights = self.model.family
+            except ResourceError:  # a live module has no files; its vocabulary stands for it
+                weights = self.model.vocabulary
             said["model"] = [weights, str(self.model.dtype), str(self.model.packed)]
         else:
             arguments = {key: value for key, value in vars(self.model).items() if not key.startswith("_")}

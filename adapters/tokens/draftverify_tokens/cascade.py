@@ -51,9 +51,9 @@ class WholeAnswer:
         return Target(self.model)
 
     @property
-    def family(self) -> str:
+    def vocabulary(self) -> str:
         """The tokenizer's identity."""
-        return self.model.family
+        return self.model.vocabulary
 
     def open(self) -> None:
         """Load the weights."""
@@ -100,9 +100,9 @@ class Confidence:
         return Target(self.model)
 
     @property
-    def family(self) -> str:
+    def vocabulary(self) -> str:
         """The tokenizer's identity."""
-        return self.model.family
+        return self.model.vocabulary
 
     def open(self) -> None:
         """Load the weights."""

@@ -85,9 +85,9 @@ class DraftModel:
         return self.model.model
 
     @property
-    def family(self) -> str:
+    def vocabulary(self) -> str:
         """The tokenizer's identity."""
-        return self.model.family
+        return self.model.vocabulary
 
     def open(self) -> None:
         """Load the weights, and refuse a model that cannot be rolled back.

@@ -100,9 +100,9 @@ class DraftTree:
         return frozenset({self.law})
 
     @property
-    def family(self) -> str | None:
+    def vocabulary(self) -> str | None:
         """The drafter's."""
-        return getattr(self.drafter, "family", None)
+        return getattr(self.drafter, "vocabulary", None)
 
     @property
     def concurrent(self) -> bool:

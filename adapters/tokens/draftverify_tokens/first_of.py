@@ -38,18 +38,18 @@ class FirstOf:
         self.shape = _common_shape({getattr(drafter, "shape", None) for drafter in drafters})
 
     @property
-    def family(self) -> str | None:
-        """The family that those drafters share which have one.
+    def vocabulary(self) -> str | None:
+        """The one that those drafters share which have one.
 
         Raises:
             ConfigError: two have different ones.
         """
-        named = {getattr(drafter, "family", None): type(drafter).__name__ for drafter in self.drafters}
+        named = {getattr(drafter, "vocabulary", None): type(drafter).__name__ for drafter in self.drafters}
         named.pop(None, None)
         if len(named) > 1:
-            listed = ", ".join(f"{name} {family}" for family, name in named.items())
+            listed = ", ".join(f"{name} {words}" for words, name in named.items())
             raise ConfigError(
-                f"drafters are of different families: {listed}; their items do not mean the same"
+                f"drafters have different vocabularies: {listed}; their items do not mean the same"
             )
         return next(iter(named), None)
 

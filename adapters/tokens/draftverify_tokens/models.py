@@ -16,7 +16,7 @@ class TokenModel(Protocol):
     Attributes:
         model: the transformers module (or one with its call signature and `config`), in eval mode.
         tokenizer: the transformers tokenizer.
-        family: the tokenizer's identity: models of one family give every token the same id.
+        vocabulary: the tokenizer's identity: models of one vocabulary give every token the same id.
         eos_ids: the ids that end an answer.
     """
 
@@ -25,7 +25,7 @@ class TokenModel(Protocol):
     @property
     def tokenizer(self) -> Any: ...
     @property
-    def family(self) -> str: ...
+    def vocabulary(self) -> str: ...
     @property
     def eos_ids(self) -> frozenset[int]: ...
 

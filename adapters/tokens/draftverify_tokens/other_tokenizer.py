@@ -65,9 +65,9 @@ class OtherTokenizer:
         self.compiled = compiled
 
     @property
-    def family(self) -> str:
+    def vocabulary(self) -> str:
         """The target's tokenizer, whose tokens are proposed."""
-        return self.target.family
+        return self.target.vocabulary
 
     @cached_property
     def _drafter(self) -> DraftModel:

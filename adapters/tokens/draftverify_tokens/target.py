@@ -91,9 +91,9 @@ class Target:
         return frozenset({"target", "raw_maxima", *(["hidden"] if self.hidden else [])})
 
     @property
-    def family(self) -> str:
+    def vocabulary(self) -> str:
         """The tokenizer's identity."""
-        return self.model.family
+        return self.model.vocabulary
 
     @property
     def deterministic(self) -> bool:

@@ -78,6 +78,11 @@ class Sample:
         self.templates = templates
 
     @property
+    def family(self) -> str | None:
+        """The model's."""
+        return getattr(self.model, "family", None)
+
+    @property
     def deterministic(self) -> bool:
         """Whether the same draws give the same programs, which is the model's to say."""
         return getattr(self.model, "deterministic", False)

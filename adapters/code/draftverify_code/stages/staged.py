@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from draftverify import Check, ConfigError, Context, Proposal, Verifier
-from draftverify.verifiers import Combined, StagePass, Way, names_of
+from draftverify.verifiers import Combined, StagePass, Way, names_of, stands_outside
 
 __all__ = ["Stages", "StagesWay", "check_stages"]
 
@@ -54,6 +54,11 @@ class Stages(Combined):
         declared = [getattr(stage, "provides", ()) for stage in self.stages[-self.trusted :]]
         words = {"scores"} if self.trusted > 1 else {"scores", "cross"}
         return frozenset({"verdicts"} | {word for word in words if all(word in one for one in declared)})
+
+    @property
+    def outside(self) -> bool:
+        """Whether every trusted stage rests on no model; a filter may abstain, and then it let the item through."""
+        return all(map(stands_outside, self.stages[-self.trusted :]))
 
     def way(self, context: Context, proposal: Proposal) -> StagesWay:
         """A block before its first stage."""
