@@ -67,6 +67,8 @@ class Generator(Protocol):
     Attributes:
         laws: which laws its proposals may have; {"given"} when absent.
         shape: the one shape of its proposals; any when absent.
+        needs_feedback: whether it refines what it made by what others say of it, and so is refused in a pipeline whose
+            policy has no feedback clause or whose verifier is of its own family; False when absent.
     """
 
     def propose(self, context: Context, n: int) -> Proposal:

@@ -147,6 +147,8 @@ class Parts:
         self._check_evidence()
         for generator in self.generators:
             self._check_generator(generator)
+            if getattr(generator, "needs_feedback", False):
+                self._check_feedback(generator)
 
     def _check_readers(self) -> None:
         """Refuse settings that nobody reads."""
@@ -228,6 +230,21 @@ class Parts:
                 f"{who} has the vocabulary {own}, the verifier {name_of(self.verifier)} {other}; their items do not "
                 "mean the same"
             )
+
+    def _check_feedback(self, generator: Any) -> None:
+        """Refuse a generator that refines what it made where nobody but itself says what is wrong with it."""
+        shared = families_of(generator) & families_of(self.verifier)
+        if not any(clause.do == "feedback" for clause in self.policy.clauses):
+            missing = "the policy has no feedback clause"
+        elif shared and not stands_outside(self.verifier):
+            missing = f"the verifier {name_of(self.verifier)} is of its own family, {_listed(shared)}"
+        else:
+            return
+        raise PipelineError(
+            f"the generator {name_of(generator)} needs feedback from outside, and {missing}; have a verifier that "
+            "checks by other means say what is wrong (on_rejection: feedback), or give the generator its argument "
+            "without_outside_feedback"
+        )
 
     def _shared_families(self) -> tuple[str, ...]:
         """Those of what drafts for the verifier that are the verifier's too. Distributions are no judgement."""

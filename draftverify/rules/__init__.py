@@ -27,6 +27,7 @@ from draftverify.rules.selection import (
     WeightedVote,
 )
 from draftverify.rules.speculative import Speculative
+from draftverify.rules.speculative_rejection import SpeculativeRejection
 from draftverify.rules.stopping import (
     AdaptiveConsistency,
     AnyOf,
@@ -66,6 +67,7 @@ __all__ = [
     "Positionwise",
     "Rounds",
     "Speculative",
+    "SpeculativeRejection",
     "SureMajority",
     "TokenMatch",
     "Tournament",

@@ -48,6 +48,7 @@ from draftverify.rules import (
     LongestPrefix,
     Majority,
     Rounds,
+    SpeculativeRejection,
     WeightedVote,
 )
 from draftverify.values import UNCHECKED, TaskRecord
@@ -86,7 +87,7 @@ class Guesses:
         count = len(context.refused) or int(context.draws.uniform(1) * (n + 2))
         items = [self._item(int(1000 * share(seen, i))) for i in range(min(n, count))]
         extends = ()
-        if self.kind == "extending" and context.held:
+        if self.kind in ("extending", "growing") and context.held:
             extends = tuple([i % len(context.held) - i % 2 for i in range(len(items))])
         return make(items, exhausted=u > 0.9, extends=extends)
 
@@ -95,6 +96,8 @@ class Guesses:
             return np.int64(value)
         if self.kind == "tuples":
             return (value % 5, ("x", value), {"answer": (value % 3,)})
+        if self.kind == "growing":
+            return {"text": value, "finished": value % 3 == 0}
         return value
 
 
@@ -170,7 +173,7 @@ def _pipeline(r: random.Random, later: bool, depth: int) -> Pipeline:
     many = r.random() < 0.5
     guesses = LaterGuesses if later else ManyGuesses if many else Guesses
     judge = LaterJudge if later else ManyJudge if many else Judge
-    kind = r.choice(["numbers", "numpy", "tuples", "extending"])
+    kind = r.choice(["numbers", "numpy", "tuples", "extending", "growing"])
 
     def guess(name: str) -> Any:
         return guesses(name, shape, r.choice([0, 0.1, 0.3]), kind)
@@ -190,6 +193,7 @@ def _pipeline(r: random.Random, later: bool, depth: int) -> Pipeline:
             Beam(2),
             BestStep(0.1),
         ]
+        others.append(SpeculativeRejection(0.4))
         rule = r.choice([*votes, *others])
         done = r.choice([None, Rounds(3), AnyOf([Limit(5), Rounds(6)])])
         if isinstance(rule, (Beam, BestStep)):

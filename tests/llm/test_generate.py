@@ -251,6 +251,29 @@ def test_it_samples_from_a_torch_model(tiny: LocalModel) -> None:
     assert all(isinstance(item, str) for item in first.rounds[0].items)
 
 
+def test_tasks_of_a_run_are_sampled_in_one_batch(tiny: LocalModel) -> None:
+    """The answers are those of single calls, those with other settings or no chat in a batch of their own."""
+    sample, judge = Sample(tiny, max_tokens=8), Refuse(0)
+    inputs = [{"prompt": "a"}, {"prompt": "bcd", "chat": False}, {"prompt": "ef" * 9}, {"prompt": "g"}]
+    tasks = [Task(id=str(i), input=input) for i, input in enumerate(inputs)]
+    pipeline = Pipeline(sample, judge, judge, block=3)
+    asked: list[int] = []
+    many = tiny.complete_many
+    tiny.complete_many = lambda prompts, **how: asked.append(len(prompts)) or many(prompts, **how)
+    try:
+        together = pipeline.run_batch(tasks)
+    finally:
+        del tiny.complete_many
+    assert sorted(asked) == [1, 3]
+    assert [each.value for each in together] == [pipeline.run(task).value for task in tasks]
+
+
+def test_a_model_of_one_prompt_at_a_time_makes_no_batch(tiny: LocalModel) -> None:
+    """The engine finds `propose_many` only where the model has `complete_many`."""
+    assert not hasattr(Sample(Echo()), "propose_many")
+    assert hasattr(Sample(tiny), "propose_many")
+
+
 def test_it_conforms(tiny: LocalModel) -> None:
     """Every check of the conformance kit that applies to a generator."""
     check_component(Sample(tiny, max_tokens=2), trials=30)

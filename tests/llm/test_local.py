@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from draftverify.errors import ConfigError, ResourceError
-from draftverify_llm import LocalModel, TextModel
-from draftverify_llm.sampling import sample
+from draftverify_llm import LocalModel, TextModel, sampling
+from draftverify_llm.sampling import Drawn
 
 from .conftest import build_tiny
 
@@ -24,6 +24,11 @@ def logits(model: LocalModel, ids: list[int]) -> Any:
 
     with torch.inference_mode():
         return model.model(torch.tensor([ids])).logits[0].double()
+
+
+def sample(model: Any, prompt: list[int], *, n: int, seed: int, **how: Any) -> list[Drawn]:
+    """Answers to one prompt."""
+    return sampling.sample(model, [prompt], n=[n], seeds=[seed], **how)[0]
 
 
 def remembering(answers: list[list[int]]) -> Callable[[Sequence[int]], str]:
@@ -210,6 +215,74 @@ def test_the_prompt_is_counted_once(tiny: LocalModel) -> None:
     assert tiny.price(made) == 0
 
 
+MANY: list[Any] = ["a", "count to ten, one number a line", [{"role": "user", "content": "q" * 60}], "a"]
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 64])
+@pytest.mark.parametrize("temperature", [0, 0.8])
+def test_prompts_in_one_batch_are_answered_as_one_by_one(
+    tiny: LocalModel, temperature: float, at_once: int
+) -> None:
+    """Prompts of any lengths and numbers of answers, whatever shares the batch, with rows that end before others."""
+    model = LocalModel.from_module(tiny.model, tiny.tokenizer)
+    model.at_once = at_once
+    how: dict[str, Any] = {"max_tokens": 24, "temperature": temperature, "stop": [*"etaoin"]}
+    n, seeds = [2, 3, 1, 4], [3, 4, 5, 6]
+    together = model.complete_many(MANY, n=n, seeds=seeds, **how)
+    assert len({each.tokens_out for answers in together for each in answers}) >= 3
+    for k, answers in enumerate(together):
+        alone = tiny.complete(MANY[k], n=n[k], seed=seeds[k], **how)
+        assert [(each.text, each.tokens_out, each.finish_reason) for each in answers] == [
+            (each.text, each.tokens_out, each.finish_reason) for each in alone
+        ]
+        for one, other in zip(answers, alone, strict=True):
+            assert one.logprob == pytest.approx(other.logprob, abs=1e-4)
+
+
+def test_a_batch_has_no_more_rows_than_allowed(tiny: LocalModel) -> None:
+    """Of 11 answers with at most 4 at once none are sampled beside more than three others."""
+    model, rows = LocalModel.from_module(tiny.model, tiny.tokenizer), []
+    model.at_once = 4
+    hook = tiny.model.register_forward_pre_hook(
+        lambda module, args, kwargs: rows.append(args[0].shape[0]), with_kwargs=True
+    )
+    try:
+        made = model.complete_many(["a", "bb", "c"], n=[7, 1, 3], seeds=[1, 2, 3], max_tokens=5)
+    finally:
+        hook.remove()
+    assert [len(answers) for answers in made] == [7, 1, 3]
+    assert max(rows) == 4
+    # A prompt whose answers lie in two batches is read, and counted, twice.
+    assert sum(each.tokens_in for each in made[0]) == 2 * len(tiny.encode_prompt({"prompt": "a"}))
+    model.at_once = 0
+    with pytest.raises(ConfigError, match="at_once is 0"):
+        model.complete("a")
+
+
+def test_rows_that_ended_leave_the_batch(tiny: LocalModel) -> None:
+    """The last passes have only the rows that are still being sampled."""
+    rows: list[int] = []
+    stop = tiny.complete("go", max_tokens=8, seed=1)[0].text[:2]
+    hook = tiny.model.register_forward_pre_hook(
+        lambda module, args, kwargs: rows.append(args[0].shape[0]), with_kwargs=True
+    )
+    try:
+        first, *_ = tiny.complete_many(
+            ["go", "go", "other"], n=[1, 1, 1], seeds=[1, 1, 2], max_tokens=30, stop=[stop]
+        )
+    finally:
+        hook.remove()
+    assert first[0].finish_reason == "stop"
+    assert rows[:2] == [3, 3]
+    assert rows[-1] == 1
+
+
+def test_turns_that_end_with_the_assistants_are_continued(tiny: LocalModel) -> None:
+    """The answer goes on from the words that the last turn has."""
+    turns = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Step 1.\n"}]
+    assert tiny.decode(tiny.encode_prompt({"messages": turns})) == "[user]hi[assistant]Step 1.\n"
+
+
 @pytest.mark.parametrize(
     "bad", [{"n": 0}, {"max_tokens": 0}, {"temperature": -1.0}, {"top_p": 0.0}, {"top_p": 1.5}]
 )
@@ -277,3 +350,15 @@ def test_the_catalogue_s_model_answers() -> None:
     (made,) = model.complete("What is the capital of France?", max_tokens=30, temperature=0)
     assert "Paris" in made.text
     assert made.finish_reason == "stop"
+
+
+@pytest.mark.weights
+def test_the_catalogue_s_model_answers_a_batch_as_one_by_one() -> None:
+    """In float32 16 ragged prompts in one batch have the texts of single calls, greedy and sampled."""
+    model = LocalModel("smollm2-135m-instruct", dtype="float32")
+    prompts = [f"What is {i} plus {i * i}?" + " Think." * i for i in range(16)]
+    for temperature in (0.0, 0.8):
+        how: dict[str, Any] = {"max_tokens": 24, "temperature": temperature}
+        together = model.complete_many(prompts, n=[1] * 16, seeds=list(range(16)), **how)
+        alone = [model.complete(prompt, seed=k, **how)[0].text for k, prompt in enumerate(prompts)]
+        assert [answers[0].text for answers in together] == alone

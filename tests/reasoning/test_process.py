@@ -13,7 +13,7 @@ from draftverify.experiments.build import Builder
 from draftverify.experiments.config import load_experiment
 from draftverify.rules import Limit, LongestPrefix
 from draftverify.testing import Subject, check_component, make_context
-from draftverify_reasoning import Process, Steps, TrainedVerifier, VerifierTraining
+from draftverify_reasoning import Process, StepwiseSolution, TrainedVerifier, VerifierTraining
 
 from . import tiny
 
@@ -24,9 +24,9 @@ class Scripted:
     """Scores a step by the number that stands in it; "long" is too long, "nan" no number. Keeps what it was asked."""
 
     def __init__(self) -> None:
-        self.asked: list[list[Steps]] = []
+        self.asked: list[list[StepwiseSolution]] = []
 
-    def step_scores(self, solutions: Sequence[Steps]) -> list[list[float | str]]:
+    def step_scores(self, solutions: Sequence[StepwiseSolution]) -> list[list[float | str]]:
         self.asked.append(list(solutions))
         return [[self._score(step) for step in each.steps] for each in solutions]
 
@@ -49,7 +49,7 @@ def test_the_first_wrong_step_is_located() -> None:
     assert [check.score for check in checks] == [2, 1, -1.5, None]
     assert checks[2].reason == "wrong step"
     assert checks[2].feedback == "step 5 scores -1.50, below 0: c -1.5"
-    assert scorer.asked == [[Steps(QUESTION, ("x 9", "y 9", "a 2", "b 1", "c -1.5", "d 3"))]]
+    assert scorer.asked == [[StepwiseSolution(QUESTION, ("x 9", "y 9", "a 2", "b 1", "c -1.5", "d 3"))]]
 
 
 def test_a_tree_s_paths_are_read_in_one_pass() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from draftverify import Check, ConfigError, Proposal, ResourceError
 from draftverify.testing import Subject, check_component, make_context
-from draftverify_reasoning import RewardModel, Steps
+from draftverify_reasoning import RewardModel, StepwiseSolution
 
 from . import tiny
 
@@ -130,7 +130,7 @@ def test_steps_are_scored_up_to_each(tmp_path: Path) -> None:
     """Each prefix of the solution read by itself, all in the same passes."""
     model = RewardModel(saved(tmp_path))
     ((one, two), (other,)) = model.step_scores([
-        Steps(QUESTION, ("First 2.", "Then 4.")), Steps("What is 1 + 1?", ("2",)),
+        StepwiseSolution(QUESTION, ("First 2.", "Then 4.")), StepwiseSolution("What is 1 + 1?", ("2",)),
     ])  # fmt: skip
     first, both = checks(model, "First 2.", "First 2.\nThen 4.")
     assert (one, two) == (pytest.approx(first.score, abs=1e-4), pytest.approx(both.score, abs=1e-4))

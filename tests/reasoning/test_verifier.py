@@ -9,7 +9,7 @@ import pytest
 
 from draftverify import Check, ContractError, Proposal, ResourceError
 from draftverify.testing import Subject, check_component, make_context
-from draftverify_reasoning import Steps, TrainedVerifier, VerifierTraining
+from draftverify_reasoning import StepwiseSolution, TrainedVerifier, VerifierTraining
 
 from . import tiny
 
@@ -84,7 +84,7 @@ def test_a_block_is_one_padded_pass(verifier: TrainedVerifier) -> None:
 def test_steps_are_scored_where_they_end(verifier: TrainedVerifier) -> None:
     """The last step's score is the whole solution's, an earlier one's that of the solution up to there."""
     text = SOLUTIONS[0]["text"]
-    ((first, second, third),) = verifier.step_scores([Steps(QUESTION, tuple(text.split("\n")))])
+    ((first, second, third),) = verifier.step_scores([StepwiseSolution(QUESTION, tuple(text.split("\n")))])
     whole, up_to = checks(verifier, text, "\n".join(text.split("\n")[:2]))
     assert third == pytest.approx(whole.score, abs=1e-5)
     assert second == pytest.approx(up_to.score, abs=1e-5)
@@ -103,7 +103,7 @@ def test_what_cannot_be_scored_is_told_apart(verifier: TrainedVerifier) -> None:
         checks(verifier, 3)
     with pytest.raises(ContractError, match="question"):
         verifier.verify(make_context({"other": "x"}), Proposal.alternatives(["x"]))
-    ((one, two),) = verifier.step_scores([Steps(QUESTION, ("We add.", "five " * 100))])
+    ((one, two),) = verifier.step_scores([StepwiseSolution(QUESTION, ("We add.", "five " * 100))])
     assert isinstance(one, float)
     assert two == "too long"
 

@@ -21,6 +21,7 @@ from draftverify.rules import (
     Lossy,
     Majority,
     Speculative,
+    SpeculativeRejection,
     TokenMatch,
     Tournament,
     Tree,
@@ -44,6 +45,7 @@ SELECTION = [
     Majority(),
     Tournament(),
     Tournament(share=0.6, margin=0.1),
+    SpeculativeRejection(),
     WeightedVote(),
 ]
 SAMPLING = [

@@ -9,10 +9,11 @@ from draftverify_llm.checkpoint import (
 )
 from draftverify_llm.endpoint import Endpoint
 from draftverify_llm.family import family_of_config, family_of_weights
-from draftverify_llm.generate import Sample
+from draftverify_llm.generate import Sample, fields_of, filled
 from draftverify_llm.jsonl import read_rows
 from draftverify_llm.llama_cpp import LlamaCpp
 from draftverify_llm.local import LocalModel
+from draftverify_llm.pretrained import Loaded, by_length, load_pretrained, readable, weights_identity
 from draftverify_llm.recordings import (
     RecordedSample,
     RecordedTask,
@@ -29,11 +30,12 @@ from draftverify_llm.local import LocalModel
 from draftverify_llm.pairwise_judge import PairwiseJudge
 from draftverify_llm.recorded_judge import RecordedJudge
 from draftverify_llm.requirements import need
-from draftverify_llm.text import Completion, Message, TextModel, read_sampling, reads_sampling
+from draftverify_llm.text import BatchTextModel, Completion, Message, TextModel, read_sampling, reads_sampling
 from draftverify_llm.weights import gguf_file, quiet_transformers, resolve, torch_directory
 
 __all__ = [
     "CATALOGUE",
+    "BatchTextModel",
     "CatalogueEntry",
     "Completion",
     "Endpoint",
@@ -48,6 +50,10 @@ __all__ = [
     "RecordedJudge",
     "Sample",
     "TextModel",
+    "fields_of",
+    "filled",
+    "find_recording",
+    "by_length",
     "family_of_config",
     "family_of_weights",
     "find_recording",

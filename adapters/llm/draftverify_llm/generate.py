@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from string import Formatter
 from typing import Any
 
@@ -11,6 +12,7 @@ import regex
 
 from draftverify import ConfigError, Context, Cost, Proposal, Task
 from draftverify_llm.text import (
+    BatchTextModel,
     Completion,
     Prompt,
     TextModel,
@@ -121,18 +123,50 @@ class Sample:
         """
         if n == 0:
             return Proposal.alternatives(())
+        prompt, how = self._asked(context)
+        return self._proposal(self.model.complete(prompt, n=n, seed=context.draws.seed(), **how))
+
+    @property
+    def propose_many(self) -> Callable[[Sequence[Context], Sequence[int]], list[Proposal]]:
+        """`propose` for many sessions in one batch, of a model that has `complete_many`; absent with another."""
+        if not isinstance(self.model, BatchTextModel):
+            raise AttributeError(f"{type(self.model).__name__} answers one prompt at a time")
+        return partial(self._propose_many, self.model)
+
+    def _propose_many(
+        self, model: BatchTextModel, contexts: Sequence[Context], ns: Sequence[int]
+    ) -> list[Proposal]:
+        made = [Proposal.alternatives(())] * len(contexts)
+        batches: dict[str, tuple[dict[str, Any], list[int], list[Prompt]]] = {}
+        for place, context in enumerate(contexts):
+            if ns[place]:
+                prompt, how = self._asked(context)
+                # One batch has one temperature, one top_p, one way to be asked.
+                _, places, prompts = batches.setdefault(repr(how), (how, [], []))
+                places.append(place)
+                prompts.append(prompt)
+        for how, places, prompts in batches.values():
+            n = [ns[place] for place in places]
+            seeds = [contexts[place].draws.seed() for place in places]
+            for place, answers in zip(
+                places, model.complete_many(prompts, n=n, seeds=seeds, **how), strict=True
+            ):
+                made[place] = self._proposal(answers)
+        return made
+
+    def _asked(self, context: Context) -> tuple[Prompt, dict[str, Any]]:
+        """What the model is asked, and how."""
         temperature, top_p = read_sampling(context.settings, self.temperature, self.top_p)
         chat = context.task.input.get("chat", True) is not False
-        made = self.model.complete(
-            self._prompt(context, chat),
-            n=n,
-            max_tokens=self.max_tokens,
-            temperature=temperature,
-            top_p=top_p,
-            stop=self.stop,
-            seed=context.draws.seed(),
-            chat=chat,
-        )
+        return self._prompt(context, chat), {
+            "max_tokens": self.max_tokens,
+            "temperature": temperature,
+            "top_p": top_p,
+            "stop": self.stop,
+            "chat": chat,
+        }
+
+    def _proposal(self, made: Sequence[Completion]) -> Proposal:
         return Proposal.alternatives(
             tuple(self._taken(each.text) for each in made),
             evidence=_evidence(made),

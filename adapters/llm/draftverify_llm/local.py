@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from draftverify.errors import ResourceError
+from draftverify.errors import ConfigError, ResourceError
 from draftverify_llm.family import family_of_config, family_of_weights
 from draftverify_llm.sampling import sample
 from draftverify_llm.text import Completion, Prompt, as_messages, check_sampling, only_text, read_prompt
@@ -34,10 +34,13 @@ class LocalModel:
             layers' to four bits, which makes it another model; "int4_head" its head's too, all but those of each
             row's 64 likeliest tokens: for a drafter. None: as they are. A packed model cannot be trained, moved or
             saved.
+        at_once: the most answers that are sampled in one batch, which bounds the memory; more are sampled batch after
+            batch.
         family: the line of models that it is of, where its files do not say or say it wrongly; see `family`.
     """
 
     deterministic = True
+    continues_turns = True
 
     def __init__(
         self,
@@ -45,12 +48,14 @@ class LocalModel:
         dtype: Literal["float32", "bfloat16", "float16", "auto"] = "auto",
         device: str = "auto",
         packed: Literal["bfloat16", "int4", "int4_head"] | None = None,
+        at_once: int = 64,
         family: str | None = None,
     ) -> None:
         self.weights = weights
         self.dtype = dtype
         self.device = device
         self.packed = packed
+        self.at_once = at_once
         self._family = family
         self._lock = threading.RLock()
         self._loaded: tuple[Any, Any] | None = None
@@ -137,6 +142,7 @@ class LocalModel:
         Args:
             input: a task's input with `messages` (turns) or with `prompt` (text). Text goes through the chat
                 template as one user turn when the tokenizer has a template, unless the input says `chat: false`.
+                Turns that end with the assistant's leave that one open, to be continued.
 
         Returns:
             The ids, the template's opening of the answer included.
@@ -147,7 +153,9 @@ class LocalModel:
         prompt, tokenizer = read_prompt(input), self.tokenizer
         if not (input.get("chat", True) and tokenizer.chat_template):
             return list(tokenizer(only_text(prompt)).input_ids)
-        text = tokenizer.apply_chat_template(as_messages(prompt), add_generation_prompt=True, tokenize=False)
+        turns = as_messages(prompt)
+        begun = turns.pop()["content"] if turns[-1]["role"] == "assistant" else ""
+        text = tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False) + begun
         return list(tokenizer(text, add_special_tokens=False).input_ids)
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -169,17 +177,39 @@ class LocalModel:
         chat: bool = True,
     ) -> list[Completion]:
         """Sample `n` answers in one batch, each from a random stream of its own; see `TextModel.complete`."""
-        check_sampling(n, max_tokens, temperature, top_p)
-        ids = self.encode_prompt({"prompt" if isinstance(prompt, str) else "messages": prompt, "chat": chat})
+        return self.complete_many(
+            [prompt], n=[n], max_tokens=max_tokens, temperature=temperature, top_p=top_p, stop=stop, seeds=[seed],
+            chat=chat,
+        )[0]  # fmt: skip
+
+    def complete_many(
+        self,
+        prompts: Sequence[Prompt],
+        *,
+        n: Sequence[int],
+        seeds: Sequence[int | None],
+        max_tokens: int = 256,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+        stop: Sequence[str] = (),
+        chat: bool = True,
+    ) -> list[list[Completion]]:
+        """Sample `n[k]` answers to prompt k with `seeds[k]`, of all prompts in one batch; see `BatchTextModel`."""
+        for each in n:
+            check_sampling(each, max_tokens, temperature, top_p)
+        if self.at_once < 1:
+            raise ConfigError(f"at_once is {self.at_once}; at least 1 is needed", path="at_once")
+        asked = [
+            self.encode_prompt({"prompt" if isinstance(prompt, str) else "messages": prompt, "chat": chat})
+            for prompt in prompts
+        ]
         drawn = sample(
-            self.model, ids, n=n, max_tokens=max_tokens, temperature=temperature, top_p=top_p, seed=seed,
-            ends=self.eos_ids, decode=self.decode, stop=tuple(stop),
+            self.model, asked, n=n, max_tokens=max_tokens, temperature=temperature, top_p=top_p, seeds=seeds,
+            ends=self.eos_ids, decode=self.decode, stop=tuple(stop), at_once=self.at_once,
         )  # fmt: skip
         return [
-            Completion(
-                each.text, len(ids) if index == 0 else 0, each.tokens, each.finish_reason, each.logprob
-            )
-            for index, each in enumerate(drawn)
+            [Completion(a.text, a.read, a.tokens, a.finish_reason, a.logprob) for a in answers]
+            for answers in drawn
         ]
 
     async def acomplete(self, prompt: Prompt, **settings: Any) -> list[Completion]:

@@ -1,10 +1,10 @@
-"""Plain sampling from a torch model: n answers to one prompt, in one batch, each from its own random stream."""
+"""Plain sampling from a torch model: answers to many prompts in one batch, each from its own random stream."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from draftverify_llm.text import FinishReason
@@ -14,88 +14,197 @@ __all__ = ["Drawn", "cut", "sample"]
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """One answer: its text, how many tokens were sampled, why it ended, and its log-probability."""
+    """One answer: its text, how many tokens were sampled, why it ended, its log-probability, and how many prompt
+    tokens were read for it (answers that share a reading have them on the first)."""
 
     text: str
     tokens: int
     finish_reason: FinishReason
     logprob: float
+    read: int
 
 
 def sample(
     model: Any,
-    prompt: Sequence[int],
+    prompts: Sequence[Sequence[int]],
     *,
-    n: int,
+    n: Sequence[int],
     max_tokens: int,
     temperature: float,
     top_p: float,
-    seed: int | None,
+    seeds: Sequence[int | None],
     ends: Collection[int],
     decode: Callable[[Sequence[int]], str],
     stop: Sequence[str] = (),
-) -> list[Drawn]:
-    """Sample `n` answers of at most `max_tokens` tokens.
+    at_once: int | None = None,
+) -> list[list[Drawn]]:
+    """Sample `n[k]` answers of at most `max_tokens` tokens to prompt k.
 
-    The prompt is read once; its cache is then repeated over the batch. Answer i draws from a generator seeded with
-    (seed, i), so a larger n adds answers and changes none (up to rounding, which a batch's size may change).
+    A batch has a row per answer. Its prompts are read once each, padded on the left to the longest, and the cache is
+    then repeated for the rows. Rows that have ended leave as soon as they are half of the batch. Answer i to
+    prompt k draws from a generator seeded with (seeds[k], i), so that what else is asked for, in the same batch or not,
+    changes none (up to rounding, which a batch's size and padding may change).
 
     Args:
         model: a transformers causal language model.
-        prompt: token ids.
-        n, max_tokens, temperature, top_p, seed: as in `TextModel.complete`.
+        prompts: token ids, at least one each.
+        n: how many answers to each prompt, at least 1.
+        max_tokens, temperature, top_p: as in `TextModel.complete`.
+        seeds: one per prompt; None for any.
         ends: ids that end an answer.
         decode: ids to text.
         stop: strings that end an answer.
+        at_once: the most rows of one batch, which bounds the memory; prompts of like length share one. None for all.
 
     Returns:
-        `n` answers, in order.
+        For each prompt its answers, in order.
     """
-    import torch
-
-    device = model.device
-    if seed is None:
-        seed = secrets.randbits(31)
-    streams = [torch.Generator().manual_seed((seed * 1_000_003 + i) % 2**63) for i in range(n)]
     # A stop string that ends here lies within this many tokens: each but the special ones is a byte at least.
     window = max((len(each.encode()) for each in stop), default=0) + 4
-    answers: list[list[int]] = [[] for _ in range(n)]
-    logprobs = [0.0] * n
-    reasons: list[FinishReason | None] = [None] * n
-    with torch.inference_mode():
-        out = model(torch.tensor([list(prompt)], device=device), use_cache=True, logits_to_keep=1)
-        cache = out.past_key_values
-        if n > 1:
-            cache.batch_repeat_interleave(n)
-        logits = out.logits[:, -1].expand(n, -1)
-        for step in range(max_tokens):
-            raw = logits.float().log_softmax(-1).cpu()
-            chosen = _choose(raw, temperature, top_p, streams)
-            for i, token in enumerate(chosen):
-                if reasons[i] is not None:
-                    continue
-                answers[i].append(token)
-                if token in ends:
-                    reasons[i] = "stop"
-                    continue
-                logprobs[i] += float(raw[i, token])
-                if stop and any(each in decode(answers[i][-window:]) for each in stop):
-                    reasons[i] = "stop"
-            if all(reasons) or step + 1 == max_tokens:
+    rows = [
+        _Row(k, prompts[k], _stream(seed, i))
+        for k in sorted(range(len(prompts)), key=lambda k: len(prompts[k]))
+        for seed in [secrets.randbits(31) if seeds[k] is None else seeds[k]]
+        for i in range(n[k])
+    ]
+    size = at_once or max(len(rows), 1)
+    for start in range(0, len(rows), size):
+        batch = _Batch(model, rows[start : start + size], max_tokens)
+        for _ in range(max_tokens):
+            batch.draw(temperature, top_p)
+            for row in batch.rows:
+                end = row.ids[-1] in ends or (
+                    stop and any(each in decode(row.ids[-window:]) for each in stop)
+                )
+                if row.reason is None and end:
+                    row.reason = "stop"
+            if not batch.advance():
                 break
-            out = model(torch.tensor(chosen, device=device)[:, None], past_key_values=cache, use_cache=True)
-            logits = out.logits[:, -1]
-    drawn = []
-    for ids, logprob, reason in zip(answers, logprobs, reasons, strict=True):
-        text = decode(ids[:-1] if ids[-1] in ends else ids)
-        drawn.append(Drawn(cut(text, stop), len(ids), reason or "length", logprob))
-    return drawn
+    answers: list[list[Drawn]] = [[] for _ in prompts]
+    for row in rows:
+        ended = row.ids[-1] in ends
+        text = decode(row.ids[:-1] if ended else row.ids)
+        logprob = sum(row.logprobs[:-1] if ended else row.logprobs)
+        answers[row.prompt].append(
+            Drawn(cut(text, stop), len(row.ids), row.reason or "length", logprob, row.read)
+        )
+    return answers
 
 
 def cut(text: str, stop: Sequence[str]) -> str:
     """The text before the first stop string in it."""
     places = [place for each in stop if (place := text.find(each)) >= 0]
     return text[: min(places)] if places else text
+
+
+@dataclass(slots=True, eq=False)
+class _Row:
+    """One answer under way."""
+
+    prompt: int
+    prompt_ids: Sequence[int]
+    stream: Any
+    ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    reason: FinishReason | None = None
+    read: int = 0
+
+
+class _Batch:
+    """Rows that are sampled together: their cache, the logits of their next token, and the padding that they ignore.
+
+    Attributes:
+        rows: those that are still in the batch; some may have ended.
+    """
+
+    def __init__(self, model: Any, rows: list[_Row], max_tokens: int) -> None:
+        self.model = model
+        self.rows = rows
+        self.max_tokens = max_tokens
+        self._read()
+
+    def _read(self) -> None:
+        """Read each prompt once, and give every row its copy."""
+        import torch
+
+        first = {row.prompt: row for row in reversed(self.rows)}
+        order = list(dict.fromkeys(row.prompt for row in self.rows))
+        lengths = [len(first[k].prompt_ids) for k in order]
+        longest, device = max(lengths), self.model.device
+        pads = [longest - length for length in lengths]
+        for k, length in zip(order, lengths, strict=True):
+            first[k].read = length
+        ids = torch.tensor(
+            [[0] * pad + list(first[k].prompt_ids) for k, pad in zip(order, pads, strict=True)], device=device
+        )
+        self._mask = self._next = None
+        more: dict[str, Any] = {}
+        if any(pads):  # without padding there is nothing to hide, and every place is its own index
+            padding = torch.tensor(pads, device=device)[:, None]
+            places = torch.arange(longest + self.max_tokens, device=device)[None] - padding
+            self._mask = (places >= 0).long()
+            more = {
+                "attention_mask": self._mask[:, :longest],
+                "position_ids": places[:, :longest].clamp(min=0),
+            }
+            self._next = longest - padding
+        with torch.inference_mode():
+            out = self.model(ids, use_cache=True, logits_to_keep=1, **more)
+        self._cache, self._logits, self._width = out.past_key_values, out.logits[:, -1], longest
+        if len(self.rows) > len(order):
+            self._select([order.index(row.prompt) for row in self.rows])
+
+    def draw(self, temperature: float, top_p: float) -> None:
+        """Give every row that has not ended its next token."""
+        import torch
+
+        with torch.inference_mode():
+            raw = self._logits.float().log_softmax(-1).cpu()
+            alive = [place for place, row in enumerate(self.rows) if row.reason is None]
+            streams = [self.rows[place].stream for place in alive]
+            chosen = _choose(raw if len(alive) == len(raw) else raw[alive], temperature, top_p, streams)
+            for place, token in zip(alive, chosen, strict=True):
+                self.rows[place].ids.append(token)
+                self.rows[place].logprobs.append(float(raw[place, token]))
+
+    def advance(self) -> bool:
+        """Let ended rows go, and read the last tokens of the others; False when there is nothing left to sample."""
+        import torch
+
+        alive = [place for place, row in enumerate(self.rows) if row.reason is None]
+        if not alive or len(self.rows[alive[0]].ids) == self.max_tokens:
+            return False
+        if 2 * len(alive) <= len(self.rows):
+            self._select(alive)
+            self.rows = [self.rows[place] for place in alive]
+        last = torch.tensor([row.ids[-1] for row in self.rows], device=self.model.device)[:, None]
+        self._width += 1
+        more: dict[str, Any] = {}
+        if self._mask is not None:
+            more = {"attention_mask": self._mask[:, : self._width], "position_ids": self._next}
+            self._next = self._next + 1
+        with torch.inference_mode():
+            out = self.model(last, past_key_values=self._cache, use_cache=True, **more)
+        self._cache, self._logits = out.past_key_values, out.logits[:, -1]
+        return True
+
+    def _select(self, places: Sequence[int]) -> None:
+        """These rows of all that the batch holds, in this order; one may be there several times."""
+        import torch
+
+        with torch.inference_mode():
+            index = torch.tensor(places, device=self.model.device)
+            self._cache.batch_select_indices(index)
+            self._logits = self._logits[index]
+            if self._mask is not None:
+                self._mask, self._next = self._mask[index], self._next[index]
+
+
+def _stream(seed: int, i: int) -> Any:
+    """The random stream of answer i."""
+    import torch
+
+    return torch.Generator().manual_seed((seed * 1_000_003 + i) % 2**63)
 
 
 def _choose(raw: Any, temperature: float, top_p: float, streams: Sequence[Any]) -> list[int]:

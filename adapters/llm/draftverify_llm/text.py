@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypedDict, runtime_checkab
 from draftverify.errors import ConfigError
 
 __all__ = [
+    "BatchTextModel",
     "Completion",
     "FinishReason",
     "Message",
@@ -69,6 +70,8 @@ class TextModel(Protocol):
 
     Attributes:
         deterministic: False when the same call with the same seed may answer otherwise another time.
+        continues_turns: whether turns that end with the assistant's are taken as the beginning of the answer, which
+            then holds what follows it; False when absent.
         family: the line of models that it is of ("smollm2"), known without loading it; None where there is no
             telling. A pipeline whose generator and verifier are of one family says that it checks itself.
     """
@@ -126,6 +129,34 @@ class TextModel(Protocol):
 
     def price(self, completions: Sequence[Completion]) -> float:
         """What these answers cost in the user's units (money); 0 where nothing is charged."""
+        ...
+
+
+@runtime_checkable
+class BatchTextModel(TextModel, Protocol):
+    """A text model that answers many prompts in one batch. Implemented by `LocalModel`."""
+
+    def complete_many(
+        self,
+        prompts: Sequence[Prompt],
+        *,
+        n: Sequence[int],
+        seeds: Sequence[int | None],
+        max_tokens: int = 256,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+        stop: Sequence[str] = (),
+        chat: bool = True,
+    ) -> list[list[Completion]]:
+        """Sample `n[k]` answers to prompt k with `seeds[k]`.
+
+        Args:
+            prompts: text or turns each.
+            n, seeds: one for each prompt, as in `complete`; so are the others, which hold for all.
+
+        Returns:
+            For each prompt what `complete` would answer to it alone, up to rounding.
+        """
         ...
 
 

@@ -4,16 +4,17 @@ from draftverify_reasoning.answered import Answered, UntilAnswered
 from draftverify_reasoning.answers import Form, extract, normalised, number, same
 from draftverify_reasoning.arithmetic import Arithmetic, Statement, statements
 from draftverify_reasoning.outside import AnswerMatches, GymScorer, GymSolved, KnownAnswer
+from draftverify_reasoning.partials import Partials
+from draftverify_reasoning.process import Process, StepScorer
 from draftverify_reasoning.recorded import Recorded, RecordedScore
 from draftverify_reasoning.requirements import need
-from draftverify_reasoning.solutions import answer_of, solution, solution_text, spelled_answer
-from draftverify_reasoning.tasks import Gym, Problems
-from draftverify_reasoning.process import Process, StepScorer
-from draftverify_reasoning.requirements import need
 from draftverify_reasoning.reward_model import RewardModel
-from draftverify_reasoning.scoring import Steps
-from draftverify_reasoning.solutions import answer_of, solution, solution_text
-from draftverify_reasoning.tasks import Gym
+from draftverify_reasoning.sample import Sample
+from draftverify_reasoning.scoring import StepwiseSolution
+from draftverify_reasoning.self_refine import SelfRefine
+from draftverify_reasoning.solutions import answer_of, solution, solution_text, spelled_answer
+from draftverify_reasoning.steps import Steps
+from draftverify_reasoning.tasks import Gym, Problems
 from draftverify_reasoning.training import VerifierTraining
 from draftverify_reasoning.verifier import TrainedVerifier
 
@@ -26,16 +27,20 @@ __all__ = [
     "GymScorer",
     "GymSolved",
     "KnownAnswer",
+    "Partials",
     "Problems",
+    "Process",
     "Recorded",
     "RecordedScore",
-    "Statement",
-    "UntilAnswered",
-    "Process",
     "RewardModel",
+    "Sample",
+    "SelfRefine",
+    "Statement",
     "StepScorer",
     "Steps",
+    "StepwiseSolution",
     "TrainedVerifier",
+    "UntilAnswered",
     "VerifierTraining",
     "answer_of",
     "extract",

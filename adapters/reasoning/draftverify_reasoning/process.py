@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from draftverify import UNCHECKED, Check, Context, ContractError, Proposal, Verification
-from draftverify_reasoning.scoring import Steps, question_of, verdict
+from draftverify_reasoning.scoring import StepwiseSolution, question_of, verdict
 
 __all__ = ["Process", "StepScorer"]
 
@@ -16,7 +16,7 @@ _SHOWN = 80
 class StepScorer(Protocol):
     """Scores solutions after each of their steps."""
 
-    def step_scores(self, solutions: Sequence[Steps]) -> list[list[float | str]]:
+    def step_scores(self, solutions: Sequence[StepwiseSolution]) -> list[list[float | str]]:
         """For each solution as many scores as it has steps, or why there is none in a score's place."""
         ...
 
@@ -75,7 +75,7 @@ class Process:
         Raises:
             ContractError: a task has no question, or an item is no text.
         """
-        paths: list[Steps] = []
+        paths: list[StepwiseSolution] = []
         places: list[list[tuple[int, int] | None]] = []
         for context, proposal in zip(contexts, proposals, strict=True):
             question, accepted = question_of(context.task), tuple(map(_step, context.accepted))
@@ -90,7 +90,7 @@ class Process:
                     if found[index] is None:
                         found[index] = len(paths), len(accepted) + depth
                 if path:
-                    paths.append(Steps(question, (*accepted, *[steps[index] for index in path])))
+                    paths.append(StepwiseSolution(question, (*accepted, *[steps[index] for index in path])))
             places.append(found)
         scores = self.scorer.step_scores(paths) if paths else []
         return [

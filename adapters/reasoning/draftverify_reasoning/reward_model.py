@@ -16,7 +16,7 @@ from draftverify_llm import (
     torch_directory,
     weights_identity,
 )
-from draftverify_reasoning.scoring import TOO_LONG, Pair, Steps, score_blocks
+from draftverify_reasoning.scoring import TOO_LONG, Pair, StepwiseSolution, score_blocks
 
 __all__ = ["RewardModel"]
 
@@ -97,7 +97,7 @@ class RewardModel:
         """The blocks of many tasks, in padded passes of similar length."""
         return score_blocks(contexts, proposals, self._score, self.threshold)
 
-    def step_scores(self, solutions: Sequence[Steps]) -> list[list[float | str]]:
+    def step_scores(self, solutions: Sequence[StepwiseSolution]) -> list[list[float | str]]:
         """The score after each step of each solution: that of the solution up to there, read by itself.
 
         Returns:

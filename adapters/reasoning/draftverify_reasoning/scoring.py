@@ -9,7 +9,7 @@ from typing import NamedTuple
 from draftverify import Check, Context, ContractError, Proposal, Task, Verification
 from draftverify_reasoning.solutions import solution_text
 
-__all__ = ["TOO_LONG", "Pair", "Steps", "question_of", "score_blocks", "verdict"]
+__all__ = ["TOO_LONG", "Pair", "StepwiseSolution", "question_of", "score_blocks", "verdict"]
 
 TOO_LONG = "too long"
 
@@ -21,7 +21,7 @@ class Pair(NamedTuple):
     solution: str
 
 
-class Steps(NamedTuple):
+class StepwiseSolution(NamedTuple):
     """A question and the steps of a solution, in order; each of them is not empty."""
 
     question: str

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from draftverify import Context, Proposal, ResourceError, Verification
 from draftverify_llm import LocalModel, by_length, need, torch_directory, weights_identity
-from draftverify_reasoning.scoring import TOO_LONG, Pair, Steps, score_blocks
+from draftverify_reasoning.scoring import TOO_LONG, Pair, StepwiseSolution, score_blocks
 
 if TYPE_CHECKING:
     from draftverify_reasoning.token_scores import TokenScores
@@ -134,7 +134,7 @@ class TrainedVerifier:
         """The blocks of many tasks, in padded passes of similar length."""
         return score_blocks(contexts, proposals, self._score, self.threshold)
 
-    def step_scores(self, solutions: Sequence[Steps]) -> list[list[float | str]]:
+    def step_scores(self, solutions: Sequence[StepwiseSolution]) -> list[list[float | str]]:
         """The score after each step of each solution, read where the step ends, in one reading of the solution.
 
         Returns:
@@ -158,7 +158,7 @@ class TrainedVerifier:
         return found
 
     def _score(self, pairs: Sequence[Pair]) -> list[float | str]:
-        steps = self.step_scores([Steps(pair.question, (pair.solution,)) for pair in pairs])
+        steps = self.step_scores([StepwiseSolution(pair.question, (pair.solution,)) for pair in pairs])
         return [score for (score,) in steps]
 
     def _open(self) -> tuple[Saved, Any, TokenScores]:

@@ -1,0 +1,133 @@
+"""How generators of reasoning ask a text model: the question within a template, and the sampling settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from draftverify import ConfigError, Task
+from draftverify_llm import (
+    BatchTextModel,
+    Completion,
+    Message,
+    TextModel,
+    fields_of,
+    filled,
+    read_sampling,
+    reads_sampling,
+)
+from draftverify_reasoning.scoring import question_of
+
+__all__ = ["Asking", "answers_to", "asked"]
+
+
+class Asking:
+    """The arguments that these generators share, and what follows from them."""
+
+    chat = True
+
+    def __init__(
+        self,
+        model: TextModel,
+        template: str,
+        system: str | None,
+        max_tokens: int,
+        temperature: float | None,
+        top_p: float | None,
+        stop: Sequence[str],
+    ) -> None:
+        self.model = model
+        self.template = template
+        self.system = system
+        self.max_tokens = max_tokens
+        self.temperature = temperature
+        self.top_p = top_p
+        self.stop = stop
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether the same draws give the same solutions, which is the model's to say."""
+        return getattr(self.model, "deterministic", False)
+
+    @property
+    def family(self) -> str | None:
+        """The model's."""
+        return getattr(self.model, "family", None)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The settings that it was not given itself."""
+        return reads_sampling(self.temperature, self.top_p)
+
+    def check_settings(self, settings: Mapping[str, Any]) -> None:
+        """Refuse a temperature or top_p that no model can follow.
+
+        Raises:
+            ConfigError: naming the setting.
+        """
+        read_sampling(settings, self.temperature, self.top_p)
+
+    def open(self) -> None:
+        """Check the arguments.
+
+        Raises:
+            ConfigError: one is out of its range, or the template cannot be filled.
+        """
+        read_sampling({}, self.temperature, self.top_p)
+        fields_of(self.template)
+        if self.max_tokens < 1:
+            raise ConfigError(f"max_tokens is {self.max_tokens}; at least 1 is needed", path="max_tokens")
+        if self.system is not None and not self.chat:
+            raise ConfigError(
+                "a system prompt is a turn; without chat put it into the template", path="system"
+            )
+
+    def _needs_continuing(self) -> None:
+        """Refuse a model that cannot go on with an answer that was begun."""
+        if self.chat and not getattr(self.model, "continues_turns", False):
+            raise ConfigError(
+                f"{type(self.model).__name__} cannot go on with a turn that was begun; with `chat: false` the question "
+                "and the steps are one text that it continues, or use llm.local",
+                path="model",
+            )
+
+    def _how(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings of a call to the model."""
+        temperature, top_p = read_sampling(settings, self.temperature, self.top_p)
+        how: dict[str, Any] = {"temperature": temperature, "top_p": top_p, "chat": self.chat}
+        return {**how, "max_tokens": self.max_tokens, "stop": tuple(self.stop)}
+
+    def _asked(self, task: Task, begun: str = "") -> str | list[Message]:
+        """The prompt of a task, with the beginning of the answer that the model is to go on with."""
+        text = filled(self.template, asked(task))
+        if not self.chat:
+            return text + begun
+        turns: list[Message] = [{"role": "user", "content": text}]
+        if self.system is not None:
+            turns.insert(0, {"role": "system", "content": self.system})
+        if begun:
+            turns.append({"role": "assistant", "content": begun})
+        return turns
+
+
+def asked(task: Task) -> Task:
+    """The task with its question under `question`, wherever it stood.
+
+    Raises:
+        ContractError: it has none.
+    """
+    return msgspec.structs.replace(task, input={**task.input, "question": question_of(task)})
+
+
+def answers_to(
+    model: TextModel, prompts: Sequence[Any], *, n: Sequence[int], seeds: Sequence[int], **how: Any
+) -> list[list[Completion]]:
+    """Completions of many prompts, in one batch where the model has batches."""
+    if isinstance(model, BatchTextModel):
+        return model.complete_many(prompts, n=n, seeds=seeds, **how)
+    return [
+        model.complete(prompt, n=each, seed=seed, **how)
+        for prompt, each, seed in zip(prompts, n, seeds, strict=True)
+    ]

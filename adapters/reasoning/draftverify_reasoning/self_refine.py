@@ -1,0 +1,174 @@
+"""A model that reads its own solution and improves it: `reasoning.self_refine`.
+
+Without anybody else's word this mostly makes solutions worse: asked for problems, a model finds some, right or wrong.
+So it is refused unless a policy hands it the word of a verifier that is not of its own family, or the config says in
+words that it knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from draftverify import ConfigError, Context, Cost, Proposal
+from draftverify_llm import Completion, Message, TextModel
+from draftverify_reasoning.answers import Form
+from draftverify_reasoning.asking import Asking, answers_to
+from draftverify_reasoning.sample import TEMPLATE
+from draftverify_reasoning.solutions import solution, solution_text
+
+__all__ = ["SelfRefine"]
+
+REVIEW = "Review your previous answer and find problems with it."
+IMPROVE = "Based on the problems you found, improve your answer. Answer the question again:\n\n"
+REFINE = "{said}\n\nImprove your answer. Answer the question again:\n\n"
+
+
+class SelfRefine(Asking):
+    """Proposes `n` solutions as alternatives, each sampled as by `reasoning.sample` and then improved by its model.
+
+    With feedback from outside, which is how it is meant: the policy has a `feedback` clause and the verifier is no
+    model of the same family. Each round after a refusal puts the refused solution and what the verifier said of it into
+    the prompt, and the model answers again. A pipeline without these is refused when it is built.
+
+    Without it, the model itself reviews each solution and improves it, `rounds` times within one proposal; the item's
+    `drafts` are the texts on the way. That a config wants this it says in words, by `without_outside_feedback`.
+
+    Args:
+        model: any text model.
+        without_outside_feedback: "it may make answers worse", to have the model review itself; that sentence and no
+            other, so that nobody switches it on without having read it. See `benchmarks/reasoning_correction.py`.
+        rounds: how often it then reviews and improves.
+        template: what the model is asked, with the task's fields in braces; {question} is its `question`, else its
+            `prompt`.
+        form: how the solution says its answer.
+        system: a system prompt; none when absent.
+        max_tokens: the most tokens in one turn.
+        temperature: when absent the pipeline's setting, without one 0.8.
+        top_p: when absent the pipeline's setting, without one 1.
+        stop: strings that end a turn.
+
+    References:
+        Madaan et al., "Self-Refine" (2303.17651); Huang et al., "Large Language Models Cannot Self-Correct Reasoning
+        Yet" (2310.01798), whose words the review has.
+    """
+
+    shape = "alternatives"
+
+    def __init__(
+        self,
+        model: TextModel,
+        without_outside_feedback: Literal["it may make answers worse"] | None = None,
+        rounds: int = 1,
+        template: str = TEMPLATE,
+        form: Form = "auto",
+        system: str | None = None,
+        max_tokens: int = 512,
+        temperature: float | None = None,
+        top_p: float | None = None,
+        stop: Sequence[str] = (),
+    ) -> None:
+        super().__init__(model, template, system, max_tokens, temperature, top_p, stop)
+        self.without_outside_feedback = without_outside_feedback
+        self.rounds = rounds
+        self.form = form
+
+    @property
+    def needs_feedback(self) -> bool:
+        """Whether a pipeline must hand it an outside verifier's word."""
+        return self.without_outside_feedback is None
+
+    def open(self) -> None:
+        """Check the arguments.
+
+        Raises:
+            ConfigError: one is out of its range, or the template cannot be filled.
+        """
+        super().open()
+        if self.rounds < 1:
+            raise ConfigError(f"rounds is {self.rounds}; at least 1 is needed", path="rounds")
+
+    def propose(self, context: Context, n: int) -> Proposal:
+        """Sample `n` solutions, or answer again what was refused; seeded by this round's draws.
+
+        Raises:
+            ContractError: the task has no question.
+        """
+        return self.propose_many([context], [n])[0]
+
+    def propose_many(self, contexts: Sequence[Context], ns: Sequence[int]) -> list[Proposal]:
+        """`propose` for many sessions, in one batch where the model has batches."""
+        made: list[Proposal | None] = [None] * len(contexts)
+        alike: dict[str, list[int]] = {}
+        for place, context in enumerate(contexts):
+            alike.setdefault(repr(self._how(context.settings)), []).append(place)
+        for places in alike.values():
+            proposals = self._batch([contexts[place] for place in places], [ns[place] for place in places])
+            for place, proposal in zip(places, proposals, strict=True):
+                made[place] = proposal
+        return [each for each in made if each is not None]
+
+    def _batch(self, contexts: Sequence[Context], ns: Sequence[int]) -> list[Proposal]:
+        """The proposals of sessions that have one temperature and one top_p."""
+        wanted = [(context, i) for context, n in zip(contexts, ns, strict=True) for i in range(n)]
+        talks = [self._begun(context, i) for context, i in wanted]
+        how = self._how(contexts[0].settings)
+        spent: list[list[Completion]] = [[] for _ in wanted]
+        texts: list[list[str]] = [[] for _ in wanted]
+
+        def ask(turn: int) -> list[str]:
+            # A round has a seed for each turn of each item.
+            seeds = [context.draws.seed(i * (2 * self.rounds + 1) + turn) for context, i in wanted]
+            answers = answers_to(self.model, talks, n=[1] * len(talks), seeds=seeds, **how)
+            for talk, paid, (each,) in zip(talks, spent, answers, strict=True):
+                talk.append({"role": "assistant", "content": each.text})
+                paid.append(each)
+            return [each.text for (each,) in answers]
+
+        def say(words: Sequence[str]) -> None:
+            for talk, each in zip(talks, words, strict=True):
+                talk.append({"role": "user", "content": each})
+
+        for drafts, text in zip(texts, ask(0), strict=True):
+            drafts.append(text)
+        for turn in range(0 if self.needs_feedback else self.rounds):
+            say([REVIEW] * len(talks))
+            ask(2 * turn + 1)
+            say([IMPROVE + self._question(context) for context, _ in wanted])
+            for drafts, text in zip(texts, ask(2 * turn + 2), strict=True):
+                drafts.append(text)
+        items = iter(zip(texts, spent, strict=True))
+        return [self._proposal([next(items) for _ in range(n)]) for n in ns]
+
+    def _begun(self, context: Context, i: int) -> list[Message]:
+        """The turns that item i answers: the question, and what was refused with what was said of it."""
+        turns = list(self._asked(context.task))
+        if context.feedback:
+            last = context.feedback[i % len(context.feedback)]
+            said = last.feedback or last.reason or "This answer is wrong."
+            again = REFINE.format(said=said) + self._question(context)
+            turns += [
+                {"role": "assistant", "content": solution_text(last.item)},
+                {"role": "user", "content": again},
+            ]
+        return turns  # type: ignore[return-value]
+
+    def _question(self, context: Context) -> str:
+        """What the model was asked."""
+        return str(self._asked(context.task)[-1]["content"])  # type: ignore[index]
+
+    def _proposal(self, made: Sequence[tuple[list[str], list[Completion]]]) -> Proposal:
+        completions = [each for _, spent in made for each in spent]
+        return Proposal.alternatives(
+            tuple([self._item(texts) for texts, _ in made]),
+            evidence={
+                "tokens_out": tuple([sum(each.tokens_out for each in spent) for _, spent in made]),
+                "tokens_in": sum(each.tokens_in for each in completions),
+                "finish_reason": tuple([spent[-1].finish_reason for _, spent in made]),
+            },
+            cost=Cost(units=self.model.price(completions)),
+        )
+
+    def _item(self, texts: Sequence[str]) -> dict[str, Any]:
+        more = {"drafts": list(texts[:-1])} if len(texts) > 1 else {}
+        return solution(texts[-1], self.form, **more)
