@@ -1,19 +1,18 @@
 """Text models: a catalogue of weights and the cache that holds them, models run here, models behind a server."""
 
 from draftverify_llm.catalogue import CATALOGUE, CatalogueEntry
-from draftverify_llm.checkpoint import (
-    load_checkpoint,
-    optimiser_tensors,
-    restore_optimiser,
-    save_checkpoint,
-)
+from draftverify_llm.checkpoint import load_checkpoint, optimiser_tensors, restore_optimiser, save_checkpoint
 from draftverify_llm.endpoint import Endpoint
 from draftverify_llm.family import family_of_config, family_of_weights
 from draftverify_llm.generate import Sample, fields_of, filled
+from draftverify_llm.identity import model_identity
 from draftverify_llm.jsonl import read_rows
+from draftverify_llm.judge import Judge
 from draftverify_llm.llama_cpp import LlamaCpp
 from draftverify_llm.local import LocalModel
+from draftverify_llm.pairwise_judge import PairwiseJudge
 from draftverify_llm.pretrained import Loaded, by_length, load_pretrained, readable, weights_identity
+from draftverify_llm.recorded_judge import RecordedJudge
 from draftverify_llm.recordings import (
     RecordedSample,
     RecordedTask,
@@ -22,20 +21,13 @@ from draftverify_llm.recordings import (
     read_recording,
     samples_drawn,
 )
-from draftverify_llm.pretrained import Loaded, by_length, load_pretrained, readable, weights_identity
-from draftverify_llm.identity import model_identity
-from draftverify_llm.judge import Judge
-from draftverify_llm.llama_cpp import LlamaCpp
-from draftverify_llm.local import LocalModel
-from draftverify_llm.pairwise_judge import PairwiseJudge
-from draftverify_llm.recorded_judge import RecordedJudge
 from draftverify_llm.requirements import need
 from draftverify_llm.text import BatchTextModel, Completion, Message, TextModel, read_sampling, reads_sampling
 from draftverify_llm.weights import gguf_file, quiet_transformers, resolve, torch_directory
 
 __all__ = [
-    "CATALOGUE",
     "BatchTextModel",
+    "CATALOGUE",
     "CatalogueEntry",
     "Completion",
     "Endpoint",
@@ -44,27 +36,25 @@ __all__ = [
     "Loaded",
     "LocalModel",
     "Message",
-    "RecordedSample",
-    "RecordedTask",
     "PairwiseJudge",
     "RecordedJudge",
+    "RecordedSample",
+    "RecordedTask",
     "Sample",
     "TextModel",
-    "fields_of",
-    "filled",
-    "find_recording",
     "by_length",
     "family_of_config",
     "family_of_weights",
+    "fields_of",
+    "filled",
     "find_recording",
-    "by_length",
     "gguf_file",
     "load_checkpoint",
     "load_pretrained",
     "model_identity",
     "need",
-    "plain_prompt",
     "optimiser_tensors",
+    "plain_prompt",
     "quiet_transformers",
     "read_recording",
     "read_rows",
@@ -72,8 +62,8 @@ __all__ = [
     "readable",
     "reads_sampling",
     "resolve",
-    "samples_drawn",
     "restore_optimiser",
+    "samples_drawn",
     "save_checkpoint",
     "torch_directory",
     "weights_identity",
