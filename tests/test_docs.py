@@ -17,6 +17,7 @@ PAGES = [
     "tutorial.md",
     "metrics.md",
     "retrieval.md",
+    "reasoning.md",
     "tokens.md",
     "sampling.md",
     "verifiers.md",
