@@ -163,8 +163,8 @@ class Way(ABC):
     def _cross(self, stage: str) -> Any:
         """[n, m], what a stage found of its items on each check; NaN for those that never came to it.
 
-        As many checks as items may be the items themselves, judged in pairs: their columns stand where the items do.
-        Of other checks that is but another order, with some that were not run among them.
+        Where the checks are the items themselves, judged in pairs, so that the diagonal is NaN, the columns stand where
+        the items do.
         """
         n = len(self.proposal)
         cross = np.full((n, 0), np.nan)
@@ -172,7 +172,7 @@ class Way(ABC):
             evidence = None if found.verification is None else found.verification.evidence
             if found.stage == stage and evidence is not None and evidence.cross is not None:
                 own = np.asarray(evidence.cross, dtype=float)
-                if own.shape[1] == len(found.indices) < n:
+                if own.shape[1] == len(found.indices) < n and np.isnan(np.diagonal(own)).all():
                     pairs = np.full((len(own), n), np.nan)
                     pairs[:, list(found.indices)] = own
                     own = pairs

@@ -613,6 +613,7 @@ class Larger:
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         items = np.asarray(proposal.items, dtype=float)
         cross = (np.sign(items[:, None] - items) + 1) / 2
+        np.fill_diagonal(cross, np.nan)
         return Verification(checks=(Check("pass"),) * len(items), evidence=Evidence(cross=cross))
 
 
@@ -622,7 +623,7 @@ def test_a_stage_that_judges_pairs_sees_only_what_is_left() -> None:
     judged = AllOf([small, Larger()])
     found = judged.verify(make_context("any"), Proposal.alternatives([9, 3, 8, 5]))
     nan = np.nan
-    expected = [[nan] * 4, [nan, 0.5, nan, 0.0], [nan] * 4, [nan, 1.0, nan, 0.5]]
+    expected = [[nan] * 4, [nan, nan, nan, 0.0], [nan] * 4, [nan, 1.0, nan, nan]]
     assert np.array_equal(found.evidence.cross, expected, equal_nan=True)
     drafted = generator(lambda context, n: [9, 3, 8, 5])
     outcome = Pipeline(drafted, judged, Tournament(), block=4).run("x")
