@@ -15,6 +15,7 @@ BLOCK = re.compile(r"^```(python|yaml|json|console)\n(.*?)^```$", re.M | re.S)
 FILE = re.compile(r"^# file: (\S+)\n")
 PAGES = [
     "tutorial.md",
+    "judges.md",
     "metrics.md",
     "retrieval.md",
     "reasoning.md",

@@ -7,11 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from draftverify import ConfigError, Proposal, ResourceError
+from draftverify import ConfigError, Pipeline, Proposal, ResourceError, Task, generator
 from draftverify.audit import Asked, Presented
 from draftverify.engine.families import stands_outside
 from draftverify.engine.parts import identity_of
 from draftverify.errors import EndpointTimeout
+from draftverify.rules import Tournament
 from draftverify.testing import check_component, make_context
 from draftverify_llm import Judge, PairwiseJudge
 from draftverify_llm.first_token import first_tokens, word_tokens
@@ -310,3 +311,11 @@ def test_judges_conform(kind, tiny):
     """The kit's contract, with a model that replies and with a local one."""
     check_component(kind(Says(lambda prompt: "A" if "answer A" in prompt else "yes")), trials=30)
     check_component(kind(tiny), trials=3)
+
+
+@pytest.mark.parametrize("against", ["all", "knockout"])
+def test_the_tournament_keeps_what_the_judge_prefers(against):
+    """Four answers of a task, judged in pairs: the rule takes the one that beats the others."""
+    propose = generator(lambda context, n: ["bb", "a", "dddd", "ccc"][:n])
+    pipeline = Pipeline(propose, PairwiseJudge(Says(longer), against=against), Tournament(), block=4)
+    assert pipeline.run(Task(id="0", input={"question": "q"})).unwrap() == "dddd"
