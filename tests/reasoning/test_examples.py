@@ -1,4 +1,4 @@
-"""The example that replays recorded solutions, on a pool in the recording's layout and on the recording itself."""
+"""The examples of reasoning: their files fit each other, and a part of each runs as its header says."""
 
 from __future__ import annotations
 
@@ -8,68 +8,64 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from draftverify.cli.main import main
+from draftverify_reasoning import Gym
 
-ROOT = Path(__file__).parents[2]
-RECORDING = ROOT / "../shared/data/rsd_math100/math_cot_100.jsonl"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def read(name: str) -> dict[str, Any]:
+    """An example's config."""
+    return yaml.safe_load((EXAMPLES / name).read_text())  # type: ignore[no-any-return]
+
+
+def test_the_verifier_learns_from_other_questions() -> None:
+    """The example asks none of those that its verifier was trained on; most of them have answers of both kinds."""
+    asked = read("reasoning-bestofn.yaml")["tasks"]
+    tasks = Gym(asked["datasets"], asked["size"], asked["seed"], asked["config"]).load()
+    lines = [json.loads(line) for line in (EXAMPLES / "reasoning/solutions.jsonl").open()]
+    assert not {line["question"] for line in lines} & {task.input["question"] for task in tasks}
+    both = [line for line in lines if len({each["correct"] for each in line["solutions"]}) == 2]
+    assert len(both) > len(lines) / 2
 
 
 @pytest.fixture
-def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the example that the command may write beside."""
-    shutil.copy(ROOT / "examples/reasoning-recorded.yaml", tmp_path)
+def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy that the commands may write into."""
+    shutil.copytree(EXAMPLES, tmp_path / "examples", ignore=shutil.ignore_patterns("verifier"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def replayed() -> dict[str, tuple[float, float]]:
-    """Run the example: of each pipeline, the share that is right and the samples drawn per problem."""
-    assert main(["run", "reasoning-recorded.yaml"]) == 0
-    found = {}
-    for pipeline in json.loads(Path("runs/reasoning-recorded/summary.json").read_text())["pipelines"]:
-        row = pipeline["rows"][0]
-        found[pipeline["name"]] = (
-            row["solved"]["right"]["rate"]["value"],
-            row["tally"]["trials"] / row["tasks"],
-        )
-    return found
+def tasks_of(run: Path) -> dict[str, int]:
+    """How many tasks each pipeline ran."""
+    summary = json.loads((run / "summary.json").read_text())
+    return {each["name"]: each["rows"][-1]["tasks"] for each in summary["pipelines"]}
 
 
-def test_the_four_ways_on_a_pool_in_the_same_layout(example: Path) -> None:
-    """The score knows what is right and most samples are wrong: the vote loses, the first above takes two samples."""
-    rows: list[dict[str, Any]] = [
-        {
-            "idx": idx,
-            "question": f"What is 500 + 50{idx}?",
-            "answer": f"1,00{idx}",
-            "code": [f"so {1000 + idx}" if k == 1 else "so 1" for k in range(8)],
-            "pred": [f"{1000 + idx}.0" if k == 1 else "1" for k in range(8)],
-            "score": [k == 1 for k in range(8)],
-            "pred_score": [[3.0 if k == 1 else -k / 10] for k in range(8)],
-        }
-        for idx in range(6)
-    ]
-    (example / "math_cot_100.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    found = replayed()
-    assert {name: right for name, (right, _) in found.items()} == {
-        "best_of_8": 1.0,
-        "first_above": 1.0,
-        "majority": 0.0,
-        "stops_early": 0.0,
-    }
-    assert found["first_above"][1] == 2.0
-    assert found["best_of_8"][1] == found["majority"][1] == 8.0
-    assert found["stops_early"][1] < 8.0
+@pytest.mark.weights
+def test_steps(examples: Path) -> None:
+    """Whole solutions and steps, on two problems, one block each."""
+    small = ["--set", "tasks.size=2"]
+    for pipeline in ("whole", "steps"):
+        small += ["--set", f"pipelines.{pipeline}.on_rejection=[]"]
+    assert main(["run", "examples/reasoning-steps.yaml", *small]) == 0
+    assert tasks_of(Path("runs/reasoning-steps")) == {"whole": 2, "steps": 2}
 
 
-def test_the_four_ways_on_the_recording(example: Path) -> None:
-    """First above the threshold is as right as the best of eight with a third of the samples."""
-    if not RECORDING.exists():
-        pytest.skip("the recorded solutions are not here")
-    shutil.copy(RECORDING, example)
-    found = replayed()
-    assert found["best_of_8"][0] == found["first_above"][0] == 0.95
-    assert found["first_above"][1] < 2.5
-    assert found["stops_early"][0] == found["majority"][0]
-    assert found["stops_early"][1] < 5
+@pytest.mark.weights
+def test_best_of_n(examples: Path) -> None:
+    """A verifier of two layers is trained, and chooses among two solutions of four problems."""
+    lines = (EXAMPLES / "reasoning/solutions.jsonl").read_text().splitlines()[:12]
+    Path("examples/reasoning/solutions.jsonl").write_text("\n".join(lines) + "\n")
+    out = ["--out", "examples/reasoning/verifier"]
+    small = ["--set", "depth=2", "--set", "layers=0", "--set", "epochs=1"]
+    assert main(["train", "verifier", "examples/reasoning/verifier.yaml", *out, *small]) == 0
+    fewer = ["--set", "tasks.size=1"]
+    for pipeline in ("majority", "best", "vote"):
+        fewer += ["--set", f"pipelines.{pipeline}.block=2"]
+    with pytest.warns(UserWarning, match="checks itself"):
+        assert main(["run", "examples/reasoning-bestofn.yaml", *fewer]) == 0
+    assert tasks_of(Path("runs/reasoning-bestofn")) == dict.fromkeys(("one", "majority", "best", "vote"), 4)
