@@ -73,8 +73,8 @@ class TrainedVerifier:
 
     The score is the log-odds in nats that the solution is right, after its last token: 0 where right is as likely as
     wrong, among solutions like those it was trained on. All blocks that it is given are read in padded passes of
-    similar length; scores do not depend on what shares a pass but for rounding, which in bfloat16 is some hundredths.
-    A question and solution that are longer than the longest it was trained for are an abstention, "too long".
+    similar length; scores do not depend on what shares a pass but for rounding, in bfloat16 up to some hundredths. A
+    question and solution that are longer than the longest it was trained for are an abstention, "too long".
 
     Args:
         weights: the directory that `draftverify train verifier` wrote.
