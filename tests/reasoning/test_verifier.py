@@ -71,7 +71,7 @@ def test_blocks_of_many_tasks_score_as_each_solution_alone(verifier: TrainedVeri
 
 
 def test_a_block_is_one_padded_pass(verifier: TrainedVerifier) -> None:
-    """Of all tasks together, each solution a row."""
+    """Of all tasks together, each solution a row; its width is one of few, since each shape takes memory."""
     verifier.open()
     assert verifier._loaded is not None
     network, shapes = verifier._loaded[2], []
@@ -79,6 +79,7 @@ def test_a_block_is_one_padded_pass(verifier: TrainedVerifier) -> None:
     verifier.verify_many([make_context(task) for task in TASKS[:2]], [Proposal.alternatives(SOLUTIONS)] * 2)
     assert len(shapes) == 1
     assert shapes[0][0] == 8
+    assert shapes[0][1] % 16 == 0
 
 
 def test_steps_are_scored_where_they_end(verifier: TrainedVerifier) -> None:

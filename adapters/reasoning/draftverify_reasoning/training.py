@@ -168,7 +168,7 @@ class _Work:
     def __init__(self, settings: VerifierTraining, problems: Sequence[Labelled], out: Path) -> None:
         import torch
 
-        from draftverify_reasoning.token_scores import TokenScores, row_of
+        from draftverify_reasoning.token_scores import TokenScores, row_of, width_of
 
         self.settings = settings
         self.out = out
@@ -214,12 +214,12 @@ class _Work:
         self.batches = [
             [part[i] for i in batch]
             for part in (self.trained, self.held)
-            for batch in by_length([len(each.row.ids) for each in part], tokens)
+            for batch in by_length([width_of(each.row, settings.longest) for each in part], tokens)
         ]
         self.to_train = [i for i, batch in enumerate(self.batches) if batch[0].problem not in held]
         self.to_measure = [i for i, batch in enumerate(self.batches) if batch[0].problem in held]
         width = int(model.model.config.get_text_config().hidden_size)
-        size = sum(len(batch) * len(batch[0].row.ids) for batch in self.batches) * width
+        size = sum(len(batch) * width_of(batch[0].row, settings.longest) for batch in self.batches) * width
         self.keeps = size * (2 if settings.dtype == "bfloat16" else 4) <= _MOST_STATES
 
     def run(self, progress: Progress) -> dict[str, Any]:
@@ -249,7 +249,8 @@ class _Work:
         if self.keeps and (found := load_checkpoint(path, self.read_mark)) is not None:
             states: Tensor = found[0]["states"].to(self.network.device)
             return states
-        ids = padded([each.row.ids for each in self.batches[place]], self.network.device)
+        rows = [each.row for each in self.batches[place]]
+        ids = padded(rows, self.settings.longest, self.network.device)
         states = self.network.states(ids)
         if self.keeps:
             save_checkpoint(path, self.read_mark, {"states": states.cpu().contiguous()})

@@ -73,8 +73,8 @@ class TrainedVerifier:
 
     The score is the log-odds in nats that the solution is right, after its last token: 0 where right is as likely as
     wrong, among solutions like those it was trained on. All blocks that it is given are read in padded passes of
-    similar length; scores do not depend on what shares a pass but for rounding, which in bfloat16 is some hundredths.
-    A question and solution that are longer than the longest it was trained for are an abstention, "too long".
+    similar length; scores do not depend on what shares a pass but for rounding, in bfloat16 up to some hundredths. A
+    question and solution that are longer than the longest it was trained for are an abstention, "too long".
 
     Args:
         weights: the directory that `draftverify train verifier` wrote.
@@ -142,18 +142,19 @@ class TrainedVerifier:
         """
         import torch
 
-        from draftverify_reasoning.token_scores import padded, row_of
+        from draftverify_reasoning.token_scores import padded, row_of, width_of
 
         saved, tokenizer, network = self._open()
         rows = [row_of(tokenizer, each.question, each.steps) for each in solutions]
         found: list[list[float | str]] = [[TOO_LONG] * len(row.ends) for row in rows]
-        cut = [row.ids[: saved.longest] for row in rows]
+        cut = [row._replace(ids=row.ids[: saved.longest]) for row in rows]
         with torch.inference_mode():
-            for batch in by_length([len(ids) for ids in cut], at_once(network.device)):
-                scores = network(padded([cut[i] for i in batch], network.device)).double().cpu()
+            for batch in by_length([width_of(row, saved.longest) for row in cut], at_once(network.device)):
+                given = padded([cut[i] for i in batch], saved.longest, network.device)
+                scores = network(given).double().cpu()
                 for line, i in zip(scores, batch, strict=True):
                     for place, end in enumerate(rows[i].ends):
-                        if end < len(cut[i]):
+                        if end < len(cut[i].ids):
                             found[i][place] = float(line[end])
         return found
 
