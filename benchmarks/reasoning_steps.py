@@ -15,7 +15,7 @@ Either ends with a solution that is right with probability r^k, the same for bot
 mends no verifier. Per solved problem everything is divided by r^k. Measured over `--tasks` tasks of the engine, with
 95 % intervals by bootstrap over tasks; that of a ratio draws both its sides together.
 
-**A real model.** SmolLM2-135M-Instruct adds up three or four numbers of one digit (reasoning-gym's `chain_sum`), a line
+**A real model.** SmolLM2-135M-Instruct adds up three numbers of one digit (reasoning-gym's `chain_sum`), a line
 for each addition, after two worked examples. Two outside verifiers of a step: `running sum` knows the problem and
 passes exactly the right next line; `arithmetic` (`reasoning.arithmetic`) passes a line whose calculation is true, of
 whatever numbers. Both ways have the same model, prompt and verifier, and at most `AT_MOST` blocks; a problem counts as
@@ -43,7 +43,7 @@ from draftverify_reasoning.gym import score_answer
 SCRIPTED = [(k, p, 1.0, 0.0) for k, p in ((4, 0.9), (4, 0.6), (8, 0.9), (8, 0.7))]
 SCRIPTED += [(4, 0.7, 0.9, 0.1), (8, 0.9, 0.95, 0.2)]
 AT_MOST = 8
-CONFIG = {"chain_sum": {"min_terms": 3, "max_terms": 4, "min_digits": 1, "max_digits": 1}}
+CONFIG = {"chain_sum": {"min_terms": 3, "max_terms": 3, "min_digits": 1, "max_digits": 1}}
 HOW: Mapping[str, Any] = {"max_tokens": 40, "temperature": 0.7, "chat": False, "stop": ("\n\n", "Question:")}
 TEMPLATE = """\
 Question: State the final answer to the following arithmetic problem: 6 + 3 - 4 =
@@ -68,7 +68,7 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--tasks", type=int, default=1000, help="scripted tasks for each (k, p, T, F)")
-    parser.add_argument("--problems", type=int, default=24, help="of the real model")
+    parser.add_argument("--problems", type=int, default=64, help="of the real model")
     asked = parser.parse_args()
     figures = {"scripted": [scripted(*each, asked.tasks) for each in SCRIPTED]}
     for each in figures["scripted"]:
