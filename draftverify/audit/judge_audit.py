@@ -114,7 +114,7 @@ def audit_judge(
             raise ConfigError(f"there is no probe {name!r}; there are {', '.join(PROBES)}", path="probes")
     if not comparisons:
         raise ConfigError("there are no comparisons to audit the judge on", path="comparisons")
-    started = time.perf_counter()
+    identity, started = identity_of(judge), time.perf_counter()
     asking = Asking(as_judge(judge), comparisons, getattr(judge, "family", None), watcher)
     if all(choice is None for choice in asking.plain()):
         raise ContractError(
@@ -123,7 +123,7 @@ def audit_judge(
     found = tuple(PROBES[name](asking) for name in probes)
     said = msgspec.json.encode(list(comparisons))
     return JudgeAudit(
-        judge=identity_of(judge),
+        judge=identity,
         name=name_of(judge),
         family=asking.family,
         comparisons=len(comparisons),
