@@ -12,6 +12,7 @@ from draftverify.audit import Asked, Presented
 from draftverify.engine.families import stands_outside
 from draftverify.engine.parts import identity_of
 from draftverify.errors import EndpointTimeout
+from draftverify.rules import Tournament
 from draftverify.secret import Secret
 from draftverify.testing import check_component, make_context
 from draftverify_llm import Endpoint, Judge, PairwiseJudge
@@ -137,13 +138,36 @@ def test_a_prompt_that_does_not_fit_abstains():
     [
         ("B", 1), ("b.", 1), (" **A** ", 0), ("Output (b)", 1), ("Answer A: it is right", 0), ("A is better.", 0),
         ("So it is [[B]].", 1), ("A good answer would say", None), ("A and B are alike", None),
-        ("[[A]] or [[B]]", None),
+        ("[[A]] or [[B]]", None), ("Answer A: brief.\nAnswer B: right and brief.", None), ("B\n\nA: too long", 1),
+        ("A/B", None), ("Both do.\nA: it is right", None),
         ("Both", None), ("", None), ("A's tone is worse, so B", None), ("A, though shorter, loses", None),
     ],
 )  # fmt: skip
 def test_verdicts_in_replies(reply, place):
     """A letter counts where a sentence ends after it; an article, a name's beginning and two verdicts do not."""
     assert read_word(reply, ["A", "B"]) == place
+
+
+@pytest.mark.parametrize(
+    ("reply", "place"),
+    [
+        ("4", 3), ("4.", 3), ("Grade: 4", 3), ("4/5", 3), ("4 / 5", None), ("4.5", None), ("4/10", None), ("-1", None),
+        ("10", None), ("3-4", None), ("**5**", 4), ("4\nIt is good.", 3),
+    ],
+)  # fmt: skip
+def test_grades_in_replies(reply, place):
+    """A grade is one of the numbers asked for: no part of a fraction, no negative one, none of another scale."""
+    assert read_word(reply, ["1", "2", "3", "4", "5"]) == place
+
+
+def test_yes_or_no_in_replies():
+    """Both at once is neither."""
+    assert [read_word(each, ["yes", "no"]) for each in ("Yes, it is", "yes/no", "No.", "Nobody")] == [
+        0,
+        None,
+        1,
+        None,
+    ]
 
 
 def test_words_that_begin_alike_are_refused_at_open(tiny):
@@ -208,6 +232,16 @@ def test_a_knockout_asks_n_minus_1_pairs_and_the_best_stays_unbeaten():
     scores = [each.score for each in found.checks]
     assert scores.index(1.0) == 5  # 5 · 3 % 8 = 7
     assert scores.count(1.0) == 1
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 6, 7, 9, 11, 13, 17])
+def test_the_winner_of_a_knockout_wins_the_tournament(n):
+    """Whoever is the best, and however many items there are: being left over in a round costs no win."""
+    for best in range(n):
+        items = block(*["a" * (n + 1 if i == best else n - i) for i in range(n)])
+        found = PairwiseJudge(Says(longer), against="knockout").verify(CONTEXT, items)
+        decision = Tournament().decide(CONTEXT, items, found, None)
+        assert decision.kept == (best,)
 
 
 def test_the_names_can_be_exchanged():
