@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from draftverify import Check, ConfigError, ContractError, Task, Verification
@@ -11,6 +13,7 @@ from draftverify.audit import (
     Grade,
     Presented,
     Said,
+    as_judge,
     audit_judge,
     comparisons_of,
     find_audit,
@@ -250,6 +253,28 @@ def test_pointwise_judges_and_plain_verifiers_are_compared_by_their_scores():
     assert value(audit_judge(Scores(), pairs()), "agreement", "accuracy") == 1.0
     with pytest.raises(ConfigError, match="cannot be audited as a judge"):
         audit_judge(object(), pairs())
+
+
+def test_a_score_that_is_no_number_is_an_error_and_infinite_ones_compare():
+    """NaN is neither higher nor lower than another score, and is no tie for all that."""
+
+    class Odd(Scores):
+        def verify(self, context, proposal):
+            score = math.nan if context.task.input["question"] == "question 3" else math.inf
+            return Verification(checks=tuple(Check("pass", score) for _ in proposal.items))
+
+    said = as_judge(Odd()).compare([Presented("question 3", "a", "b"), Presented("question 4", "a", "b")])
+    assert [(each.choice, each.why) for each in said] == [(None, "error"), ("tie", "")]
+    assert said[1].score == 0.0
+
+
+def test_win_rates_of_pairs_of_which_some_are_named():
+    """Each pair goes by the names that it has, whichever pair is the first."""
+    named = pairs(systems=("x", "y"))
+    for some in ([pairs()[0], *named[1:]], [*named[1:], pairs()[0]]):
+        (probe,) = audit_judge(By(truth), some, probes=["win_rate"]).probes
+        of = {each.name.partition(":")[0] for each in probe.figures}
+        assert of == {"x", "y", "first listed"}
 
 
 def test_the_file_holds_the_audit_and_is_refused_for_another_judge(tmp_path):
