@@ -22,6 +22,7 @@ from draftverify.audit import (
     save_audit,
 )
 
+TURNED = {"first": "second", "second": "first", "tie": "tie"}
 EVERYTHING = frozenset({"order", "answers", "names", "wording", "repeat"})
 
 
@@ -324,12 +325,45 @@ def test_comparisons_out_of_tasks():
             comparisons_of([task])
     with pytest.raises(ConfigError, match="no comparisons"):
         comparisons_of([])
+    with pytest.raises(ConfigError, match="two tasks have the id 't'"):
+        comparisons_of([Task(id="t", input=input)] * 2)
+    with pytest.raises(ConfigError, match="should be Tasks"):
+        comparisons_of(["t"])
 
 
 def test_an_unknown_probe_is_refused():
     """With the ones that there are."""
     with pytest.raises(ConfigError, match="no probe 'ordr'"):
         audit_judge(By(truth), pairs(), probes=["ordr"])
+    with pytest.raises(ConfigError, match="probes is empty"):
+        audit_judge(By(truth), pairs(), probes=[])
+
+
+def test_a_judge_that_cannot_be_told_from_others_is_refused_before_it_is_asked():
+    """Its audit could never be found again."""
+
+    class Untold:
+        varies = EVERYTHING
+        asked = 0
+
+        @property
+        def identity(self):
+            raise ConfigError("there is no telling")
+
+        def compare(self, asked):
+            self.asked += len(asked)
+            return [Said(truth(each)) for each in asked]
+
+    judge = Untold()
+    with pytest.raises(ConfigError, match="no telling"):
+        audit_judge(judge, pairs())
+    assert not judge.asked
+
+
+def test_a_pilot_that_is_always_wrong_still_plans_for_some_labels():
+    """A pilot without a right verdict has no variance, which is no reason to plan for one label."""
+    planned = plan_labels(0.1, pairs(4), By(lambda each: TURNED[truth(each)]))
+    assert all(each.labels > 100 for each in planned)
 
 
 def test_asked_is_what_was_asked():
