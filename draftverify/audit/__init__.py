@@ -34,6 +34,7 @@ from draftverify.audit.judges import (
 from draftverify.audit.lossless import claims_exact, lossless
 from draftverify.audit.report import Divergence, Draws, Enumeration, PipelineReport, Report, Text
 from draftverify.audit.unknowns import NotEnumerable, Path, Stream, Unknown, explore
+from draftverify.engine.parts import identity_of
 
 __all__ = [
     "Asked",
@@ -69,6 +70,7 @@ __all__ = [
     "enumerate_rule",
     "explore",
     "find_audit",
+    "identity_of",
     "load_audit",
     "lossless",
     "plan_labels",

@@ -47,12 +47,18 @@ def comparisons_of(tasks: Iterable[Task]) -> list[Comparison]:
     of two texts each. Every field of its truth is a label, of one annotator each, or a list of labels.
 
     Raises:
-        ConfigError: a task lacks a field, or a label is no such word; the message names the task.
+        ConfigError: a task lacks a field, a label is no such word, or an id stands twice; the message names the task.
     """
-    found = [_comparison(task) for task in tasks]
+    found: dict[str, Comparison] = {}
+    for task in tasks:
+        if not isinstance(task, Task):
+            raise ConfigError(f"the tasks should be Tasks, not {task!r:.60}")
+        if task.id in found:
+            raise ConfigError(f"two tasks have the id {task.id!r}; ids are unique")
+        found[task.id] = _comparison(task)
     if not found:
         raise ConfigError("there are no comparisons to audit the judge on")
-    return found
+    return list(found.values())
 
 
 def _comparison(task: Task) -> Comparison:

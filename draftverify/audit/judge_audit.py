@@ -106,15 +106,18 @@ def audit_judge(
         watcher: told how many judgements have been asked for.
 
     Raises:
-        ConfigError: it is no judge, a probe is unknown, or there is no comparison.
+        ConfigError: it is no judge or cannot be told from others, a probe is unknown, or there is no probe or no
+            comparison.
         ContractError: it gave no verdict at all.
     """
+    if not probes:
+        raise ConfigError(f"probes is empty; there are {', '.join(PROBES)}", path="probes")
     for name in probes:
         if name not in PROBES:
             raise ConfigError(f"there is no probe {name!r}; there are {', '.join(PROBES)}", path="probes")
     if not comparisons:
         raise ConfigError("there are no comparisons to audit the judge on", path="comparisons")
-    started = time.perf_counter()
+    identity, started = identity_of(judge), time.perf_counter()
     asking = Asking(as_judge(judge), comparisons, getattr(judge, "family", None), watcher)
     if all(choice is None for choice in asking.plain()):
         raise ContractError(
@@ -123,7 +126,7 @@ def audit_judge(
     found = tuple(PROBES[name](asking) for name in probes)
     said = msgspec.json.encode(list(comparisons))
     return JudgeAudit(
-        judge=identity_of(judge),
+        judge=identity,
         name=name_of(judge),
         family=asking.family,
         comparisons=len(comparisons),
@@ -205,7 +208,7 @@ def plan_labels(width: float, comparisons: Sequence[Comparison] = (), judge: Any
         judge: opened; None for the worst case.
 
     Raises:
-        ConfigError: the width is not above 0; or as of `audit_judge`.
+        ConfigError: the width is not above 0; or the judge is none.
     """
     pilot = [each for each in comparisons if each.label is not None]
     others = len(comparisons) - len(pilot)
@@ -231,7 +234,7 @@ def plan_labels(width: float, comparisons: Sequence[Comparison] = (), judge: Any
         Planned("accuracy", labels_needed(width, p * (1.0 - p) or 0.25), f"{of}: an accuracy of {p:.2f}")
     ]
     if beyond > 0:
-        needed = labels_needed(width, p * (1.0 - p) / beyond**2)
+        needed = labels_needed(width, (p * (1.0 - p) or 0.25) / beyond**2)
         found.append(Planned("Cohen's κ", needed, f"{of}: κ = {kappa:.2f}"))
     found.append(Planned("win rate, labels alone", labels_needed(width, spread), of))
     assisted = labels_needed(width, spread, correlation=rho, unlabelled=others)

@@ -302,7 +302,11 @@ def win_rate(asking: Asking) -> Probe:
         judge = np.where(known.any(0), np.nansum(wins, 0) / np.maximum(known.sum(0), 1), math.nan)
     labels = np.array([WIN[each.label] for each in asking.comparisons])
     names = [each.systems or ("first listed", "second listed") for each in asking.comparisons]
-    every = [name for pair in names for name in (pair if asking.comparisons[0].systems else pair[:1])]
+    every = [
+        name
+        for each, pair in zip(asking.comparisons, names, strict=True)
+        for name in pair[: 2 if each.systems else 1]
+    ]
     systems = sorted(dict.fromkeys(every), key=lambda name: (-every.count(name), name))[:SYSTEMS]
     figures: list[Figure] = []
     for system in systems:

@@ -7,6 +7,7 @@ are reported as not tested. Any other verifier that gives scores, such as a rewa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
@@ -174,13 +175,16 @@ class ByGrades:
 
 def _higher(first: Grade, second: Grade) -> Said:
     units = first.units + second.units
-    for one in (first, second):
-        if one.score is None:
-            return Said(None, why=one.why, words=one.words, units=units)
+    for each in (first, second):
+        if each.score is None:
+            return Said(None, why=each.why, words=each.words, units=units)
+        if math.isnan(each.score):  # neither higher nor lower than any, which is no tie
+            return Said(None, why="error", words="the score is no number", units=units)
     assert first.score is not None
     assert second.score is not None
-    by = first.score - second.score
-    return Said("first" if by > 0 else "second" if by < 0 else "tie", by, units=units)
+    one, other = first.score, second.score
+    choice: Choice = "first" if one > other else "second" if one < other else "tie"
+    return Said(choice, one - other if choice != "tie" else 0.0, units=units)
 
 
 class _ByScores:

@@ -121,11 +121,18 @@ def load_scores(path: str | os.PathLike[str]) -> ScoreArtifact:
 
 
 def write_artifact(target: Path, artifact: msgspec.Struct) -> None:
-    """Write a tagged struct as JSON; the file is complete or not there."""
-    target.parent.mkdir(parents=True, exist_ok=True)
+    """Write a tagged struct as JSON; the file is complete or not there.
+
+    Raises:
+        ConfigError: it cannot be written there.
+    """
     scratch = target.with_name(target.name + ".part")
-    scratch.write_bytes(msgspec.json.format(msgspec.json.encode(artifact)) + b"\n")
-    scratch.replace(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch.write_bytes(msgspec.json.format(msgspec.json.encode(artifact)) + b"\n")
+        scratch.replace(target)
+    except OSError as error:
+        raise ConfigError(f"this cannot be written: {error.strerror}", where=str(target)) from error
 
 
 def read_artifact(path: str | os.PathLike[str], kind: type[T], what: str) -> T:

@@ -80,7 +80,8 @@ def best_of_n(
     C(N − 1 − r, n − 1) / C(N, n); samples with equal scores stand in random order.
 
     Args:
-        scores: one sequence per problem, higher is better; −inf of samples that cannot be chosen.
+        scores: one sequence per problem, higher is better; −inf of samples that cannot be chosen; where all that
+            are drawn are such, nothing is, which is not right.
         right: as long, whether each sample is right, or how far, from 0 to 1.
         margin: a gain below it is none.
 
@@ -157,6 +158,7 @@ def _pool(scores: Sequence[float], right: Sequence[float], index: int) -> Any:
     if not ((rights >= 0.0) & (rights <= 1.0)).all():
         raise ConfigError(f"pool {index}: whether a sample is right is said from 0 to 1")
     _, place = np.unique(-values, return_inverse=True)
+    rights = np.where(values == -np.inf, 0.0, rights)  # where all drawn are such, nothing is chosen
     shared = np.bincount(place, rights) / np.bincount(place)
     return shared[np.sort(place)]
 

@@ -70,12 +70,14 @@ def judge(
     found = audit_of(spec, lambda asked: click.echo(f"asked {asked} times …", err=True))
     name = re.sub(r"[^\w.-]+", "-", Path(config).stem)
     path = Path(out) if out is not None else Path(config).parent / "audits" / f"{name}.json"
-    save_audit(path, found)
+    # Shown before it is written: what was paid for is not lost with a file that cannot be.
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
-        return
-    console.print(judge_table(found))
-    click.echo(f"wrote {path}")
+    else:
+        console.print(judge_table(found))
+    save_audit(path, found)
+    if not as_json:
+        click.echo(f"wrote {path}")
 
 
 def judge_table(audit: JudgeAudit) -> RenderableType:

@@ -89,7 +89,7 @@ def _with(spec: AuditSpec, do: Callable[[Any, list[Comparison]], T]) -> T:
     builder = Builder()
     judge, source = builder.part(spec.judge), builder.part(spec.comparisons)
     with below("comparisons"):
-        comparisons = comparisons_of(source.load()[: spec.limit])
+        comparisons = comparisons_of(list(source.load())[: spec.limit])
     try:
         if (opens := getattr(judge, "open", None)) is not None:
             with below("judge"):

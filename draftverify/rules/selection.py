@@ -84,9 +84,9 @@ class First:
     Args:
         enough: how many; without a threshold the verifier may stop once as many passed.
         threshold: the lowest score to accept; None for any, also without scores. A passed item below it is refused.
-        otherwise: what a task that ends without an item is answered with: None for nothing, or "best", the refused
-            item with the highest score below the threshold, the earliest of equals; the outcome's reason then says
-            that it lies below.
+        otherwise: what a task that ends without its one item is answered with: None for nothing, or "best", the
+            refused item with the highest score below the threshold, the earliest of equals; the outcome's reason then
+            says that it lies below.
 
     References:
         Liao et al., "Reward-Guided Speculative Decoding", arXiv:2501.19324, which takes a step from a threshold on.
@@ -110,6 +110,11 @@ class First:
             raise ConfigError(
                 "otherwise says what to do with items below the threshold; give a threshold", path="otherwise"
             )
+        if otherwise is not None and enough > 1:
+            raise ConfigError(
+                f"otherwise answers with one item, and enough asks for {enough}; leave one of them out",
+                path="otherwise",
+            )
 
     @property
     def needs(self) -> frozenset[str]:
@@ -123,7 +128,9 @@ class First:
         missing = max(self.enough - len(context.accepted), 0)
         good, refused = _from_threshold(verification, self.threshold)
         chosen = good[:missing]
-        over = self.otherwise is not None and proposal.exhausted
+        # Where nothing at all passed there is no best, and what follows is for the policy.
+        below = any(verification.checks[each.index].verdict == "pass" for each in refused)
+        over = bool(self.otherwise and proposal.exhausted and (below or _best_refused(context) is not None))
         return _keeping(verification.checks, chosen, refused, done=len(chosen) == missing or over)
 
     def finish(self, context: Context) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from draftverify import Check, ConfigError, ContractError, Task, Verification
@@ -11,6 +13,7 @@ from draftverify.audit import (
     Grade,
     Presented,
     Said,
+    as_judge,
     audit_judge,
     comparisons_of,
     find_audit,
@@ -19,6 +22,7 @@ from draftverify.audit import (
     save_audit,
 )
 
+TURNED = {"first": "second", "second": "first", "tie": "tie"}
 EVERYTHING = frozenset({"order", "answers", "names", "wording", "repeat"})
 
 
@@ -252,6 +256,28 @@ def test_pointwise_judges_and_plain_verifiers_are_compared_by_their_scores():
         audit_judge(object(), pairs())
 
 
+def test_a_score_that_is_no_number_is_an_error_and_infinite_ones_compare():
+    """NaN is neither higher nor lower than another score, and is no tie for all that."""
+
+    class Odd(Scores):
+        def verify(self, context, proposal):
+            score = math.nan if context.task.input["question"] == "question 3" else math.inf
+            return Verification(checks=tuple(Check("pass", score) for _ in proposal.items))
+
+    said = as_judge(Odd()).compare([Presented("question 3", "a", "b"), Presented("question 4", "a", "b")])
+    assert [(each.choice, each.why) for each in said] == [(None, "error"), ("tie", "")]
+    assert said[1].score == 0.0
+
+
+def test_win_rates_of_pairs_of_which_some_are_named():
+    """Each pair goes by the names that it has, whichever pair is the first."""
+    named = pairs(systems=("x", "y"))
+    for some in ([pairs()[0], *named[1:]], [*named[1:], pairs()[0]]):
+        (probe,) = audit_judge(By(truth), some, probes=["win_rate"]).probes
+        of = {each.name.partition(":")[0] for each in probe.figures}
+        assert of == {"x", "y", "first listed"}
+
+
 def test_the_file_holds_the_audit_and_is_refused_for_another_judge(tmp_path):
     """Written whole, read back equal, found by the judge's identity among other files."""
     judge, other = By(truth), By(truth, name="another prompt")
@@ -299,12 +325,45 @@ def test_comparisons_out_of_tasks():
             comparisons_of([task])
     with pytest.raises(ConfigError, match="no comparisons"):
         comparisons_of([])
+    with pytest.raises(ConfigError, match="two tasks have the id 't'"):
+        comparisons_of([Task(id="t", input=input)] * 2)
+    with pytest.raises(ConfigError, match="should be Tasks"):
+        comparisons_of(["t"])
 
 
 def test_an_unknown_probe_is_refused():
     """With the ones that there are."""
     with pytest.raises(ConfigError, match="no probe 'ordr'"):
         audit_judge(By(truth), pairs(), probes=["ordr"])
+    with pytest.raises(ConfigError, match="probes is empty"):
+        audit_judge(By(truth), pairs(), probes=[])
+
+
+def test_a_judge_that_cannot_be_told_from_others_is_refused_before_it_is_asked():
+    """Its audit could never be found again."""
+
+    class Untold:
+        varies = EVERYTHING
+        asked = 0
+
+        @property
+        def identity(self):
+            raise ConfigError("there is no telling")
+
+        def compare(self, asked):
+            self.asked += len(asked)
+            return [Said(truth(each)) for each in asked]
+
+    judge = Untold()
+    with pytest.raises(ConfigError, match="no telling"):
+        audit_judge(judge, pairs())
+    assert not judge.asked
+
+
+def test_a_pilot_that_is_always_wrong_still_plans_for_some_labels():
+    """A pilot without a right verdict has no variance, which is no reason to plan for one label."""
+    planned = plan_labels(0.1, pairs(4), By(lambda each: TURNED[truth(each)]))
+    assert all(each.labels > 100 for each in planned)
 
 
 def test_asked_is_what_was_asked():

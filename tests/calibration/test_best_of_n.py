@@ -44,6 +44,12 @@ def test_the_ends_of_the_curve() -> None:
     assert curve.at(3).value == pytest.approx((0 + 1) / 2)
 
 
+def test_where_none_of_the_drawn_can_be_chosen_nothing_is_right() -> None:
+    """A sample that cannot be chosen does not count, whatever it would have been."""
+    curve = best_of_n([[-np.inf, 1.0, -np.inf]], [[1, 1, 1]])
+    assert [each.value for each in curve.accuracy] == pytest.approx([1 / 3, 2 / 3, 1.0])
+
+
 @given(st.lists(st.booleans(), min_size=3, max_size=8))
 def test_a_perfect_score_gives_pass_at_n(right: list[bool]) -> None:
     """The best of n by an oracle is right whenever any of n is."""

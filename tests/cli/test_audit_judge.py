@@ -100,3 +100,14 @@ def test_configs_that_are_wrong_say_where(folder, capsys, yaml, told):
     (folder / "judge.yaml").write_text(yaml)
     assert main(["audit", "judge", str(folder / "judge.yaml")]) == Exit.CONFIG
     assert told in capsys.readouterr().err
+
+
+def test_an_audit_that_cannot_be_written_is_shown_all_the_same(folder, capsys):
+    """What the judge was paid for is not lost with the file; the error names it."""
+    (folder / "taken").write_text("a file where a directory is wanted")
+    path = folder / "taken" / "audit.json"
+    assert main(["audit", "judge", str(folder / "judge.yaml"), "--out", str(path)]) == Exit.CONFIG
+    told = capsys.readouterr()
+    assert "accuracy" in told.out
+    assert str(path) in told.err
+    assert "cannot be written" in told.err

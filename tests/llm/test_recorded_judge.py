@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from draftverify import ConfigError, Proposal
-from draftverify.audit import Presented
+from draftverify.audit import Presented, identity_of
 from draftverify.testing import Subject, check_component, make_context
 from draftverify_llm import RecordedJudge
 
@@ -108,3 +108,14 @@ def test_recorded_judges_conform(tmp_path):
     check_component(
         Subject(RecordedJudge(path), contexts=[CONTEXT], proposals=[Proposal.alternatives(("a", "b"))])
     )
+
+
+def test_other_verdicts_under_the_same_name_are_another_judge(tmp_path):
+    """An audit is of what stands in the file, however its path was given."""
+    path = tmp_path / "said.jsonl"
+    line = {"question": "q", "first": "x", "second": "y", "verdict": "first"}
+    path.write_text(json.dumps(line))
+    before = identity_of(RecordedJudge(str(path)))
+    assert identity_of(RecordedJudge(path)) == before
+    path.write_text(json.dumps({**line, "verdict": "second"}))
+    assert identity_of(RecordedJudge(str(path))) != before

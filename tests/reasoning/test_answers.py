@@ -278,3 +278,11 @@ def test_agrees_with_all_labels_of_gsm8k_s_recorded_solutions() -> None:
             assert judged[-1] == row[system]["is_correct"], (answer, truth)
         found[system] = round(sum(judged) / len(judged), 4)
     assert found == dict(zip(systems, (0.2168, 0.3904, 0.3472, 0.5625), strict=True))
+
+
+@pytest.mark.parametrize("other", ["3", "3 pm", "3 p.m."])
+def test_the_time_of_day_is_no_unit(other: str) -> None:
+    """Three in the morning is another answer than three, and than three in the afternoon."""
+    assert not same("3 am", other)
+    assert not same("3 a.m.", other)
+    assert same("3 AM", " 3  am.")

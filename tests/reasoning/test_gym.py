@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from draftverify import ConfigError, ContractError, Task
+from draftverify_reasoning.evaluated import harmless
 from draftverify_reasoning.gym import UnreadableAnswer, entry_of, score_answer
 from draftverify_reasoning.tasks import Gym
 
@@ -54,6 +56,53 @@ def test_an_answer_that_a_scorer_cannot_read_is_the_answer_s_fault() -> None:
     (task,) = Gym("prime_factorization", size=1).load()
     with pytest.raises(UnreadableAnswer, match="ValueError"):
         score_answer(task, "two times three")
+
+
+EVALUATING = ["binary_matrix", "countdown", "n_queens", "puzzle24", "simple_integration", "spiral_matrix"]
+EVALUATING += ["intermediate_integration", "polynomial_multiplication", "string_insertion"]
+
+
+@pytest.mark.parametrize("name", EVALUATING)
+def test_an_answer_is_never_run_as_a_program(name: str, tmp_path: Path) -> None:
+    """Scorers that evaluate what a model wrote do not get what could run; they do get their own answers."""
+    (task,) = Gym(name, size=1).load()
+    ran = tmp_path / "ran"
+    for program in (
+        f"__import__('pathlib').Path({str(ran)!r}).touch()",
+        f"  open({str(ran)!r}, 'w')",
+        f"[0 for _ in [open({str(ran)!r}, 'w')]]",
+        "9**9**9**9**9",
+        "(((9**99)**99)**99)**99",
+    ):
+        with pytest.raises(UnreadableAnswer, match="could run as a program"):
+            score_answer(task, program)
+    assert not ran.exists()
+    _, entry = entry_of(task)
+    assert score_answer(task, entry["answer"]) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "python", "sympy"),
+    [
+        ("(7 - 8/2) * -8.5", True, True),
+        ("x**3/3 + exp(-2*x)*sin(x) + C", True, True),
+        ("[['1', 2], (3,)]", True, True),
+        ("_ Q _\nQ _ _", True, False),
+        ("5!", True, False),
+        ("'a' * 10**9", False, False),
+        ("[0] * 9", False, False),
+        ("exp(exp(exp(9)))", False, False),
+        ("x.real", False, False),
+        ("f'{x}'", False, False),
+        ("sin(1, x=open('f'))", False, False),
+        ("1e999", False, False),
+        ("-" * 9000 + "1", False, False),
+        ("1" * 20_000, False, False),
+    ],
+)
+def test_what_may_be_evaluated(answer: str, python: bool, sympy: bool) -> None:
+    """Values of bounded size; what Python's eval stops at is harmless to it, but not to sympy's parser."""
+    assert (harmless(answer, "python"), harmless(answer, "sympy")) == (python, sympy)
 
 
 def test_a_scorer_that_breaks_on_its_own_answer_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:

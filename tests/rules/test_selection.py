@@ -151,6 +151,17 @@ def test_a_pool_that_is_used_up_ends_with_its_best() -> None:
     assert (ended.status, ended.value, ended.score, ended.rounds) == ("accepted", 0, 0.4, 2)
 
 
+def test_a_pool_in_which_nothing_passed_has_no_best_and_is_left_to_the_policy() -> None:
+    """The rule does not end a task that it has no answer for: another generator may have one."""
+    pool = generator(lambda context, n: Proposal.alternatives((1,), exhausted=True))
+    judged = verifier(lambda context, item: Check("pass" if item == 2 else "reject", score=1.0), scores=True)
+    rule = First(threshold=0.9, otherwise="best")
+    helped = Pipeline(pool, judged, rule, policy=fallback(generator(lambda context, n: [2]))).run("x")
+    assert (helped.status, helped.value) == ("accepted", 2)
+    alone = Pipeline(pool, judged, rule).run("x")
+    assert (alone.status, alone.value) == ("exhausted", None)
+
+
 def test_what_the_verifier_made_of_a_refused_item_is_the_answer_too() -> None:
     """As it is of an accepted one."""
     rule = First(threshold=0.9, otherwise="best")
@@ -159,9 +170,16 @@ def test_what_the_verifier_made_of_a_refused_item_is_the_answer_too() -> None:
     assert (ended.value, ended.score) == ({"answer": "a1", "from": 3}, 0.3)
 
 
-@pytest.mark.parametrize("words", [{"otherwise": "best"}, {"threshold": 0.5, "otherwise": "worst"}])
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"otherwise": "best"},
+        {"threshold": 0.5, "otherwise": "worst"},
+        {"threshold": 0.5, "otherwise": "best", "enough": 2},
+    ],
+)
 def test_otherwise_needs_a_threshold(words: Any) -> None:
-    """And is a known word."""
+    """And is a known word, of one item."""
     with pytest.raises(ConfigError, match="otherwise"):
         First(**words)
 

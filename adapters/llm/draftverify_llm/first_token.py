@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from draftverify import ConfigError
 from draftverify_llm.local import LocalModel
+from draftverify_llm.prompts import apart
 
 __all__ = ["FirstToken", "first_tokens", "word_tokens"]
 
@@ -61,7 +63,7 @@ def first_tokens(model: LocalModel, prompts: Sequence[str], words: Sequence[str]
 
     Args:
         model: its chat template is used where it has one.
-        prompts: texts.
+        prompts: texts; special tokens that are spelled in them are text, and spelled apart.
         words: what the reply may begin with.
 
     Raises:
@@ -71,7 +73,8 @@ def first_tokens(model: LocalModel, prompts: Sequence[str], words: Sequence[str]
 
     module, of_word = model.model, word_tokens(model, words)
     longest = getattr(module.config, "max_position_embeddings", None) or math.inf
-    ids = [model.encode_prompt({"prompt": prompt}) for prompt in prompts]
+    marks = _marks(model.tokenizer)
+    ids = [model.encode_prompt({"prompt": marks.sub(apart, prompt)}) for prompt in prompts]
     found = [FirstToken((), None, "", fits=False)] * len(prompts)
     readable = [index for index, each in enumerate(ids) if len(each) <= longest]
     with torch.inference_mode():
@@ -94,6 +97,13 @@ def first_tokens(model: LocalModel, prompts: Sequence[str], words: Sequence[str]
                     model.decode([likeliest]),
                 )
     return found
+
+
+def _marks(tokenizer: Any) -> re.Pattern[str]:
+    """The tokenizer's special tokens as they are spelled: in a prompt they would end the turn, and begin another."""
+    special = {str(each) for each in tokenizer.added_tokens_decoder.values() if each.special}
+    spelled = sorted({*special, *tokenizer.all_special_tokens} - {""}, key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, spelled)) or r"(?!)")
 
 
 def _by_length(lengths: dict[int, int]) -> Iterator[list[int]]:

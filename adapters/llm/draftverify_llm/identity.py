@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 from pathlib import Path
 from typing import Any
 
+from draftverify.audit import identity_of
 from draftverify_llm.catalogue import CATALOGUE
 from draftverify_llm.llama_cpp import LlamaCpp
 from draftverify_llm.local import LocalModel
@@ -15,15 +17,20 @@ from draftverify_llm.weights import gguf_file, torch_directory
 
 __all__ = ["model_identity"]
 
+_NO_MATTER = frozenset(
+    {"api_key", "family", "timeout_seconds", "retries", "concurrency", "price_in", "price_out"}
+)
+
 
 def model_identity(model: TextModel) -> str:
     """32 hexadecimal digits, the same for models that answer alike as far as can be told.
 
     Of weights that run here their bytes (of the catalogue's their known SHA-256), the type and the packing; of a server
-    its address and the model's name there, which say nothing of what the server runs; of another model its public
-    attributes.
+    its address and the model's name there, which say nothing of what the server runs; of another model what its
+    constructor was given and it stored.
 
     Raises:
+        ConfigError: an argument cannot be told from others of its kind.
         ResourceError: the weights cannot be had.
     """
     said: list[Any] = [type(model).__name__]
@@ -33,18 +40,14 @@ def model_identity(model: TextModel) -> str:
         known = CATALOGUE.get(str(model.weights))
         said.append(known.sha256 if known else _of_files([gguf_file(str(model.weights))]))
     else:
-        public = {
-            key: value for key, value in vars(model).items() if not key.startswith("_") and key != "api_key"
-        }
-        for tuning in ("timeout_seconds", "retries", "concurrency", "price_in", "price_out"):
-            public.pop(tuning, None)
-        said.append({key: repr(value) for key, value in public.items()})
+        arguments = set(inspect.signature(type(model)).parameters) - _NO_MATTER
+        said.append({name: identity_of(getattr(model, name)) for name in arguments if hasattr(model, name)})
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _weights(model: LocalModel) -> str:
     if model.live:
-        digest = hashlib.sha256()
+        digest = hashlib.sha256(f"{model.vocabulary}\0{model.tokenizer.chat_template}".encode())
         for name, tensor in model.model.state_dict().items():
             digest.update(name.encode() + tensor.detach().float().cpu().numpy().tobytes())
         return digest.hexdigest()
@@ -58,6 +61,10 @@ def _weights(model: LocalModel) -> str:
         "tokenizer.json",
         "tokenizer_config.json",
         "chat_template.jinja",
+        "special_tokens_map.json",
+        "tokenizer.model",
+        "vocab.json",
+        "merges.txt",
     )
     return _of_files([*sorted(directory.glob("*.safetensors")), *[directory / name for name in names]])
 

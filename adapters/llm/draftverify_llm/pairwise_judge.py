@@ -177,10 +177,12 @@ class Compared:
             return
         left = list(range(n))
         while len(left) > 1:
-            pairs = list(zip(left[::2], left[1::2], strict=False))
+            pairs = [(min(pair), max(pair)) for pair in zip(left[::2], left[1::2], strict=False)]
             yield pairs
-            odd = left[len(pairs) * 2 :]
-            left = [k if self.cross[i, k] == 0.0 else i for i, k in pairs] + odd
+            # Who was left over comes first, and is not left over again: one that is compared once, last, would have
+            # fewer wins to show than those who lost to it.
+            over = left[len(pairs) * 2 :]
+            left = over + [k if self.cross[i, k] == 0.0 else i for i, k in pairs]
 
     def take(self, pair: tuple[int, int], said: Sequence[Said]) -> None:
         """One pair's words: as it stands, and in the other order where that was asked."""

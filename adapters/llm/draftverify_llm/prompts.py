@@ -1,8 +1,9 @@
 """The prompts of judges: files with fields, filled so that no text that is judged can step out of its place.
 
 A text stands between an opening and a closing tag with the same code, `<answer A 5f3c9a1b>`. The code is derived from
-the texts and occurs in none of them, so that none can close its tag or open another. That keeps the texts apart; it
-does not keep a model from being persuaded by what one of them says.
+the texts and occurs in none of them, so that none can close its tag or open another. What models take for the end of a
+turn (`<|im_end|>`, `[/INST]`, …) is spelled apart in a text, since servers read it wherever it stands. That keeps the
+texts apart; it does not keep a model from being persuaded by what one of them says.
 """
 
 from __future__ import annotations
@@ -14,12 +15,16 @@ from pathlib import Path
 
 from draftverify import ConfigError
 
-__all__ = ["SHIPPED", "filled_prompt", "read_prompts"]
+__all__ = ["SHIPPED", "apart", "filled_prompt", "read_prompts"]
 
 SHIPPED = Path(__file__).parent / "judge_prompts"
 """The prompts that come with the package: copy one, change it, and name it as `prompt`."""
 
 _FIELD = re.compile(r"\{(question|answer|first|second|highest)\}")
+_TURNS = re.compile(
+    r"<[|｜][^<>|｜\n]{1,64}[|｜]>|</?s>|<(?:bos|eos|(?:start|end)_of_(?:turn|text|utterance))>"
+    r"|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_RESULTS)\]|<</?SYS>>"
+)
 _LARGEST = 100_000
 """Characters of a prompt file; a larger one is something else."""
 
@@ -84,9 +89,14 @@ def filled_prompt(prompt: str, texts: Mapping[str, tuple[str, str]], plain: Mapp
         if found[1] in plain:
             return plain[found[1]]
         name, text = texts[found[1]]
-        return f"<{name} {code}>\n{text}\n</{name} {code}>"
+        return f"<{name} {code}>\n{_TURNS.sub(apart, text)}\n</{name} {code}>"
 
     return _FIELD.sub(field, prompt)  # one pass: braces in a text are the text's
+
+
+def apart(mark: re.Match[str]) -> str:
+    """A mark of a model's, such as `<|im_end|>`, as text that looks like it and is none: `< |im_end|>`."""
+    return f"{mark[0][:1]} {mark[0][1:]}"
 
 
 def _code(texts: Sequence[str]) -> str:

@@ -40,7 +40,7 @@ class RecordedJudge:
     def __init__(
         self, path: Path, fields: Mapping[str, str] = {}, against: Against = "all", family: str = "unknown"
     ) -> None:
-        self.path = path
+        self.path = Path(path)
         self.fields = fields
         self.against = against
         self.family = family
@@ -111,7 +111,7 @@ class RecordedJudge:
         names |= self.fields
         found: dict[_Key, Said] = {}
         try:
-            lines = Path(self.path).read_text(encoding="utf-8").split("\n")
+            lines = self.path.read_text(encoding="utf-8").split("\n")
         except (OSError, UnicodeDecodeError) as error:
             why = getattr(error, "strerror", None) or str(error)
             raise ConfigError(f"the verdicts cannot be read: {why}", where=str(self.path)) from error

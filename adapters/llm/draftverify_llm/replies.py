@@ -111,12 +111,18 @@ def read_word(reply: str, words: Sequence[str]) -> int | None:
     bracketed = {each.casefold() for each in re.findall(rf"\[\[({choices})\]\]", reply, re.I)}
     if not bracketed:
         # A letter can be an article or a name's beginning: after it the sentence ends. After a word it may go on.
-        ends = r"[.:;!)\]*\"/]" if all(len(word) == 1 for word in words) else r"[.,:;!)\]*\"/]"
+        ends = r"[:;!)\]*\"]|\.(?!\d)" if all(len(word) == 1 for word in words) else r"[.,:;!)\]*\"]"
+        if words[-1].isdecimal():
+            ends += rf"|/{words[-1]}(?!\d)"  # "4/5" is a grade of five, "4/10" of another scale
         lead = r"(?:(?:answer|output|response|reply|option|verdict|grade|score|rating)\b\W*)?"
         opening = re.match(
-            rf"\W*{lead}({choices})(?=$|{ends}|\s*\n|\s+is\s+(?:the\s+)?better\b|\s*$)", reply, re.I
+            rf"\W*{lead}(?<![-−.])({choices})(?=$|{ends}|\s*\n|\s+is\s+(?:the\s+)?better\b|\s*$)", reply, re.I
         )
-        bracketed = {opening[1].casefold()} if opening else set()
+        if opening:
+            # "A: …" and on another line "B: …" is a comparison, and its first line no verdict.
+            named = re.findall(rf"^[^\w\n]*{lead}({choices})\s*:", reply, re.I | re.M)
+            told, bracketed = {each.casefold() for each in named}, {opening[1].casefold()}
+            bracketed |= told if bracketed <= told else set()
     if len(bracketed) != 1:
         return None
     return [word.casefold() for word in words].index(bracketed.pop())

@@ -86,10 +86,12 @@ _QUANTITY = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
-_NO_UNITS = frozenset({"pi", "sqrt", "and", "or", "to", "plus", "minus", "times", "over", "mod", "remainder"})
+_NO_UNITS = frozenset(
+    {"pi", "sqrt", "and", "or", "to", "plus", "minus", "times", "over", "mod", "remainder", "am", "pm"}
+)
 _SYMBOLS = frozenset(
     {"m", "cm", "mm", "km", "mi", "in", "ft", "g", "kg", "mg", "lb", "lbs", "oz", "l", "ml", "mph", "kmh"}
-    | {"h", "hr", "hrs", "min", "mins", "s", "sec", "secs", "am", "pm", "usd", "eur"}
+    | {"h", "hr", "hrs", "min", "mins", "s", "sec", "secs", "usd", "eur"}
 )
 
 
@@ -121,6 +123,8 @@ def _scale(unit: str, glued: bool) -> int | None:
     if not words:
         return 1 if not unit.strip(" .") else None
     if glued and "".join(words) not in _SYMBOLS and words[0] != "°":
+        return None
+    if "".join(words) in _NO_UNITS:  # "3 a.m." too
         return None
     if any(word in _NO_UNITS or (len(word) == 1 and word not in _SYMBOLS | {"a", "°"}) for word in words):
         return None

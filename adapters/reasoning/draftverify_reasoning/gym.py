@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from draftverify import ConfigError, ContractError, Task
+from draftverify_reasoning.evaluated import evaluating, harmless
 from draftverify_reasoning.requirements import need
 
 __all__ = ["UnreadableAnswer", "entry_of", "make_dataset", "score_answer"]
@@ -23,7 +24,8 @@ _MAKING = threading.Lock()  # the package's registry is filled while it is impor
 
 
 class UnreadableAnswer(Exception):
-    """A scorer broke on an answer that it could not read, though it reads its own; the message is what it said."""
+    """A scorer broke on an answer that it could not read, though it reads its own, or was not to be given it; the
+    message says why."""
 
 
 def make_dataset(name: str, seed: int, size: int, config: Mapping[str, Any]) -> Any:
@@ -93,11 +95,15 @@ def score_answer(task: Task, answer: str) -> float:
     """What the task's own dataset gives an answer, 0 to 1.
 
     Raises:
-        UnreadableAnswer: the scorer broke on it, and does not break on the answer that the dataset has.
+        UnreadableAnswer: the scorer broke on it, and does not break on the answer that the dataset has; or it would
+            evaluate it, and it is not one that can be evaluated safely (it was not).
         ContractError, ConfigError: as of `entry_of`; ContractError too where the scorer breaks on any answer, or gives
             no number.
     """
     dataset, entry = entry_of(task)
+    way = evaluating(dataset.score_answer)
+    if way and answer != entry["answer"] and not harmless(answer, way):
+        raise UnreadableAnswer("its scorer evaluates answers, and this one could run as a program")
     try:
         score = float(dataset.score_answer(answer=answer, entry=entry))
     except Exception as error:
