@@ -166,7 +166,8 @@ def load_audit(path: str | os.PathLike[str], *, judge: Any = None) -> JudgeAudit
 
 
 def find_audit(directory: str | os.PathLike[str], judge: Any) -> JudgeAudit | None:
-    """The audit of this judge among the .json files of a directory, that on the most labels; None where there is none.
+    """The audit of this judge among the .json files of a directory, that with an accuracy on the most labels; None
+    where there is none.
 
     Files that cannot be read as audits, and audits of other judges, are passed over: they say nothing of this one.
     """
@@ -178,7 +179,10 @@ def find_audit(directory: str | os.PathLike[str], judge: Any) -> JudgeAudit | No
         with suppress(ConfigError):
             found.append(load_audit(path))
     own = [each for each in found if each.judge == identity]
-    return max(own, key=lambda each: each.labelled, default=None)
+    # One that asked for other probes alone has no accuracy to tell, on however many labels.
+    return max(
+        own, key=lambda each: (each.figure("agreement", "accuracy") is not None, each.labelled), default=None
+    )
 
 
 class Planned(msgspec.Struct, frozen=True):

@@ -296,6 +296,14 @@ def test_the_file_holds_the_audit_and_is_refused_for_another_judge(tmp_path):
     assert audit.mark == "audited: accuracy 1.00, κ 1.00, on 40 labels"
 
 
+def test_an_audit_of_the_order_alone_does_not_hide_another_s_accuracy(tmp_path):
+    """However many labels its comparisons had."""
+    full = audit_judge(By(truth), pairs(10), probes=["agreement"])
+    save_audit(tmp_path / "a.json", full)
+    save_audit(tmp_path / "b.json", audit_judge(By(truth), pairs(20), probes=["order"]))
+    assert find_audit(tmp_path, By(truth)) == full
+
+
 def test_planning_labels():
     """The worst case without a pilot; with one, a good judge and many pairs besides save labels of a win rate."""
     worst = {each.figure: each.labels for each in plan_labels(0.1)}
