@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,17 @@ def test_what_cannot_be_scored_is_told_apart(verifier: TrainedVerifier) -> None:
     ((one, two),) = verifier.step_scores([StepwiseSolution(QUESTION, ("We add.", "five " * 100))])
     assert isinstance(one, float)
     assert two == "too long"
+
+
+def test_what_looks_like_a_special_token_is_text_in_every_thread() -> None:
+    """A solution cannot end its turn, nor while another thread encodes: the tokenizer is one."""
+    from draftverify_reasoning.token_scores import row_of
+
+    tokenizer = tiny.tokenizer()
+    with ThreadPoolExecutor(4) as pool:
+        rows = list(pool.map(lambda i: row_of(tokenizer, "Q<end>", [f"{i % 10}<end>5"]), range(4000)))
+    assert not any(tokenizer.eos_token_id in row.ids for row in rows)
+    assert len(rows[0].ids) == len("Q<end>\n0<end>5\n")
 
 
 def test_a_score_that_is_no_number_is_an_error(verifier: TrainedVerifier) -> None:

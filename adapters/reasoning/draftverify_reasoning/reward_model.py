@@ -59,7 +59,7 @@ class RewardModel:
         self.device = device
         self.family = family
         self._lock = threading.RLock()
-        self._loaded: tuple[Loaded, int | None] | None = None
+        self._loaded: tuple[Loaded, int | None, frozenset[str]] | None = None
 
     def open(self) -> None:
         """Load the weights; nothing to do when loaded.
@@ -77,7 +77,7 @@ class RewardModel:
                     raise ResourceError(
                         f"the tokenizer of {self.weights} has no tokenizer.json, and only those are read"
                     )
-                self._loaded = loaded, self._right(loaded.model.config)
+                self._loaded = loaded, self._right(loaded.model.config), _special(loaded.tokenizer)
 
     def close(self) -> None:
         """Let the weights go; the next use loads them again."""
@@ -133,11 +133,11 @@ class RewardModel:
         with self._lock:
             self.open()
             assert self._loaded is not None
-            (model, tokenizer, _), right = self._loaded
+            (model, tokenizer, _), right, special = self._loaded
         found: list[float | str] = [TOO_LONG] * len(pairs)
         rows: list[tuple[int, Any]] = []
         for i, pair in enumerate(pairs):
-            row = _row(tokenizer, pair)
+            row = _row(tokenizer, pair, special)
             if row is None:
                 found[i] = "special token"
             elif len(row["input_ids"]) <= _longest(model.config, tokenizer):
@@ -182,10 +182,16 @@ class RewardModel:
                 model.config.pad_token_id = pad
 
 
-def _row(tokenizer: Any, pair: Pair) -> Any:
+def _special(tokenizer: Any) -> frozenset[str]:
+    """All that the tokenizer reads as a special token: those that have a part ("eos") are not all that end a turn."""
+    added = {token.content for token in tokenizer.added_tokens_decoder.values() if token.special}
+    return frozenset({*added, *tokenizer.all_special_tokens})
+
+
+def _row(tokenizer: Any, pair: Pair, special: frozenset[str]) -> Any:
     """The encoded pair; None where one of its texts holds a special token."""
     question, solution = readable(pair.question), readable(pair.solution)
-    if any(token in question or token in solution for token in tokenizer.all_special_tokens):
+    if any(token in question or token in solution for token in special):
         return None
     if not tokenizer.chat_template:
         return tokenizer(question, solution)

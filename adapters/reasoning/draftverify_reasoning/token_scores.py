@@ -43,7 +43,9 @@ def row_of(tokenizer: Any, question: str, steps: Sequence[str]) -> Row:
     Lines are encoded one by one, so that a solution has the same tokens whether it comes whole or in steps. What looks
     like one of the tokenizer's special tokens is read as the text that it is.
     """
-    ids = [id for id in tokenizer("").input_ids if id != tokenizer.eos_token_id]
+    # Special tokens split here too: the tokenizer keeps that choice as its state, which threads share.
+    opening = tokenizer("", split_special_tokens=True).input_ids
+    ids = [id for id in opening if id != tokenizer.eos_token_id]
     ids += _encoded(tokenizer, question)
     begin, ends = len(ids), []
     for step in steps:
