@@ -155,6 +155,52 @@ def test_another_model_or_no_verifier_is_refused(made: tuple[Path, Path], tmp_pa
     with pytest.raises(ResourceError, match="cannot be read"):
         TrainedVerifier(tmp_path).open()
     assert TrainedVerifier(tmp_path).identity != identity
+    for said in ("[]", '{"format": 1}', '{"format": 0}', "{"):
+        (tmp_path / "verifier.json").write_text(said)
+        with pytest.raises(ResourceError, match="no"):
+            TrainedVerifier(tmp_path).open()
+
+
+def test_a_verifier_that_is_written_over_another_is_never_half_of_each(
+    made: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill between its two files leaves none, though one was there before."""
+    import safetensors.torch
+
+    from draftverify_reasoning.verifier import save
+
+    verifier = TrainedVerifier(made[0])
+    verifier.open()
+    assert verifier._loaded is not None
+    saved, _, network = verifier._loaded
+    save(tmp_path, saved, network)
+    TrainedVerifier(tmp_path).open()
+
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(safetensors.torch, "save_file", killed)
+    with pytest.raises(KeyboardInterrupt):
+        save(tmp_path, saved, network)
+    with pytest.raises(ResourceError, match="holds no trained verifier"):
+        TrainedVerifier(tmp_path).open()
+
+
+def test_a_model_that_scales_what_it_embeds_is_not_taken_apart() -> None:
+    """Granite's upper layers would scale it again, at whatever depth they are cut."""
+    import transformers
+
+    from draftverify import ConfigError
+    from draftverify_reasoning.token_scores import TokenScores
+
+    config = transformers.GraniteConfig(
+        vocab_size=50, hidden_size=32, intermediate_size=64, num_hidden_layers=3, num_attention_heads=4,
+        num_key_value_heads=2, embedding_multiplier=12.0, bos_token_id=0, eos_token_id=1,
+    )  # fmt: skip
+    model = transformers.GraniteForCausalLM(config).eval()
+    for depth in (2, 3):
+        with pytest.raises(ConfigError, match="cannot be taken apart"):
+            TokenScores(model, layers=1, depth=depth)
 
 
 @pytest.mark.parametrize(("config", "says"), [("gpt2", "cannot be taken apart"), ("mixed", "taken apart")])
