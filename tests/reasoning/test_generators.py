@@ -106,6 +106,7 @@ def test_a_task_without_a_question_is_named() -> None:
         (lambda model: Sample(model, template="no field"), "template"),
         (lambda model: Sample(model, max_tokens=0), "max_tokens"),
         (lambda model: Sample(model, system="s", chat=False), "system"),
+        (lambda model: Sample(model, stop="Question:"), "stop"),
         (lambda model: Steps(model, chains=0), "chains"),
         (lambda model: Steps(model, separator=""), "separator"),
         (lambda model: Partials(model, tokens=0), "tokens"),

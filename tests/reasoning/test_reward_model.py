@@ -69,6 +69,30 @@ def test_one_output_is_the_score_whatever_shares_the_pass(tmp_path: Path, pad: i
     assert len({check.score for check in found}) == 3
 
 
+def test_a_model_that_sees_pictures_too_scores_texts(tmp_path: Path) -> None:
+    """Its padding stands in the part of its config that is for text."""
+    import torch
+    import transformers
+
+    tokenizer = tiny.tokenizer()
+    text = {
+        "vocab_size": len(tokenizer), "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 512,
+    }  # fmt: skip
+    sight = {
+        "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
+        "image_size": 28, "patch_size": 14,
+    }  # fmt: skip
+    with torch.random.fork_rng():
+        config = transformers.Gemma3Config(text_config=text, vision_config=sight, num_labels=1)
+        transformers.Gemma3ForSequenceClassification(config).eval().save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    model = RewardModel(tmp_path)
+    found = checks(model, *SOLUTIONS)
+    for item, check in zip(SOLUTIONS, found, strict=True):
+        assert check.score == pytest.approx(checks(model, item)[0].score, abs=1e-4)
+
+
 def test_a_chat_template_makes_turns(tmp_path: Path) -> None:
     """The question the user's, the solution the assistant's, each ended by the template's own token."""
     directory = saved(tmp_path, template=tiny.TEMPLATE)

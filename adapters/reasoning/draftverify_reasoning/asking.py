@@ -77,6 +77,10 @@ class Asking:
         """
         read_sampling({}, self.temperature, self.top_p)
         fields_of(self.template)
+        if isinstance(self.stop, str):  # letter by letter it would end nearly everything at once
+            raise ConfigError(
+                f"stop is the text {self.stop!r}; a list is needed: [{self.stop!r}]", path="stop"
+            )
         if self.max_tokens < 1:
             raise ConfigError(f"max_tokens is {self.max_tokens}; at least 1 is needed", path="max_tokens")
         if self.system is not None and not self.chat:

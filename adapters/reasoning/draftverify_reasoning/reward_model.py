@@ -161,25 +161,26 @@ class RewardModel:
 
         width = max(len(row["input_ids"]) for row in rows)
         with self._lock:
-            pad = model.config.pad_token_id
+            config = model.config.get_text_config()  # of a model that sees pictures too, a part of its own
+            pad = config.pad_token_id
             if pad is None:
                 # A decoder reads its score at the last token that is no padding, and refuses batches when it is not
                 # told what that is: any id will do that no row has.
                 used = {id for row in rows for id in row["input_ids"]}
-                model.config.pad_token_id = next(id for id in range(len(used) + 1) if id not in used)
+                config.pad_token_id = next(id for id in range(len(used) + 1) if id not in used)
             try:
                 given = {
                     name: torch.tensor(
                         [[*row[name], *[fill] * (width - len(row[name]))] for row in rows], device=model.device
                     )
                     for name, fill in (
-                        ("input_ids", model.config.pad_token_id), ("attention_mask", 0), ("token_type_ids", 0),
+                        ("input_ids", config.pad_token_id), ("attention_mask", 0), ("token_type_ids", 0),
                     )
                     if name in rows[0]
                 }  # fmt: skip
                 return model(**given).logits.double()
             finally:
-                model.config.pad_token_id = pad
+                config.pad_token_id = pad
 
 
 def _special(tokenizer: Any) -> frozenset[str]:
