@@ -40,8 +40,8 @@ class Row(NamedTuple):
 def row_of(tokenizer: Any, question: str, steps: Sequence[str]) -> Row:
     """The question and each step, a line each, every line ending in a line's end.
 
-    Lines are encoded one by one, so that a solution has the same tokens whether it comes whole or in steps. What looks
-    like one of the tokenizer's special tokens is read as the text that it is.
+    Lines are encoded one by one, so that a solution has the same tokens whether it comes whole or in steps; white space
+    around a step is not read. What looks like one of the tokenizer's special tokens is read as the text that it is.
     """
     # Special tokens split here too: the tokenizer keeps that choice as its state, which threads share.
     opening = tokenizer("", split_special_tokens=True).input_ids
