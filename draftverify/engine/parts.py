@@ -234,8 +234,11 @@ class Parts:
     def _check_feedback(self, generator: Any) -> None:
         """Refuse a generator that refines what it made where nobody but itself says what is wrong with it."""
         shared = families_of(generator) & families_of(self.verifier)
-        if not any(clause.do == "feedback" for clause in self.policy.clauses):
-            missing = "the policy has no feedback clause"
+        if not any(
+            clause.do == "feedback" and (not clause.on or "reject" in clause.on)
+            for clause in self.policy.clauses
+        ):
+            missing = "the policy has no feedback clause that answers a reject"
         elif shared and not stands_outside(self.verifier):
             missing = f"the verifier {name_of(self.verifier)} is of its own family, {_listed(shared)}"
         else:

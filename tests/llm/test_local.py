@@ -239,6 +239,44 @@ def test_prompts_in_one_batch_are_answered_as_one_by_one(
             assert one.logprob == pytest.approx(other.logprob, abs=1e-4)
 
 
+@pytest.mark.parametrize("kind", ["Bloom", "Gemma3", "Lfm2"])
+def test_other_kinds_of_models_answer_a_batch_as_one_by_one(kind: str) -> None:
+    """Places by a bias, windows that the padding fills, and layers that are no attention and cannot leave it out."""
+    import torch
+    import transformers
+
+    shape: dict[str, Any] = {"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 2}
+    heads = {"intermediate_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2}
+    config: Any = {
+        "Bloom": lambda: transformers.BloomConfig(**shape, n_head=4),
+        "Gemma3": lambda: transformers.Gemma3TextConfig(**shape, **heads, head_dim=8, sliding_window=6),
+        "Lfm2": lambda: transformers.Lfm2Config(**shape, **heads, layer_types=["conv", "full_attention"]),
+    }[kind]()
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = getattr(transformers, f"{kind}ForCausalLM")(config).eval()
+    with torch.no_grad():
+        for each in model.parameters():
+            each.mul_(3 if each.dim() > 1 else 1)  # so that it is sure of something
+    prompts, n, seeds = [[5, 6, 7], [9] * 11 + [3, 4], [2]], [2, 1, 3], [1, 2, 3]
+    how: dict[str, Any] = {"max_tokens": 12, "temperature": 0.9, "top_p": 0.95, "ends": {1}, "decode": str}
+    together = sampling.sample(model, prompts, n=n, seeds=seeds, **how)
+    alone = [
+        [sample(model, prompt, n=i + 1, seed=seed, **how)[i] for i in range(count)]
+        for prompt, count, seed in zip(prompts, n, seeds, strict=True)
+    ]
+    assert [[each.text for each in row] for row in together] == [[each.text for each in row] for row in alone]
+    for some, others in zip(together, alone, strict=True):
+        assert [each.logprob for each in some] == pytest.approx([each.logprob for each in others], abs=1e-4)
+
+
+def test_an_empty_prompt_is_refused_whatever_shares_the_batch(tiny: LocalModel) -> None:
+    """Of nothing there is no next token; in a batch its padding would have answered."""
+    for prompts in ([""], ["", "a"]):
+        with pytest.raises(ConfigError, match="a prompt is empty"):
+            tiny.complete_many(prompts, n=[1] * len(prompts), seeds=[1] * len(prompts), chat=False)
+
+
 def test_a_batch_has_no_more_rows_than_allowed(tiny: LocalModel) -> None:
     """Of 11 answers with at most 4 at once none are sampled beside more than three others."""
     model, rows = LocalModel.from_module(tiny.model, tiny.tokenizer), []

@@ -23,6 +23,7 @@ from draftverify import (
 )
 from draftverify.rules import First, LongestPrefix, Majority, Rounds, SpeculativeRejection
 from draftverify.testing import Subject, check_component, make_context
+from draftverify_llm import Completion
 from draftverify_reasoning import Partials, Sample, SelfRefine, Steps
 
 from .scripted_text import Batched, Script
@@ -105,6 +106,7 @@ def test_a_task_without_a_question_is_named() -> None:
         (lambda model: Sample(model, template="no field"), "template"),
         (lambda model: Sample(model, max_tokens=0), "max_tokens"),
         (lambda model: Sample(model, system="s", chat=False), "system"),
+        (lambda model: Sample(model, stop="Question:"), "stop"),
         (lambda model: Steps(model, chains=0), "chains"),
         (lambda model: Steps(model, separator=""), "separator"),
         (lambda model: Partials(model, tokens=0), "tokens"),
@@ -184,6 +186,14 @@ def test_a_step_that_was_cut_off_is_left_out() -> None:
     assert Steps(script, max_tokens=1).propose(CONTEXTS[0], 9).items == ("a",)
 
 
+def test_a_stop_string_across_two_blocks_ends_the_chain() -> None:
+    """As it would have ended in one go: one half stands at the end of the accepted steps, the other comes first."""
+    script = Script(lambda prompt, seed, i: "\nQuestion: another")
+    for stop, exhausted in (("\n\n", True), ("\n\nQ", True), ("\n", False), ("a\n", False)):
+        made = Steps(script, stop=[stop]).propose(make_context(TASK, accepted=("a",)), 4)
+        assert (made.items, made.exhausted) == ((() if exhausted else ("Question: another",)), exhausted)
+
+
 def test_chains_are_a_tree_in_which_shared_steps_stand_once() -> None:
     """Depth by depth, at most n items in all."""
     ways = ["a\nb\nc", "a\nd", "e\nb", "a\nb\nf"]
@@ -240,6 +250,53 @@ def test_a_solution_has_no_more_tokens_than_allowed() -> None:
     assert (made.items, made.exhausted) == ((), True)
 
 
+class Pieces(Script):
+    """Answers with these pieces, one after the other, each cut off at its end but the last."""
+
+    def __init__(self, *pieces: str, counted: int = 1) -> None:
+        super().__init__(numbered)
+        self.pieces = pieces
+        self.counted = counted
+
+    def complete(self, prompt: Any, **how: Any) -> list[Completion]:  # type: ignore[override]
+        self.how.append(how)
+        last = len(self.how) == len(self.pieces)
+        piece = self.pieces[(len(self.how) - 1) % len(self.pieces)]
+        return [Completion(piece, 1, self.counted, "stop" if last else "length")]
+
+
+def grown(model: Script, **more: Any) -> list[tuple[str, bool]]:
+    """What one solution is after each round, until it is finished or for six rounds."""
+    score = verifier(lambda context, item: Check("pass", score=1.0), scores=True)
+    pipeline = Pipeline(Partials(model, **more), score, SpeculativeRejection(), budget=Budget(rounds=6))
+    rounds = pipeline.record(TASK).rounds
+    return [(item["text"], item["finished"]) for round in rounds for item in round.items]
+
+
+def test_a_stop_string_across_two_rounds_ends_a_solution() -> None:
+    """And is no part of it."""
+    assert grown(Pieces("a Quest", "ion: b", "c"), stop=["Question:"]) == [
+        ("a Quest", False),
+        ("a ", True),
+    ]
+    assert grown(Pieces("a\n", "b\n", "c"), stop=["\n\n"])[-1] == ("a\nb\nc", True)
+
+
+def test_a_character_that_a_round_cuts_is_written_again() -> None:
+    """Tokens of a byte can end inside of it; the replacement character would stand in the solution for good."""
+    assert grown(Pieces("2 \ufffd", "× 3")) == [("2 ", False), ("2 × 3", True)]
+    cut = Completion("2 \ufffd", 1, 1, "length")
+    script = Script(numbered)
+    script.complete = lambda prompt, **how: [cut]  # type: ignore[method-assign]
+    assert Steps(script).propose(CONTEXTS[0], 3).items == ("2",)
+
+
+def test_solutions_end_where_a_server_counts_no_tokens() -> None:
+    """Each round counts what it was allowed."""
+    found = grown(Pieces("a", "b", "c", "d", "e", "f", "g", counted=0), tokens=4, max_tokens=10)
+    assert found == [("a", False), ("ab", False), ("abc", True)]
+
+
 # Refining
 
 
@@ -247,7 +304,7 @@ def test_without_outside_feedback_it_is_refused() -> None:
     """When the pipeline is built: with no feedback clause, or with a verifier of the same family."""
     script = Script(numbered)
     judge: Any = accept("1")
-    for policy in (None, retry(2).then(give_up())):
+    for policy in (None, retry(2).then(give_up()), feedback(2, on=("exhausted",))):
         with pytest.raises(PipelineError, match="the policy has no feedback clause"):
             Pipeline(SelfRefine(script), judge, First(), policy=policy)
     Pipeline(SelfRefine(script), judge, First(), policy=feedback(2))

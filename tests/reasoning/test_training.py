@@ -206,6 +206,70 @@ def test_fields_name_the_keys_of_other_layouts(data: Path, model: Path, tmp_path
         training(other, model, fields={"solution": "x"}).train(tmp_path / "three")
 
 
+def test_one_question_never_stands_on_both_sides(data: Path, model: Path, tmp_path: Path) -> None:
+    """Nor spelled with other white space or case; the same up to the white space around it is one problem."""
+    from draftverify_reasoning import training as module
+
+    rows = tiny.problems(40)
+    again = [{**row, "question": f" {row['question']}\n"} for row in rows]
+    assert read_labelled(tiny.write(tmp_path / "again.jsonl", rows + again)) == read_labelled(data)
+    loud = [{**row, "question": row["question"].upper().replace(" ", "  ")} for row in rows]
+    problems = read_labelled(tiny.write(tmp_path / "loud.jsonl", rows + loud))
+    held = module._held(problems, 0.25)
+    assert held & set(range(40)) == module._held(problems[:40], 0.25)
+    assert {i - 40 for i in held if i >= 40} == {i for i in held if i < 40}
+
+
+def test_a_text_that_differs_by_white_space_around_it_is_one(tmp_path: Path) -> None:
+    """The model reads both alike, so labels of both kinds contradict each other."""
+    said = [
+        {"text": "x", "correct": True},
+        {"text": "x\n", "correct": False},
+        {"text": " y", "correct": True},
+    ]
+    (found,) = read_labelled(tiny.write(tmp_path / "data.jsonl", [{"question": "Q?", "solutions": said}]))
+    assert (found.solutions, found.correct) == (("y",), (True,))
+
+
+def test_values_that_are_no_numbers_end_the_training(
+    data: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With held-out problems and without: no verifier is written."""
+    from draftverify_reasoning import training as module
+
+    monkeypatch.setattr(module, "_HEAD_RATE", float("inf"))
+    for held_out in (0.25, 0.0):
+        with pytest.raises(ConfigError, match="no numbers"):
+            training(data, model, held_out=held_out).train(tmp_path / f"{held_out}")
+        assert not (tmp_path / f"{held_out}" / "verifier.json").exists()
+
+
+def test_of_equal_scores_the_choice_is_by_chance() -> None:
+    """A verifier that says the same of all selects no better than the mean, in whatever order they were read."""
+    from draftverify_reasoning import training as module
+
+    selected, mean, oracle = module._selection([1.0, 1.0, 1.0, 0.5], [True, False, False, True], [0, 0, 0, 0])
+    assert (selected, mean, oracle) == ([pytest.approx(1 / 3)], [0.5], [1.0])
+
+
+@pytest.mark.parametrize("change", ["longest", "batches"])
+def test_states_of_other_batches_are_not_gone_on_with(
+    data: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """They are kept under a batch's number; another `longest`, or a device that reads more at once, has others."""
+    from draftverify_reasoning import training as module
+
+    def stop(step: int, total: int, words: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        training(data, model).train(tmp_path, stop)
+    if change == "batches":
+        monkeypatch.setattr(module, "at_once", lambda device: 1024)
+    with pytest.raises(ConfigError, match="another --out"):
+        training(data, model, **({"longest": 256} if change == "longest" else {})).train(tmp_path)
+
+
 LINES: list[tuple[Any, str]] = [
     ({"question": "Q?"}, "solutions"),
     ({"question": " ", "solutions": []}, "an empty one"),
@@ -267,6 +331,12 @@ pipelines:
     verifier: {use: parts.Right, all: true}
     rule: {use: first}
     block: 5
+  trusted:
+    generator: {use: parts.Tried}
+    verifier: {use: parts.Right, none: true}
+    rule: {use: first}
+    block: 5
+    on_rejection: [{do: fallback, generator: {use: parts.Tried}, verified: false}]
 parts: [./parts.py]
 """
 
@@ -280,20 +350,25 @@ class Tried:
 
 
 class Right:
-    def __init__(self, all: bool = False) -> None:
+    def __init__(self, all: bool = False, none: bool = False) -> None:
         self.all = all
+        self.none = none
 
     def verify(self, context, proposal):
-        words = {"no": "reject", "odd": "error", "unsure": "abstain"}
-        return Verification(checks=tuple(
-            Check("pass" if self.all else words.get(item["text"].split()[0], "pass")) for item in proposal.items
-        ))
+        return Verification(checks=tuple(Check(self.word(item["text"])) for item in proposal.items))
+
+    def word(self, text):
+        if self.all or self.none:
+            return "pass" if self.all else "reject"
+        return {"no": "reject", "odd": "error", "unsure": "abstain"}.get(text.split()[0], "pass")
 """
 
 
 def test_a_run_s_rejections_teach(tmp_path: Path) -> None:
     """What the verifier passed is right, what it rejected is wrong, and what it could not judge is not there."""
     tried = [{"text": text, "answer": None} for text in ("yes 1", "no 2", "odd 3", "unsure 4", "no 2")]
+    tried[4]["finished"] = False  # a beginning, which says nothing of what it would have become
+    tried[4]["text"] = "yes, so"
     rows = [{"question": f"Q{i}?", "tried": tried[: 5 - i]} for i in range(2)]
     tiny.write(tmp_path / "problems.jsonl", rows)
     (tmp_path / "parts.py").write_text(PARTS)
@@ -304,9 +379,12 @@ def test_a_run_s_rejections_teach(tmp_path: Path) -> None:
         ("Q0?", ("yes 1", "no 2"), (True, False)),
         ("Q1?", ("yes 1", "no 2"), (True, False)),
     ]
-    # Of both pipelines together: the one passed what the other rejected, so that teaches nothing.
-    both = read_labelled(tmp_path / "run")
-    assert all("no 2" not in each.solutions and "yes 1" in each.solutions for each in both)
+    # Nobody checked what a trusted fallback gave.
+    trusted = read_labelled(tmp_path / "run", pipeline="trusted")
+    assert all(each.correct == (False,) * 4 for each in trusted)
+    # Of all pipelines together: what one passed and another rejected teaches nothing.
+    with pytest.raises(ConfigError, match="no solution is there"):
+        read_labelled(tmp_path / "run")
     with pytest.raises(ConfigError, match="no records of a pipeline 'loose'"):
         read_labelled(tmp_path / "run", pipeline="loose")
     with pytest.raises(ConfigError, match="only a run"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,17 @@ def test_what_cannot_be_scored_is_told_apart(verifier: TrainedVerifier) -> None:
     assert two == "too long"
 
 
+def test_what_looks_like_a_special_token_is_text_in_every_thread() -> None:
+    """A solution cannot end its turn, nor while another thread encodes: the tokenizer is one."""
+    from draftverify_reasoning.token_scores import row_of
+
+    tokenizer = tiny.tokenizer()
+    with ThreadPoolExecutor(4) as pool:
+        rows = list(pool.map(lambda i: row_of(tokenizer, "Q<end>", [f"{i % 10}<end>5"]), range(4000)))
+    assert not any(tokenizer.eos_token_id in row.ids for row in rows)
+    assert len(rows[0].ids) == len("Q<end>\n0<end>5\n")
+
+
 def test_a_score_that_is_no_number_is_an_error(verifier: TrainedVerifier) -> None:
     """Never a rejection."""
     import torch
@@ -143,6 +155,52 @@ def test_another_model_or_no_verifier_is_refused(made: tuple[Path, Path], tmp_pa
     with pytest.raises(ResourceError, match="cannot be read"):
         TrainedVerifier(tmp_path).open()
     assert TrainedVerifier(tmp_path).identity != identity
+    for said in ("[]", '{"format": 1}', '{"format": 0}', "{"):
+        (tmp_path / "verifier.json").write_text(said)
+        with pytest.raises(ResourceError, match="no"):
+            TrainedVerifier(tmp_path).open()
+
+
+def test_a_verifier_that_is_written_over_another_is_never_half_of_each(
+    made: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill between its two files leaves none, though one was there before."""
+    import safetensors.torch
+
+    from draftverify_reasoning.verifier import save
+
+    verifier = TrainedVerifier(made[0])
+    verifier.open()
+    assert verifier._loaded is not None
+    saved, _, network = verifier._loaded
+    save(tmp_path, saved, network)
+    TrainedVerifier(tmp_path).open()
+
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(safetensors.torch, "save_file", killed)
+    with pytest.raises(KeyboardInterrupt):
+        save(tmp_path, saved, network)
+    with pytest.raises(ResourceError, match="holds no trained verifier"):
+        TrainedVerifier(tmp_path).open()
+
+
+def test_a_model_that_scales_what_it_embeds_is_not_taken_apart() -> None:
+    """Granite's upper layers would scale it again, at whatever depth they are cut."""
+    import transformers
+
+    from draftverify import ConfigError
+    from draftverify_reasoning.token_scores import TokenScores
+
+    config = transformers.GraniteConfig(
+        vocab_size=50, hidden_size=32, intermediate_size=64, num_hidden_layers=3, num_attention_heads=4,
+        num_key_value_heads=2, embedding_multiplier=12.0, bos_token_id=0, eos_token_id=1,
+    )  # fmt: skip
+    model = transformers.GraniteForCausalLM(config).eval()
+    for depth in (2, 3):
+        with pytest.raises(ConfigError, match="cannot be taken apart"):
+            TokenScores(model, layers=1, depth=depth)
 
 
 @pytest.mark.parametrize(("config", "says"), [("gpt2", "cannot be taken apart"), ("mixed", "taken apart")])

@@ -38,9 +38,10 @@ def save(
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         config = transformers.LlamaConfig(
-            vocab_size=len(made), hidden_size=32, intermediate_size=64, num_hidden_layers=3,
-            num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=512, initializer_range=0.3,
-            eos_token_id=made.eos_token_id, bos_token_id=None, **{"pad_token_id": None, **more},
+            hidden_size=32, intermediate_size=64, num_hidden_layers=3, num_attention_heads=4,
+            num_key_value_heads=2, max_position_embeddings=512, initializer_range=0.3,
+            eos_token_id=made.eos_token_id, bos_token_id=None,
+            **{"vocab_size": len(made), "pad_token_id": None, **more},
         )  # fmt: skip
         getattr(transformers, auto)(config).eval().save_pretrained(directory)
     made.save_pretrained(directory)

@@ -203,6 +203,8 @@ class LocalModel:
             self.encode_prompt({"prompt" if isinstance(prompt, str) else "messages": prompt, "chat": chat})
             for prompt in prompts
         ]
+        if not all(asked):
+            raise ConfigError("a prompt is empty, and the model puts nothing of its own before it")
         drawn = sample(
             self.model, asked, n=n, max_tokens=max_tokens, temperature=temperature, top_p=top_p, seeds=seeds,
             ends=self.eos_ids, decode=self.decode, stop=tuple(stop), at_once=self.at_once,

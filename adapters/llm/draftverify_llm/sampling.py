@@ -43,7 +43,8 @@ def sample(
     A batch has a row per answer. Its prompts are read once each, padded on the left to the longest, and the cache is
     then repeated for the rows. Rows that have ended leave as soon as they are half of the batch. Answer i to
     prompt k draws from a generator seeded with (seeds[k], i), so that what else is asked for, in the same batch or not,
-    changes none (up to rounding, which a batch's size and padding may change).
+    changes none (up to rounding, which a batch's size and padding may change). Rows of a model that keeps a state in
+    place of past tokens, into which padding would be read, are sampled one by one.
 
     Args:
         model: a transformers causal language model.
@@ -67,7 +68,7 @@ def sample(
         for seed in [secrets.randbits(31) if seeds[k] is None else seeds[k]]
         for i in range(n[k])
     ]
-    size = at_once or max(len(rows), 1)
+    size = 1 if _recurrent(model) else at_once or max(len(rows), 1)
     for start in range(0, len(rows), size):
         batch = _Batch(model, rows[start : start + size], max_tokens)
         for _ in range(max_tokens):
@@ -198,6 +199,15 @@ class _Batch:
             self._logits = self._logits[index]
             if self._mask is not None:
                 self._mask, self._next = self._mask[index], self._next[index]
+
+
+def _recurrent(model: Any) -> bool:
+    """Whether some of its layers are no attention."""
+    config = getattr(model, "config", None)
+    kinds = getattr(getattr(config, "text_config", config), "layer_types", None) or ()
+    return bool(getattr(model, "_is_stateful", False)) or any(
+        not kind.endswith("attention") or kind.startswith("linear") for kind in kinds
+    )
 
 
 def _stream(seed: int, i: int) -> Any:

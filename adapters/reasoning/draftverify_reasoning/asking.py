@@ -20,7 +20,7 @@ from draftverify_llm import (
 )
 from draftverify_reasoning.scoring import question_of
 
-__all__ = ["Asking", "answers_to", "asked"]
+__all__ = ["Asking", "answers_to", "asked", "stop_across", "whole_characters"]
 
 
 class Asking:
@@ -77,6 +77,10 @@ class Asking:
         """
         read_sampling({}, self.temperature, self.top_p)
         fields_of(self.template)
+        if isinstance(self.stop, str):  # letter by letter it would end nearly everything at once
+            raise ConfigError(
+                f"stop is the text {self.stop!r}; a list is needed: [{self.stop!r}]", path="stop"
+            )
         if self.max_tokens < 1:
             raise ConfigError(f"max_tokens is {self.max_tokens}; at least 1 is needed", path="max_tokens")
         if self.system is not None and not self.chat:
@@ -131,3 +135,22 @@ def answers_to(
         model.complete(prompt, n=each, seed=seed, **how)
         for prompt, each, seed in zip(prompts, n, seeds, strict=True)
     ]
+
+
+def stop_across(begun: str, more: str, stop: Sequence[str]) -> int | None:
+    """Where in `begun + more` a stop string begins that lies across the cut; None where there is none.
+
+    The model sees the stop strings in what it writes in one go; of a text that is written in pieces one may be half in
+    what was there before.
+    """
+    places = []
+    for each in stop:
+        begin = max(len(begun) - len(each) + 1, 0)
+        if (place := (begun[begin:] + more[: len(each) - 1]).find(each)) >= 0:
+            places.append(begin + place)
+    return min(places, default=None)
+
+
+def whole_characters(text: str) -> str:
+    """Without what tokens that were cut off inside of a character leave at the end; the model writes it again."""
+    return text.rstrip("\N{REPLACEMENT CHARACTER}")

@@ -21,8 +21,8 @@ class Labelled(NamedTuple):
     """A problem with what was tried on it.
 
     Args:
-        question: its text; two problems never have the same.
-        solutions: their texts, each once.
+        question: its text, white space around it aside; two problems never have the same.
+        solutions: their texts, likewise, each once.
         correct: of each solution.
     """
 
@@ -38,8 +38,9 @@ def read_labelled(
 
     Args:
         path: a .jsonl file; or the directory of a run, whose passed items are right and whose rejected ones are wrong,
-            by whoever judged them: a verifier that learns from a run learns what the run's verifier believed. Errors,
-            timeouts and abstentions say nothing, and a text that was judged both ways is left out.
+            by the word of its verifier or of a person: a verifier that learns from a run learns what those believed.
+            Errors, timeouts, abstentions and a trusted fallback, which nobody checked, say nothing; nor do beginnings
+            ("finished": false). A text that was judged both ways is left out.
         fields: the names of the lines' keys for `question`, `solutions`, `text` and `correct`, where they differ.
         pipeline: of a run, the one whose items are read; all when None.
 
@@ -88,8 +89,7 @@ def _read_lines(path: Path, fields: Mapping[str, str], found: dict[str, dict[str
                     raise TypeError(
                         f"a solution has a text, and is right by true or false, not {correct!r:.40}"
                     )
-                if text.strip():
-                    found.setdefault(question, {}).setdefault(text, set()).add(correct)
+                _add(found, question, text, correct)
         except (ValueError, KeyError, TypeError) as error:
             raise ConfigError(
                 'a line is {"question": …, "solutions": [{"text": …, "correct": true or false}, …]}, or `fields` says '
@@ -111,6 +111,8 @@ def _read_run(path: Path, pipeline: str | None, found: dict[str, dict[str, set[b
             seen.add(entry.pipeline)
             question = questions[entry.record.task]
             for each in entry.record.rounds:
+                if each.by == "fallback":
+                    continue
                 if any(parent >= 0 for parent in each.parents):
                     raise ConfigError(
                         f"task {entry.record.task} of the run has blocks of steps; a verifier learns from whole "
@@ -118,12 +120,19 @@ def _read_run(path: Path, pipeline: str | None, found: dict[str, dict[str, set[b
                         where=str(path),
                     )
                 for item, check in zip(each.items, each.checks, strict=False):
-                    if check.verdict in ("pass", "reject") and (text := _text(item, path)).strip():
-                        found.setdefault(question, {}).setdefault(text, set()).add(check.verdict == "pass")
+                    begun = isinstance(item, Mapping) and item.get("finished") is False
+                    if check.verdict in ("pass", "reject") and not begun:
+                        _add(found, question, _text(item, path), check.verdict == "pass")
         if pipeline is not None and not seen:
             raise ConfigError(
                 f"the run has no records of a pipeline {pipeline!r}", where=str(path), path="pipeline"
             )
+
+
+def _add(found: dict[str, dict[str, set[bool]]], question: str, text: str, correct: bool) -> None:
+    """Put a solution to what was found, where it has a text; white space around texts is not read (`row_of`)."""
+    if text.strip():
+        found.setdefault(question.strip(), {}).setdefault(text.strip(), set()).add(correct)
 
 
 def _text(item: Any, path: Path) -> str:

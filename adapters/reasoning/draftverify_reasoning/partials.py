@@ -9,7 +9,7 @@ from typing import Any
 from draftverify import ConfigError, Context, Cost, Proposal
 from draftverify_llm import Completion, TextModel
 from draftverify_reasoning.answers import Form
-from draftverify_reasoning.asking import Asking, answers_to
+from draftverify_reasoning.asking import Asking, answers_to, stop_across, whole_characters
 from draftverify_reasoning.sample import TEMPLATE
 from draftverify_reasoning.solutions import solution, solution_text
 
@@ -121,7 +121,7 @@ class Partials(Asking):
         """The items of one session."""
         completions = [each for _, each in made]
         return Proposal.alternatives(
-            tuple([self._item(request.begun, each) for request, each in made]),
+            tuple([self._item(request, each) for request, each in made]),
             extends=tuple([request.extends for request, _ in made]),
             evidence={
                 "tokens_out": tuple([each.tokens_out for each in completions]),
@@ -132,12 +132,16 @@ class Partials(Asking):
             exhausted=n > 0 and not made,
         )
 
-    def _item(self, begun: Mapping[str, Any] | None, more: Completion) -> dict[str, Any]:
+    def _item(self, request: _Request, more: Completion) -> dict[str, Any]:
         """A solution that has begun, or grown."""
+        begun = request.begun
         text, tokens = (solution_text(begun), begun["tokens"]) if begun is not None else ("", 0)
-        tokens += more.tokens_out
-        finished = more.finish_reason != "length" or tokens >= self.max_tokens
-        return solution(text + more.text, self.form, finished=finished, tokens=tokens)
+        # A server that counts no tokens wrote as many as it was allowed, or its solutions would never be long enough.
+        tokens += more.tokens_out or request.tokens
+        stopped = stop_across(text, more.text, self.stop)
+        finished = more.finish_reason != "length" or stopped is not None or tokens >= self.max_tokens
+        whole = (text + whole_characters(more.text))[:stopped]
+        return solution(whole, self.form, finished=finished, tokens=tokens)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ class RewardModel:
         threshold: the score at which a solution passes.
         label: which of the model's labels means right, where it has more than one output.
         device: a torch device; "auto" is "cuda" where there is one, else "cpu".
-        family: of the model that it was trained from ("qwen2.5"), where its word is to be known as that one's.
+        family: of the model that it was trained from ("qwen2.5"); its word is a model's whether that is known or not.
     """
 
     provides = frozenset({"verdicts", "scores"})
@@ -51,7 +51,7 @@ class RewardModel:
         threshold: float = 0.0,
         label: str | None = None,
         device: str = "auto",
-        family: str | None = None,
+        family: str = "unknown",
     ) -> None:
         self.weights = weights
         self.threshold = threshold
@@ -59,7 +59,7 @@ class RewardModel:
         self.device = device
         self.family = family
         self._lock = threading.RLock()
-        self._loaded: tuple[Loaded, int | None] | None = None
+        self._loaded: tuple[Loaded, int | None, frozenset[str]] | None = None
 
     def open(self) -> None:
         """Load the weights; nothing to do when loaded.
@@ -77,7 +77,7 @@ class RewardModel:
                     raise ResourceError(
                         f"the tokenizer of {self.weights} has no tokenizer.json, and only those are read"
                     )
-                self._loaded = loaded, self._right(loaded.model.config)
+                self._loaded = loaded, self._right(loaded.model.config), _special(loaded.tokenizer)
 
     def close(self) -> None:
         """Let the weights go; the next use loads them again."""
@@ -133,11 +133,11 @@ class RewardModel:
         with self._lock:
             self.open()
             assert self._loaded is not None
-            (model, tokenizer, _), right = self._loaded
+            (model, tokenizer, _), right, special = self._loaded
         found: list[float | str] = [TOO_LONG] * len(pairs)
         rows: list[tuple[int, Any]] = []
         for i, pair in enumerate(pairs):
-            row = _row(tokenizer, pair)
+            row = _row(tokenizer, pair, special)
             if row is None:
                 found[i] = "special token"
             elif len(row["input_ids"]) <= _longest(model.config, tokenizer):
@@ -161,31 +161,38 @@ class RewardModel:
 
         width = max(len(row["input_ids"]) for row in rows)
         with self._lock:
-            pad = model.config.pad_token_id
+            config = model.config.get_text_config()  # of a model that sees pictures too, a part of its own
+            pad = config.pad_token_id
             if pad is None:
                 # A decoder reads its score at the last token that is no padding, and refuses batches when it is not
                 # told what that is: any id will do that no row has.
                 used = {id for row in rows for id in row["input_ids"]}
-                model.config.pad_token_id = next(id for id in range(len(used) + 1) if id not in used)
+                config.pad_token_id = next(id for id in range(len(used) + 1) if id not in used)
             try:
                 given = {
                     name: torch.tensor(
                         [[*row[name], *[fill] * (width - len(row[name]))] for row in rows], device=model.device
                     )
                     for name, fill in (
-                        ("input_ids", model.config.pad_token_id), ("attention_mask", 0), ("token_type_ids", 0),
+                        ("input_ids", config.pad_token_id), ("attention_mask", 0), ("token_type_ids", 0),
                     )
                     if name in rows[0]
                 }  # fmt: skip
                 return model(**given).logits.double()
             finally:
-                model.config.pad_token_id = pad
+                config.pad_token_id = pad
 
 
-def _row(tokenizer: Any, pair: Pair) -> Any:
+def _special(tokenizer: Any) -> frozenset[str]:
+    """All that the tokenizer reads as a special token: those that have a part ("eos") are not all that end a turn."""
+    added = {token.content for token in tokenizer.added_tokens_decoder.values() if token.special}
+    return frozenset({*added, *tokenizer.all_special_tokens})
+
+
+def _row(tokenizer: Any, pair: Pair, special: frozenset[str]) -> Any:
     """The encoded pair; None where one of its texts holds a special token."""
     question, solution = readable(pair.question), readable(pair.solution)
-    if any(token in question or token in solution for token in tokenizer.all_special_tokens):
+    if any(token in question or token in solution for token in special):
         return None
     if not tokenizer.chat_template:
         return tokenizer(question, solution)

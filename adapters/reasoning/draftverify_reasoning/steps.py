@@ -12,7 +12,7 @@ from draftverify_llm import Sample as SampleText
 from draftverify_llm import TextModel
 from draftverify_reasoning.answered import UntilAnswered
 from draftverify_reasoning.answers import Form
-from draftverify_reasoning.asking import Asking
+from draftverify_reasoning.asking import Asking, stop_across, whole_characters
 
 __all__ = ["TEMPLATE", "Steps"]
 
@@ -134,15 +134,20 @@ class Steps(Asking):
 
     def _inner(self, context: Context) -> Context:
         """What `llm.sample` is asked: to go on behind the accepted steps. The draws stay this round's."""
-        begun = "".join(f"{step}{self.separator}" for step in context.accepted)
-        prompt = self._asked(context.task, begun)
+        prompt = self._asked(context.task, self._begun(context))
         input: dict[str, Any] = {"messages": prompt} if self.chat else {"prompt": prompt, "chat": False}
         return msgspec.structs.replace(context, task=Task(id=context.task.id, input=input), feedback=())
+
+    def _begun(self, context: Context) -> str:
+        """What the model goes on from."""
+        return "".join(f"{step}{self.separator}" for step in context.accepted)
 
     def _block(self, context: Context, made: Proposal, n: int) -> Proposal:
         """The sampled chains as one block."""
         whole = [word != "length" for word in made.evidence["finish_reason"]]
-        chains = [self._steps(context, text, ended) for text, ended in zip(made.items, whole, strict=True)]
+        begun = self._begun(context)
+        texts = ["" if stop_across(begun, text, self.stop) is not None else text for text in made.items]
+        chains = [self._steps(context, text, ended) for text, ended in zip(texts, whole, strict=True)]
         items, parents = _merged(chains, n)
         return Proposal(
             items=items, parents=parents, evidence=made.evidence, cost=made.cost, exhausted=not items
@@ -150,7 +155,7 @@ class Steps(Asking):
 
     def _steps(self, context: Context, text: str, whole: bool) -> list[str]:
         """The steps in a text, to the one that says the answer."""
-        *parts, last = text.split(self.separator)
+        *parts, last = whole_characters(text).split(self.separator)
         if whole or not any(each.strip() for each in parts):
             parts.append(last)
         steps = [step for each in parts if (step := each.strip())]

@@ -65,6 +65,8 @@ _WORDS = 16
 _MOST_STATES = 16 << 30
 """Bytes of states that are kept on disk; of more, each epoch computes them anew."""
 
+_NO_NUMBERS = "the training came to values that are no numbers; choose dtype: float32, or a smaller lm_weight"
+
 
 class VerifierTraining:
     """Trains a verifier (`reasoning.verifier`) from solutions that are known to be right or wrong.
@@ -208,9 +210,11 @@ class _Work:
                 where=str(settings.data),
             )
         rows = [(each.row.ids, each.problem in held, each.correct) for each in read]
-        self.read_mark = _hash([self.saved.identity, settings.dtype, self.saved.depth, settings.layers, rows])
-        self.mark = _hash([self.read_mark, settings.epochs, settings.lm_weight, settings.seed])
         tokens = at_once(self.network.device)
+        # `longest` and `tokens` say which solutions share a batch, whose states are kept under its number.
+        model_read = [self.saved.identity, settings.dtype, self.saved.depth, settings.layers]
+        self.read_mark = _hash([model_read, rows, settings.longest, tokens])
+        self.mark = _hash([self.read_mark, settings.epochs, settings.lm_weight, settings.seed])
         self.batches = [
             [part[i] for i in batch]
             for part in (self.trained, self.held)
@@ -297,6 +301,10 @@ class _Work:
                     optimiser.step()
                     optimiser.zero_grad()
                 sums = np.array(losses).sum(0)
+                if not (
+                    np.isfinite(sums).all() and all(bool(each.isfinite().all()) for each in own.values())
+                ):
+                    raise ConfigError(_NO_NUMBERS, path="dtype")
                 entry = {"epoch": epoch + 1, "loss": sums[0] / sums[2], "lm_loss": sums[1] / sums[2]}
                 entry |= self._epoch_figures()
                 history.append(entry)
@@ -372,9 +380,7 @@ class _Work:
                 ]
         scores_, right, problems = zip(*found, strict=True) if found else ((), (), ())
         if not np.isfinite(scores_).all():
-            raise ConfigError(
-                "the training came to scores that are no numbers; choose dtype: float32", path="dtype"
-            )
+            raise ConfigError(_NO_NUMBERS, path="dtype")
         return list(scores_), list(right), list(problems)
 
     def _epoch_figures(self) -> dict[str, Any]:
@@ -466,20 +472,28 @@ def _pairs_won(scores: Sequence[float], right: Sequence[bool], problems: Sequenc
 def _selection(
     scores: Sequence[float], right: Sequence[bool], problems: Sequence[int]
 ) -> tuple[list[float], list[float], list[float]]:
-    """Of each problem: whether its best-scored solution is right, the share of right ones, whether there is one."""
+    """Of each problem: whether its best-scored solution is right (of equals the share that is), the share of right
+    ones, whether there is one.
+    """
     of: dict[int, list[tuple[float, bool]]] = {}
     for score, good, problem in zip(scores, right, problems, strict=True):
         of.setdefault(problem, []).append((score, good))
-    selected = [float(max(each, key=lambda pair: pair[0])[1]) for each in of.values()]
+    selected = [
+        float(np.mean([good for score, good in each if score == max(each)[0]])) for each in of.values()
+    ]
     mean = [float(np.mean([good for _, good in each])) for each in of.values()]
     return selected, mean, [float(any(good for _, good in each)) for each in of.values()]
 
 
 def _held(problems: Sequence[Labelled], share: float) -> set[int]:
-    """By the question's own hash, so that a problem stays where it is when others join; of few one at least."""
+    """By the question's own hash, so that a problem stays where it is when others join; of few one at least.
+
+    Questions that differ by white space or case stay together: one is no test of what was learned from the other.
+    """
+    first: dict[str, str] = {}
+    alike = [first.setdefault(" ".join(each.question.split()).casefold(), each.question) for each in problems]
     places = [
-        int.from_bytes(hashlib.sha256(each.question.encode("utf-8", "replace")).digest()[:4], "big")
-        for each in problems
+        int.from_bytes(hashlib.sha256(each.encode("utf-8", "replace")).digest()[:4], "big") for each in alike
     ]
     held = {i for i, place in enumerate(places) if place < share * 2**32}
     if not held and share and len(problems) > 1:

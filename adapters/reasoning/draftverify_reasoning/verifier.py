@@ -12,7 +12,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -50,11 +50,15 @@ class Saved:
     format: int = FORMAT
 
 
+_WORDS = {each.name for each in fields(Saved)}
+
+
 def save(directory: Path, saved: Saved, network: TokenScores) -> None:
-    """Write both files; the JSON last, so that a directory that has it is whole."""
+    """Write both files; the JSON last, so that a directory that has it is whole, with an older verifier in it too."""
     from safetensors.torch import save_file
 
     directory.mkdir(parents=True, exist_ok=True)
+    (directory / "verifier.json").unlink(missing_ok=True)
     tensors = {name: each.detach().cpu().contiguous() for name, each in network.trained().items()}
     save_file(tensors, directory / "verifier.safetensors")
     text = json.dumps(asdict(saved), indent=1) + "\n"
@@ -122,9 +126,9 @@ class TrainedVerifier:
         return digest.hexdigest()[:32]
 
     @property
-    def family(self) -> str | None:
-        """The language model's: its word rests on that model's."""
-        return LocalModel(self._said().model).family
+    def family(self) -> str:
+        """The language model's; "unknown" where that cannot be told: its word is a model's all the same."""
+        return LocalModel(self._said().model).family or "unknown"
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One check per solution."""
@@ -202,14 +206,12 @@ class TrainedVerifier:
     def _said(self) -> Saved:
         path = Path(self.weights) / "verifier.json"
         try:
-            said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            said: Any = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise ResourceError(
                 f"{self.weights} holds no trained verifier ({type(error).__name__}: {error}); make one with "
                 "`draftverify train verifier CONFIG`"
             ) from error
-        if said.get("format") != FORMAT:
-            raise ResourceError(
-                f"{path} is of format {said.get('format')}, and {FORMAT} is read; train it again"
-            )
+        if not isinstance(said, dict) or said.get("format") != FORMAT or set(said) != _WORDS:
+            raise ResourceError(f"{path} is no verifier of format {FORMAT}; train it again")
         return Saved(**said)
