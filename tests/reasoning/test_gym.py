@@ -26,6 +26,13 @@ def test_problems_are_the_same_for_the_same_seed() -> None:
     assert [task.input["question"] for task in other] != [task.input["question"] for task in tasks[:3]]
 
 
+def test_a_limit_takes_the_first_of_all() -> None:
+    """As `--limit` does; the problems are those of the whole."""
+    whole = Gym(["chain_sum", "gcd"], size=3).load()
+    few = Gym(["chain_sum", "gcd"], size=3, limit=4).load()
+    assert [(task.id, task.input) for task in few] == [(task.id, task.input) for task in whole[:4]]
+
+
 def test_a_task_s_input_makes_the_entry_again_and_does_not_tell_the_answer() -> None:
     """The entry made from the input has the question and the truth; the input has the question and no answer."""
     options = {"chain_sum": {"min_terms": 3, "max_terms": 3}}

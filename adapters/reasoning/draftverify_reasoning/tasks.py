@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,6 +28,7 @@ class Gym:
         size: problems of each.
         seed: of all of them.
         config: options of the datasets by their names, e.g. {chain_sum: {max_terms: 3}}.
+        limit: the first so many of all; all when absent.
     """
 
     def __init__(
@@ -35,11 +37,13 @@ class Gym:
         size: int = 100,
         seed: int = 0,
         config: Mapping[str, Mapping[str, Any]] = {},
+        limit: int | None = None,
     ) -> None:
         self.datasets = datasets
         self.size = size
         self.seed = seed
         self.config = config
+        self.limit = limit
 
     def load(self) -> list[Task]:
         """The problems, dataset by dataset.
@@ -58,12 +62,13 @@ class Gym:
                 raise ConfigError(
                     f"{name!r} is none of the datasets; options stand under a dataset's name", path="config"
                 )
-        return [task for name in names for task in self._tasks(name)]
+        if self.limit is not None and self.limit < 0:
+            raise ConfigError(f"limit is {self.limit}; it cannot be negative", path="limit")
+        return list(islice((task for name in names for task in self._tasks(name)), self.limit))
 
-    def _tasks(self, name: str) -> list[Task]:
+    def _tasks(self, name: str) -> Iterator[Task]:
         config = dict(self.config.get(name, {}))
         dataset = make_dataset(name, self.seed, self.size, config)
-        made = []
         for index in range(self.size):
             try:
                 entry = dataset[index]
@@ -73,15 +78,12 @@ class Gym:
                     path=f"config.{name}",
                 ) from error
             gym = {"dataset": name, "seed": self.seed, "size": self.size, "index": index, "config": config}
-            made.append(
-                Task(
-                    id=f"{name}-{self.seed}-{index}",
-                    input={"question": entry["question"], "gym": gym},
-                    group=name,
-                    truth={} if entry["answer"] is None else {"answer": entry["answer"]},
-                )
+            yield Task(
+                id=f"{name}-{self.seed}-{index}",
+                input={"question": entry["question"], "gym": gym},
+                group=name,
+                truth={} if entry["answer"] is None else {"answer": entry["answer"]},
             )
-        return made
 
 
 class Problems:
