@@ -223,8 +223,9 @@ def plan_labels(width: float, comparisons: Sequence[Comparison] = (), judge: Any
             Planned("Cohen's κ", labels_needed(width, 1.0), f"{why}: two verdicts, as frequent, κ = 0"),
             Planned("win rate", labels_needed(width, 0.25), f"{why}: a rate of ½, labels alone"),
         ]
-    said = Asking(as_judge(judge), pilot).plain()
-    labels = [each.label for each in pilot]
+    orders = Asking(as_judge(judge), pilot).verdicts()  # all of them, as the audit's agreement takes them
+    said = [choice for each in orders for choice in each]
+    labels = [each.label for each in pilot] * len(orders)
     p = float(np.mean([one == other for one, other in zip(said, labels, strict=True)]))
     kappa = cohen_kappa(said, labels)
     # κ = (p − c) / (1 − c), so that 1 − c, which κ's variance is over, follows from both.

@@ -28,7 +28,9 @@ __all__ = ["judge", "judge_table"]
     help="Audit nothing; say how many labels a 95 % interval of this width needs.",
 )
 @click.option(
-    "--out", metavar="FILE", help="Where the audit is kept; audits/NAME.json beside CONFIG when absent."
+    "--out",
+    metavar="FILE",
+    help="Where the audit is kept; audits/NAME.json beside CONFIG when absent.",
 )
 @click.option(
     "--set", "overrides", multiple=True, metavar="A.B=C", help="Override a value of the config; repeatable."
@@ -69,7 +71,7 @@ def judge(
         return
     found = audit_of(spec, lambda asked: click.echo(f"asked {asked} times …", err=True))
     name = re.sub(r"[^\w.-]+", "-", Path(config).stem)
-    path = Path(out) if out is not None else Path(config).parent / "audits" / f"{name}.json"
+    path = Path(out) if out is not None else _place(Path(config).parent / "audits", name, found.judge)
     # Shown before it is written: what was paid for is not lost with a file that cannot be.
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
@@ -78,6 +80,19 @@ def judge(
     save_audit(path, found)
     if not as_json:
         click.echo(f"wrote {path}")
+
+
+def _place(directory: Path, name: str, judge: str) -> Path:
+    """The file of this name, or where another judge's audit lies there one that names the judge too."""
+    from draftverify.audit import load_audit
+    from draftverify.errors import ConfigError
+
+    path = directory / f"{name}.json"
+    try:
+        taken = path.exists() and load_audit(path).judge != judge
+    except ConfigError:
+        taken = True
+    return directory / f"{name}-{judge[:8]}.json" if taken else path
 
 
 def judge_table(audit: JudgeAudit) -> RenderableType:

@@ -117,7 +117,8 @@ def main(args: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     except (Exception, SystemExit) as error:  # a part that exits as it is opened says nothing of the command
-        if sys.stdout is not output:  # click put another in its place, since the reader went away
+        # click put another in its place, or rich exits, since the reader went away
+        if sys.stdout is not output or isinstance(error.__context__, BrokenPipeError):
             return Exit.OK
         if show_traceback:
             click.echo(redact("".join(traceback.format_exception(error))), err=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,22 @@ def train(name: str, config: str, out: str | None, overrides: tuple[str, ...]) -
 
     CONFIG is YAML: the trainer's arguments. `draftverify plugins NAME` lists them.
     """
+    from draftverify.audit import identity_of
+    from draftverify.errors import ConfigError
     from draftverify.experiments.build import Builder
     from draftverify.experiments.config import load_training
 
     trainer = Builder().part(load_training(name, config, overrides=overrides))
     directory = Path(out) if out is not None else Path(Path(config).stem)
+    training = identity_of(trainer)
+    if (done := _trained(directory)) == training:
+        click.echo(f"{directory} holds it already, of the same data and settings; remove it to train anew")
+        return
+    if done is not None:
+        raise ConfigError(
+            "here lies what was trained with other data or settings; choose another --out, or remove it",
+            where=str(directory),
+        )
     console = Console(stderr=True, highlight=False)
     try:
         with _Bar(console, name) as bar:
@@ -41,12 +53,31 @@ def train(name: str, config: str, out: str | None, overrides: tuple[str, ...]) -
         click.echo(f"{directory}: the same command goes on from the last checkpoint", err=True)
         raise
     (directory / "report.json").write_text(
-        json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+        json.dumps(_finite({"training": training, **report}), indent=2, ensure_ascii=False) + "\n",
+        encoding="utf-8",
     )
     for key, value in report.items():
         if isinstance(value, (bool, int, float, str)):
             click.echo(f"{key}: {value:.4g}" if isinstance(value, float) else f"{key}: {value}")
     click.echo(f"wrote {directory}; all figures are in {directory / 'report.json'}")
+
+
+def _trained(directory: Path) -> str | None:
+    """The identity of the training whose report lies in a directory; None where there is no report."""
+    try:
+        found = json.loads((directory / "report.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return str(found.get("training")) if isinstance(found, dict) else None
+
+
+def _finite(value: Any) -> Any:
+    """A report as JSON knows it: an end of an interval that is not known, infinity, is null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    return [_finite(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 class _Bar:

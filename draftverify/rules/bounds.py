@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import SupportsIndex
+from typing import SupportsFloat, SupportsIndex
 
 from draftverify.errors import ConfigError
 
-__all__ = ["at_least_one", "between"]
+__all__ = ["at_least_one", "between", "score_or_none"]
 
 
 def at_least_one(name: str, value: int) -> int:
@@ -33,4 +33,17 @@ def between(
     if not low <= value <= high or (open_below and value == low) or (open_above and value == high):
         interval = f"{low:g} {'<' if open_below else '≤'} {name} {'<' if open_above else '≤'} {high:g}"
         raise ConfigError(f"{value} is outside {interval}", path=name)
+    return value
+
+
+def score_or_none(name: str, value: float | None) -> float | None:
+    """A score to compare with, or None for any.
+
+    Raises:
+        ConfigError: when it is no number.
+    """
+    if value is not None and (
+        isinstance(value, (bool, str)) or not isinstance(value, SupportsFloat) or value != value
+    ):
+        raise ConfigError(f"{name} is {value!r}; a number is needed", path=name)
     return value

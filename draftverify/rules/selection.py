@@ -18,7 +18,7 @@ from msgspec import UNSET
 from draftverify.errors import ConfigError, ContractError
 from draftverify.randomness import Draws
 from draftverify.rules.ballots import count
-from draftverify.rules.bounds import at_least_one, between
+from draftverify.rules.bounds import at_least_one, between, score_or_none
 from draftverify.rules.stopping import AdaptiveConsistency
 from draftverify.values import (
     Check,
@@ -102,7 +102,7 @@ class First:
         otherwise: Literal["best"] | None = None,
     ) -> None:
         self.enough = at_least_one("enough", enough)
-        self.threshold = threshold
+        self.threshold = score_or_none("threshold", threshold)
         self.otherwise = otherwise
         if otherwise not in (None, "best"):
             raise ConfigError(f"otherwise is {otherwise!r}; it is 'best', or left out", path="otherwise")
@@ -157,7 +157,7 @@ class _Abstaining(_Scored):
     """Accepts items from a threshold on, and may say that there is no answer."""
 
     def __init__(self, threshold: float | None = None, *, abstain_after: int | None = None) -> None:
-        self.threshold = threshold
+        self.threshold = score_or_none("threshold", threshold)
         self.abstain_after = None if abstain_after is None else at_least_one("abstain_after", abstain_after)
 
     @property
@@ -242,7 +242,7 @@ class BestStep(_Scored):
     """
 
     def __init__(self, threshold: float | None = None) -> None:
-        self.threshold = threshold
+        self.threshold = score_or_none("threshold", threshold)
 
     def decide(
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
@@ -266,7 +266,7 @@ class Beam(_Scored):
 
     def __init__(self, width: int, threshold: float | None = None) -> None:
         self.width = at_least_one("width", width)
-        self.threshold = threshold
+        self.threshold = score_or_none("threshold", threshold)
 
     def decide(
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws

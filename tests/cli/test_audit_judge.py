@@ -50,6 +50,20 @@ def test_a_recorded_judge_is_audited_and_the_file_kept(folder, capsys):
     assert audit.figure("agreement", "accuracy").value == 0.875
 
 
+def test_the_audit_of_another_judge_is_not_written_over(folder, capsys):
+    """Its file names the judge; the first stays the first's, and is written anew by its own."""
+    config = str(folder / "judge.yaml")
+    assert main(["audit", "judge", config]) == Exit.OK
+    (folder / "others.jsonl").write_bytes((folder / "verdicts.jsonl").read_bytes()[:-1])
+    assert main(["audit", "judge", config, "--set", "judge.path=others.jsonl"]) == Exit.OK
+    assert main(["audit", "judge", config]) == Exit.OK
+    capsys.readouterr()
+    kept, other = sorted((folder / "audits").iterdir(), key=lambda path: len(path.name))
+    assert kept.name == "judge.json"
+    assert load_audit(kept, judge=RecordedJudge(folder / "verdicts.jsonl", family="gpt"))
+    assert load_audit(other, judge=RecordedJudge(folder / "others.jsonl", family="gpt"))
+
+
 def test_json_and_another_file_and_fewer_comparisons(folder, capsys):
     """--json prints what the file holds; --limit and probes narrow it."""
     path = folder / "kept.json"
@@ -75,7 +89,7 @@ def test_a_plan_says_how_many_labels(folder, capsys):
     """From the labelled comparisons as a pilot; nothing is audited or written."""
     assert main(["audit", "judge", str(folder / "judge.yaml"), "--plan", "0.1"]) == Exit.OK
     out = capsys.readouterr().out
-    assert "a pilot of 20 labels" in out
+    assert "a pilot of 20 labels: an accuracy of 0.88" in out  # .875, as the audit says, over both orders
     assert "win rate, with the judge" in out
     assert not (folder / "audits").exists()
 

@@ -256,7 +256,32 @@ def test_train_goes_on_and_writes_its_report(config: str, capsys: pytest.Capture
     assert "begun: 10\nloss: 0.025\n" in told.out
     assert "step 40 of 40: loss 0.03" in told.err
     assert len(told.err.splitlines()) < 25
-    assert json.loads(Path("count/report.json").read_text()) == {"begun": 10, "loss": 0.025, "curve": [1.0]}
+    report = json.loads(Path("count/report.json").read_text())
+    assert {**report, "training": ""} == {"training": "", "begun": 10, "loss": 0.025, "curve": [1.0]}
+
+
+def test_train_keeps_what_it_trained(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same command again does nothing; another training is not written over it, and is told of."""
+    Path("count.yaml").write_text("parts: [./own.py]\nsteps: 4\n")
+    assert main(["train", "own.Counter", "count.yaml"]) == 0
+    report = Path("count/report.json").read_bytes()
+    assert main(["train", "own.Counter", "count.yaml"]) == 0
+    assert "holds it already" in capsys.readouterr().out
+    assert main(["train", "own.Counter", "count.yaml", "--set", "steps=5"]) == 3
+    assert "other data or settings" in " ".join(capsys.readouterr().err.split())
+    assert Path("count/report.json").read_bytes() == report
+
+
+def test_a_report_is_json_whatever_it_holds(config: str) -> None:
+    """An end of an interval that is not known is null."""
+    Path("count.yaml").write_text("parts: [./own.py]\nsteps: 4\n")
+    own = (
+        Path("own.py").read_text().replace('"curve": [1.0]', '"curve": [float("-inf"), (1.0, float("nan"))]')
+    )
+    Path("own.py").write_text(own)
+    assert main(["train", "own.Counter", "count.yaml"]) == 0
+    text = Path("count/report.json").read_text()
+    assert json.loads(text, parse_constant=pytest.fail)["curve"] == [None, [1.0, None]]
 
 
 @pytest.mark.parametrize(

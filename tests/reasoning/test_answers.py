@@ -51,7 +51,7 @@ RECORDED = Path(__file__).parents[2] / "../shared/data"
         ("auto", "<answer>1</answer> \\boxed{2}\n#### 3", "3"),
         ("auto", "<answer>1</answer> \\boxed{2}", "2"),
         ("auto", "<answer>1</answer>, the answer is 4", "1"),
-        ("auto", "the answer is 4, not 5", "4, not 5"),
+        ("auto", "the answer is 4, not 5", "4"),
         ("auto", "it is 5", "5"),
         ("auto", "", None),
     ],
@@ -286,3 +286,17 @@ def test_the_time_of_day_is_no_unit(other: str) -> None:
     assert not same("3 am", other)
     assert not same("3 a.m.", other)
     assert same("3 AM", " 3  am.")
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("18, because 9*2=18.", "18"), ("18 because 9*2=18.", "18"), ("18 since 9*2 is that", "18"),
+        ("7 and not 8", "7"),
+        ("18 (9 * 2).", "18"), ("$1,000, which is a lot.", "1000"), ("Paris, because it is.", "paris"),
+        ("100, 200", "100, 200"), ("1/2 of it", "0.5"), ("(3, 4)", "(3, 4)"), ("not clear.", None),
+    ],
+)  # fmt: skip
+def test_reasons_behind_an_answer_are_no_part_of_it(said: str, answer: str | None) -> None:
+    """A number that comes first is the answer; words go on to their reasons; what is not an answer is none."""
+    assert solution(f"The answer is {said}")["answer"] == answer

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from draftverify import Check, ConfigError, ContractError, Outcome, Proposal, Task
+from draftverify import Check, ConfigError, ContractError, Outcome, Pipeline, Proposal, Task, generator
+from draftverify.rules import Majority, Rounds
 from draftverify.testing import Subject, check_component, make_context
 from draftverify_reasoning import (
     Answered,
@@ -198,3 +199,12 @@ def test_the_scorer_conforms(sum_of_two: Task) -> None:
             GymScorer(), tasks=[sum_of_two], proposals=[Proposal.alternatives(("#### 1", solution("#### 2")))]
         )
     )
+
+
+def test_votes_of_plain_texts_are_by_their_answers() -> None:
+    """`reasoning.answered` makes the solution of a text that it is."""
+    texts = ["So 40 + 2 = 42. The answer is 42.", "I get \\boxed{42}.", "#### 41"]
+    sampled = generator(lambda context, n: texts[:n], shape="alternatives")
+    outcome = Pipeline(sampled, Answered(), Majority(), block=3, done=Rounds(1)).run({"question": "?"})
+    assert outcome.value == {"text": texts[0], "answer": "42"}
+    assert outcome.support == pytest.approx(2 / 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -648,3 +649,11 @@ def test_what_failed_is_no_abstention() -> None:
     for judge, status, rounds in ((broken, "failed", 6), (unsure, "abstained", 2)):
         outcome = Pipeline(some, judge, Best(abstain_after=2), policy=policy).run("t")
         assert (outcome.status, outcome.rounds) == (status, rounds)
+
+
+@pytest.mark.parametrize("rule", [First, Best, All, BestStep, partial(Beam, 2)])
+@pytest.mark.parametrize("threshold", ["0.8", True, float("nan"), [1]])
+def test_a_threshold_is_a_number(rule: Any, threshold: Any) -> None:
+    """Refused as the rule is made, and not when the first score is compared."""
+    with pytest.raises(ConfigError, match="threshold"):
+        rule(threshold=threshold)

@@ -7,13 +7,15 @@ from typing import Any
 from draftverify import PASS, Check, Context, Proposal, Verification
 from draftverify_reasoning.answers import FORMS, Form, extract
 from draftverify_reasoning.checking import check_solutions
-from draftverify_reasoning.solutions import answer_of, solution_text
+from draftverify_reasoning.solutions import answer_of, solution, solution_text
 
 __all__ = ["Answered", "UntilAnswered"]
 
 
 class Answered:
     """Passes solutions that have a final answer; the others are rejected ("no answer"). Right or wrong it does not say.
+
+    The check of a plain text is corrected to the solution that it is, with its answer, so that votes are by answers.
 
     Args:
         form: how the answer is found in a text that does not come with one, as of `extract`. With "auto" every text
@@ -27,7 +29,12 @@ class Answered:
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One check per solution."""
-        return check_solutions(proposal, lambda item: PASS if answer_of(item, self.form) else NO_ANSWER)
+        return check_solutions(proposal, self._check)
+
+    def _check(self, item: Any) -> Check:
+        if answer_of(item, self.form) is None:
+            return NO_ANSWER
+        return Check("pass", correction=solution(item, self.form)) if isinstance(item, str) else PASS
 
 
 NO_ANSWER = Check("reject", reason="no answer", feedback="no final answer was found; end with one")

@@ -35,7 +35,8 @@ def extract(text: str, form: Form = "auto") -> str | None:
         form: "gsm8k": the rest of the line after "####", or of one that begins with "A:".
             "boxed": what stands in ``\boxed{…}``, nested braces and all.
             "tag": what stands in <answer>…</answer>.
-            "phrase": what follows "the answer is", "answer:" or "answer =", to the end of the sentence.
+            "phrase": what follows "the answer is", "answer:" or "answer =": a number where one comes first, else the
+            sentence up to its reasons ("because", "since").
             "last_number": the last number of the text, with its sign; any text with a number has one.
             "auto": the first of these, in this order, that finds one.
 
@@ -248,8 +249,22 @@ def _phrase(text: str) -> str:
 
 
 def _sentence(text: str) -> str:
-    """The text to the end of its sentence, its emphasis and quotes taken off."""
-    return re.split(r"""\.(?=\s|$|["'*])|["'](?=\s*[,}]|\s*$)""", text, maxsplit=1)[0].strip(" \t*_`\"'")
+    """The answer at the beginning of a sentence: its number, or the sentence up to its reasons; emphasis taken off."""
+    said = re.split(r"""\.(?=\s|$|["'*])|["'](?=\s*[,}]|\s*$)""", text, maxsplit=1)[0].strip(" \t*_`\"'")
+    if said.casefold().startswith("not "):  # "the answer is not clear"
+        return ""
+    if number(_folded(said)) is None:
+        for clause in _CLAUSE.finditer(said):
+            head = said[: clause.start()].strip(" \t*_`\"'")
+            if clause["reason"] or number(_folded(head)) is not None:
+                return head
+    return said
+
+
+_CLAUSE = re.compile(
+    r"(?P<reason>,?\s(?:because|since)\b)|[,;]\s(?!\W{0,3}[0-9])|\s\(|\s(?:as|so|which|and|but|not|where|for)\b",
+    re.IGNORECASE,
+)
 
 
 _NUMBERS = re.compile(

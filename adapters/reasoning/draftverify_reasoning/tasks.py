@@ -57,6 +57,10 @@ class Gym:
             raise ConfigError(f"size is {self.size}; 1 or more is needed", path="size")
         if not names or len(set(names)) < len(names):
             raise ConfigError(f"datasets should name some, each once, not {names}", path="datasets")
+        for name in names:
+            make_dataset(
+                name, self.seed, self.size, dict(self.config.get(name, {}))
+            )  # one that is not known first
         for name in self.config:
             if name not in names:
                 raise ConfigError(
