@@ -64,8 +64,8 @@ def test_best_of_n(examples: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small = ["--set", "depth=2", "--set", "layers=0", "--set", "epochs=1"]
     assert main(["train", "verifier", "examples/reasoning/verifier.yaml", *out, *small]) == 0
     fewer = ["--set", "tasks.size=1"]
-    for pipeline in ("majority", "best", "vote"):
+    for pipeline in ("majority", "best"):
         fewer += ["--set", f"pipelines.{pipeline}.block=2"]
     assert main(["run", "examples/reasoning-bestofn.yaml", *fewer]) == 0
     assert "'best' checks itself" in capsys.readouterr().err
-    assert tasks_of(Path("runs/reasoning-bestofn")) == dict.fromkeys(("one", "majority", "best", "vote"), 4)
+    assert tasks_of(Path("runs/reasoning-bestofn")) == dict.fromkeys(("one", "majority", "best"), 4)
