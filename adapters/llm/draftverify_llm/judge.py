@@ -9,15 +9,22 @@ from typing import Literal
 
 from draftverify import Check, ConfigError, Context, Cost, Proposal, Verification
 from draftverify.audit import Asked, Grade, Variation
-from draftverify_llm.judging import answer_text, identity_of_judge, no_verdict, open_model, question_text
-from draftverify_llm.prompts import SHIPPED, filled_prompt, read_prompts
+from draftverify_llm.judging import (
+    ModelJudge,
+    answer_text,
+    identity_of_judge,
+    no_verdict,
+    open_model,
+    question_text,
+)
+from draftverify_llm.prompts import filled_prompt, read_prompts
 from draftverify_llm.replies import Reply, ask
 from draftverify_llm.text import TextModel
 
 __all__ = ["Judge"]
 
 
-class Judge:
+class Judge(ModelJudge):
     """Asks a text model about each answer: whether it is right (yes or no), or which grade it deserves.
 
     With weights that run here (`llm.local`) the first token of the reply is read, all items of all blocks in padded
@@ -62,21 +69,6 @@ class Judge:
         self._prompts: tuple[str, ...] | None = None
 
     @property
-    def deterministic(self) -> bool:
-        """Whether the same answer gets the same word, which is the model's to say."""
-        return getattr(self.model, "deterministic", False)
-
-    @property
-    def concurrent(self) -> bool:
-        """Whether threads may call it, which is the model's to say."""
-        return getattr(self.model, "concurrent", True)
-
-    @property
-    def family(self) -> str:
-        """The model's; "unknown" where it cannot tell: a model's word is no outside check for all that."""
-        return getattr(self.model, "family", None) or "unknown"
-
-    @property
     def varies(self) -> frozenset[Variation]:
         """What an audit can change."""
         wording: frozenset[Variation] = frozenset({"wording"} if len(self._files()) > 1 else ())
@@ -103,11 +95,6 @@ class Judge:
             raise ConfigError(f"threshold is {self.threshold}; a number is needed", path="threshold")
         self._read()
         open_model(self.model, self.words)
-
-    def close(self) -> None:
-        """Close the model."""
-        if (closes := getattr(self.model, "close", None)) is not None:
-            closes()
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -169,9 +156,7 @@ class Judge:
         return Check("pass" if passed else "reject", grade.score, "" if passed else "judged wrong")
 
     def _files(self) -> list[Path]:
-        if self.prompt is not None:
-            return [self.prompt, *self.paraphrases]
-        return [SHIPPED / f"{self.asks}.txt", *(self.paraphrases or [SHIPPED / f"{self.asks}_other.txt"])]
+        return self._prompt_files(self.asks)
 
     def _read(self) -> tuple[str, ...]:
         if self._prompts is None:

@@ -5,15 +5,51 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from draftverify import Check, Context, ContractError
 from draftverify_llm.first_token import word_tokens
 from draftverify_llm.identity import model_identity
 from draftverify_llm.local import LocalModel
+from draftverify_llm.prompts import SHIPPED
 from draftverify_llm.text import TextModel
 
-__all__ = ["answer_text", "identity_of_judge", "no_verdict", "open_model", "question_text"]
+__all__ = ["ModelJudge", "answer_text", "identity_of_judge", "no_verdict", "open_model", "question_text"]
+
+
+class ModelJudge:
+    """What the judges that ask a text model have in common; a subclass has the constructor."""
+
+    model: TextModel
+    prompt: Path | None
+    paraphrases: Sequence[Path]
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether the same texts get the same word, which is the model's to say."""
+        return getattr(self.model, "deterministic", False)
+
+    @property
+    def concurrent(self) -> bool:
+        """Whether threads may call it, which is the model's to say."""
+        return getattr(self.model, "concurrent", True)
+
+    @property
+    def family(self) -> str:
+        """The model's; "unknown" where it cannot tell: a model's word is no outside check for all that."""
+        return getattr(self.model, "family", None) or "unknown"
+
+    def close(self) -> None:
+        """Close the model."""
+        if (closes := getattr(self.model, "close", None)) is not None:
+            closes()
+
+    def _prompt_files(self, kind: str) -> list[Path]:
+        """The prompt, and the audit's other wordings: the user's, else the package's of this kind."""
+        if self.prompt is not None:
+            return [self.prompt, *self.paraphrases]
+        return [SHIPPED / f"{kind}.txt", *(self.paraphrases or [SHIPPED / f"{kind}_other.txt"])]
 
 
 def identity_of_judge(model: TextModel, *settings: Any) -> str:

@@ -11,8 +11,15 @@ import numpy as np
 
 from draftverify import Check, ConfigError, Context, Cost, Evidence, Proposal, Verification
 from draftverify.audit import Presented, Said, Variation
-from draftverify_llm.judging import answer_text, identity_of_judge, no_verdict, open_model, question_text
-from draftverify_llm.prompts import SHIPPED, filled_prompt, read_prompts
+from draftverify_llm.judging import (
+    ModelJudge,
+    answer_text,
+    identity_of_judge,
+    no_verdict,
+    open_model,
+    question_text,
+)
+from draftverify_llm.prompts import filled_prompt, read_prompts
 from draftverify_llm.replies import Reply, ask
 from draftverify_llm.text import TextModel
 
@@ -24,7 +31,7 @@ Against: TypeAlias = Literal["all", "knockout"]
 NAMES = ("A", "B")
 
 
-class PairwiseJudge:
+class PairwiseJudge(ModelJudge):
     """Asks a text model which of two answers is better, of each pair in both orders.
 
     An answer that is preferred in both orders wins; verdicts that change with the order, and ties, are half a win for
@@ -66,21 +73,6 @@ class PairwiseJudge:
         self._prompts: tuple[str, ...] | None = None
 
     @property
-    def deterministic(self) -> bool:
-        """Whether the same pair gets the same word, which is the model's to say."""
-        return getattr(self.model, "deterministic", False)
-
-    @property
-    def concurrent(self) -> bool:
-        """Whether threads may call it, which is the model's to say."""
-        return getattr(self.model, "concurrent", True)
-
-    @property
-    def family(self) -> str:
-        """The model's; "unknown" where it cannot tell: a model's word is no outside check for all that."""
-        return getattr(self.model, "family", None) or "unknown"
-
-    @property
     def varies(self) -> frozenset[Variation]:
         """What an audit can change."""
         wording: frozenset[Variation] = frozenset({"wording"} if len(self._files()) > 1 else ())
@@ -103,11 +95,6 @@ class PairwiseJudge:
         self._read()
         open_model(self.model, NAMES)
 
-    def close(self) -> None:
-        """Close the model."""
-        if (closes := getattr(self.model, "close", None)) is not None:
-            closes()
-
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """The block's comparisons."""
         return self.verify_many([context], [proposal])[0]
@@ -129,9 +116,7 @@ class PairwiseJudge:
         return [_said(reply, each.names_exchanged) for reply, each in zip(replies, asked, strict=True)]
 
     def _files(self) -> list[Path]:
-        if self.prompt is not None:
-            return [self.prompt, *self.paraphrases]
-        return [SHIPPED / "pairwise.txt", *(self.paraphrases or [SHIPPED / "pairwise_other.txt"])]
+        return self._prompt_files("pairwise")
 
     def _read(self) -> tuple[str, ...]:
         if self._prompts is None:

@@ -16,7 +16,7 @@ from draftverify_llm import (
     torch_directory,
     weights_identity,
 )
-from draftverify_reasoning.scoring import TOO_LONG, Pair, StepwiseSolution, score_blocks
+from draftverify_reasoning.scoring import TOO_LONG, Pair, StepwiseSolution, at_once, score_blocks
 
 __all__ = ["RewardModel"]
 
@@ -142,9 +142,8 @@ class RewardModel:
                 found[i] = "special token"
             elif len(row["input_ids"]) <= _longest(model.config, tokenizer):
                 rows.append((i, row))
-        tokens = 2048 if model.device.type == "cpu" else 32768
         with torch.inference_mode():
-            for batch in by_length([len(row["input_ids"]) for _, row in rows], tokens):
+            for batch in by_length([len(row["input_ids"]) for _, row in rows], at_once(model.device)):
                 logits = self._logits(model, [rows[k][1] for k in batch])
                 if right is None:
                     scores = logits[:, 0]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from draftverify import Check, Context, ContractError, Proposal, Task, Verification
 from draftverify_reasoning.solutions import solution_text
 
-__all__ = ["TOO_LONG", "Pair", "StepwiseSolution", "question_of", "score_blocks", "verdict"]
+__all__ = ["TOO_LONG", "Pair", "StepwiseSolution", "at_once", "question_of", "score_blocks", "verdict"]
 
 TOO_LONG = "too long"
 
@@ -26,6 +26,11 @@ class StepwiseSolution(NamedTuple):
 
     question: str
     steps: tuple[str, ...]
+
+
+def at_once(device: Any) -> int:
+    """How many tokens, padding counted, go through a model on this torch device in one pass."""
+    return 2048 if device.type == "cpu" else 32768
 
 
 def question_of(task: Task) -> str:

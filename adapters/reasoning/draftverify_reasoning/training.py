@@ -38,7 +38,8 @@ from draftverify_llm import (
     weights_identity,
 )
 from draftverify_reasoning.labelled import Labelled, read_labelled
-from draftverify_reasoning.verifier import Saved, at_once, save
+from draftverify_reasoning.scoring import at_once
+from draftverify_reasoning.verifier import Saved, save
 
 if TYPE_CHECKING:
     from torch import Tensor

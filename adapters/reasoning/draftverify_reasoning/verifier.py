@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from draftverify import Context, Proposal, ResourceError, Verification
 from draftverify_llm import LocalModel, by_length, need, torch_directory, weights_identity
-from draftverify_reasoning.scoring import TOO_LONG, Pair, StepwiseSolution, score_blocks
+from draftverify_reasoning.scoring import TOO_LONG, Pair, StepwiseSolution, at_once, score_blocks
 
 if TYPE_CHECKING:
     from draftverify_reasoning.token_scores import TokenScores
 
-__all__ = ["Saved", "TrainedVerifier", "at_once", "save"]
+__all__ = ["Saved", "TrainedVerifier", "save"]
 
 FORMAT = 1
 
@@ -65,11 +65,6 @@ def save(directory: Path, saved: Saved, network: TokenScores) -> None:
     new = directory / "verifier.new"
     new.write_text(text, encoding="utf-8")
     new.replace(directory / "verifier.json")
-
-
-def at_once(device: Any) -> int:
-    """How many tokens, padding counted, go through the model in one pass."""
-    return 2048 if device.type == "cpu" else 32768
 
 
 class TrainedVerifier:
