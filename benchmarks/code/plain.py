@@ -13,6 +13,7 @@ import contextlib
 import doctest
 import importlib.util
 import json
+import linecache
 import os
 import resource
 import select
@@ -34,6 +35,7 @@ def run(job):
     module = sys.modules["program"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     if not job["doctest"]:
+        linecache.cache["tests.py"] = len(job["tests"]), None, job["tests"].splitlines(True), "tests.py"
         exec(compile(job["tests"], "tests.py", "exec"), vars(module))
         return PASSED
     examples = doctest.DocTestParser().get_doctest(job["tests"], vars(module), "tests", None, 0)
