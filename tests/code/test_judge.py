@@ -1006,8 +1006,7 @@ REFUSED_FOR = {
         name: APART
         for name in HOSTILE
         if any(
-            word in name
-            for word in ("equals everything", "equal to", "twice itself", "long text", "with its own", "lies")
+            word in name for word in ("equals everything", "equal to", "twice itself", "with its own", "lies")
         )
     },
     "ends the process with success": "exit",
