@@ -7,29 +7,31 @@ import builtins
 import re
 from collections.abc import Iterable, Sequence
 from doctest import SKIP, DocTestParser
+from types import ModuleType
 from typing import Literal
 
 import msgspec
 
-from draftverify import Check, Context, ContractError, Proposal, Task, Verification
+from draftverify import UNCHECKED, Check, Context, ContractError, Proposal, Task, Verification
 from draftverify_code.program import program_of
-from draftverify_code.sandbox import Sandbox, Suite
+from draftverify_code.sandbox import Finding, Integrity, Sandbox, Suite
 from draftverify_code.stages.running import (
+    SHARED,
     NoTests,
     Sandboxed,
     abstained,
     imported,
     lacking,
     limits_of,
+    once,
     reported,
     sandbox_for,
-    verified,
 )
-from draftverify_code.stages.shared import OUTPUT, Expected, Run, judged
+from draftverify_code.stages.shared import beside
 
 __all__ = ["Tests"]
 
-_BUILTINS = frozenset(dir(builtins))
+_PYTHONS = frozenset({*dir(builtins), *vars(ModuleType("")), "__file__"})
 
 
 class Tests(Sandboxed):
@@ -39,15 +41,17 @@ class Tests(Sandboxed):
     `check(candidate)`), its `test_list` (asserts), or the examples of its prompt where it says `doctest: true`.
 
     With integrity "separate-process" the assertions run in a process where no program ever runs: what it is called
-    with and what it returns cross as plain values. With "shared-process" the program runs beside its tests, for
-    values that cannot cross; a program can then fool its tests (an object that equals everything does), and the
-    record says so.
+    with and what it returns cross as plain values, and tests that need more of a program are an error with the reason
+    "needs shared-process". With "shared-process" the program runs in one process with its tests, as plain Python has
+    it; one made for it can then fool its tests, so the check carries the caveat "shared-process". "auto" judges apart,
+    and what ends in that error once more in one process, with the same time limit anew.
 
     Args:
         sandbox: where programs run; a shared one with the strongest isolation of this machine when None.
         timeout: seconds for all tests of one program together.
         memory: MiB of one program.
-        integrity: where the assertions run.
+        integrity: where the assertions run. The verification's `notes` say where they did: "mixed" where some programs
+            of a block were judged so and some so.
         doctest: judge by the prompt's examples; tasks whose prompt has none that can be read are abstained from.
     """
 
@@ -63,7 +67,7 @@ class Tests(Sandboxed):
         sandbox: Sandbox | None = None,
         timeout: float = 3.0,
         memory: int = 1024,
-        integrity: Literal["separate-process", "shared-process"] = "separate-process",
+        integrity: Literal["auto", "separate-process", "shared-process"] = "auto",
         doctest: bool = False,
     ) -> None:
         self.sandbox = sandbox
@@ -117,28 +121,61 @@ class Tests(Sandboxed):
             if not self.doctest and not isinstance(error, NoTests):
                 raise
             return abstained(proposal, self.name, error)
-        if self.integrity == "shared-process":
-            box = sandbox_for(self.sandbox, imported((suite.setup, suite.source)))
-            beside = lambda programs: self._beside(box, suite, programs)
-            return verified(context, proposal, box, self.name, self.integrity, beside)
-        box = sandbox_for(self.sandbox)
         programs = [program_of(item) for item in proposal.items]
-        findings = box.judge(suite, programs, limits_of(self.timeout, self.memory), enough=context.enough)
-        checks = [_advised(finding.check) for finding in findings]
-        notes = {"isolation": box.tier, "integrity": self.integrity}
+        checks = [_advised(each.check) for each in self.findings(suite, programs, context.enough)]
+        notes = {"isolation": sandbox_for(self.sandbox).tier, "integrity": self._integrity_of(checks)}
         return Verification(checks=reported(checks, context.enough, self.name), notes=notes)
 
-    def _beside(self, box: Sandbox, suite: Suite, programs: Sequence[str]) -> list[Check]:
-        limits = limits_of(self.timeout, self.memory, OUTPUT)
-        whole = msgspec.to_builtins(suite)
-        runs = [
-            Run.of({"mode": "suite", "target": "", "suite": whole, "program": each}, {}, limits)
-            for each in programs
+    def findings(self, suite: Suite, programs: Sequence[str], enough: int | None = None) -> list[Finding]:
+        """What the tests found of each program; equal ones are run once.
+
+        Args:
+            suite: the tests.
+            programs: Python sources.
+            enough: once so many passed, lowest index first, the others may be left "unchecked".
+        """
+        found: dict[str, Finding] = {}
+        if self.integrity != SHARED:
+            limits = limits_of(self.timeout, self.memory)
+            apart = [Finding(_CALLS_NOTHING)] * len(programs)
+            if suite.entry_points:
+                apart = sandbox_for(self.sandbox).judge(suite, programs, limits, enough=enough)
+            if self.integrity == "separate-process" or not any(map(_needs_shared, apart)):
+                return apart
+            needing = {each for each, said in zip(programs, apart, strict=True) if _needs_shared(said)}
+            for program, said in zip(programs, apart, strict=True):
+                if program not in needing:
+                    found.setdefault(program, said)
+        box = sandbox_for(self.sandbox, imported((suite.setup, suite.source, *suite.asserts)))
+
+        def together(piece: list[str]) -> list[Check]:
+            found.update(zip(piece, beside(box, suite, piece, self.timeout, self.memory), strict=True))
+            return [found[program].check for program in piece]
+
+        known = {program: said.check for program, said in found.items()}
+        checks = list(once(programs, together, enough, self.at_once, known))
+        return [
+            found[program] if check is not UNCHECKED else Finding(UNCHECKED)
+            for program, check in zip(programs, checks, strict=True)
         ]
-        count = {"asserts": len(suite.asserts), "doctest": len(_examples_in(suite.source))}.get(suite.kind, 1)
-        expected = Expected({str(number): False for number in range(count)})
-        ends = box.run([run.command for run in runs])
-        return [judged(run, ended, expected) for run, ended in zip(runs, ends, strict=True)]
+
+    def _integrity_of(self, checks: Sequence[Check]) -> Integrity:
+        """Where the programs of a block were judged."""
+        weak = [bool(check.caveat) for check in checks if check.verdict in ("pass", "reject", "timeout")]
+        if self.integrity != "auto":
+            return self.integrity
+        return SHARED if weak and all(weak) else "mixed" if any(weak) else "separate-process"
+
+
+_CALLS_NOTHING = Check(
+    "error",
+    reason="needs shared-process",
+    feedback="the tests call nothing of the program by its name; this suite needs `integrity: shared-process`",
+)
+
+
+def _needs_shared(finding: Finding) -> bool:
+    return finding.check.verdict == "error" and finding.check.reason == "needs shared-process"
 
 
 def examples(prompt: str) -> str:
@@ -177,34 +214,38 @@ def _parsed(source: str, task: Task) -> ast.Module:
 
 
 def _entry_points(entry: str, sources: Iterable[str], setup: str, task: Task) -> tuple[str, ...]:
-    """The named one, or what the tests call that neither they, nor the setup, nor Python defines."""
+    """The named one, or what the tests call that neither they, nor the setup, nor Python defines; () where they call
+    nothing of the program by its name, but read something."""
     if entry:
         return (entry,)
     called: dict[str, None] = {}
-    bound = set(_BUILTINS)
+    read: set[str] = set()
+    bound = set(_PYTHONS)
     for source in (setup, *sources):
         for node in ast.walk(_parsed(source, task)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 called[node.func.id] = None
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                read.add(node.id)
             bound |= _bound(node)
-    found = tuple(name for name in called if name not in bound)
-    if not found:
+    if not read - bound:
         raise ContractError(
-            f"the tests of task {task.id} call no function of the program; name it in `entry_point`"
+            f"the tests of task {task.id} use nothing of the program; name its function in `entry_point`"
         )
-    return found
+    return tuple(name for name in called if name not in bound)
 
 
 def _bound(node: ast.AST) -> set[str]:
     """Names that a piece of Python gives a value."""
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
         return {node.id}
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return {node.name}
-    if isinstance(node, ast.arg):
-        return {node.arg}
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         return {(alias.asname or alias.name).split(".")[0] for alias in node.names}
-    if isinstance(node, ast.ExceptHandler) and node.name:
-        return {node.name}
-    return set()
+    name = None
+    if isinstance(node, ast.arg):
+        name = node.arg
+    elif isinstance(node, ast.MatchMapping):
+        name = node.rest
+    elif not isinstance(node, ast.alias):
+        name = getattr(node, "name", None)  # of what is defined, caught or matched
+    return {name} if name else set()
