@@ -130,6 +130,7 @@ def test_examples_in_words_end_at_a_fence():
         ({"test": "def check(candidate): pass"}, "entry_point"),
         ({"test": "assert (1"}, "do not parse"),
         ({"test_list": ["assert (1"]}, "do not parse"),
+        ({"test_list": "assert f(1) == 1"}, "must be a list of texts"),
         ({"test_list": ["assert len([1]) == 1"]}, "use nothing of the program"),
         ({"test": "assert __name__"}, "use nothing of the program"),
         ({"doctest": True, "prompt": "no examples"}, "no examples"),

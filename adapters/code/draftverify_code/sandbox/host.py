@@ -28,6 +28,7 @@ from typing import Any, TypeVar, get_args
 import msgspec
 
 from draftverify import UNCHECKED, Check, ConfigError, ResourceError
+from draftverify_code.program import texts_of
 from draftverify_code.sandbox.frames import receive, send
 from draftverify_code.sandbox.jobs import Command, Exit, Finding, Isolation, Limits, Suite, Tier
 from draftverify_code.sandbox.paths import Grants, grants
@@ -146,7 +147,13 @@ class Sandbox:
 
         Returns:
             A Finding per program. Equal programs are run once.
+
+        Raises:
+            ContractError: the programs, the asserts or the entry points are no list of texts.
         """
+        programs = texts_of(programs, "the programs")
+        texts_of(suite.asserts, "the suite's asserts")
+        texts_of(suite.entry_points, "the suite's entry points")
         state = self._opened()
         if not programs:
             return []

@@ -26,6 +26,7 @@ __all__ = [
     "abstained",
     "capped",
     "imported",
+    "integrity_of",
     "lacking",
     "limits_of",
     "once",
@@ -142,10 +143,18 @@ def once(
         passed += found[program].verdict == "pass"
 
 
+def integrity_of(checks: Iterable[Check]) -> Integrity:
+    """Where the programs of a block were judged, as their checks say."""
+    weak = [bool(check.caveat) for check in checks if check.verdict in _JUDGED]
+    return SHARED if weak and all(weak) else "mixed" if any(weak) else "separate-process"
+
+
+_JUDGED = ("pass", "reject", "timeout")
+
+
 def weakened(check: Check) -> Check:
     """The check of a program that ran in one process with what judged it."""
-    judged = check.verdict in ("pass", "reject", "timeout")
-    return msgspec.structs.replace(check, caveat=SHARED) if judged else check
+    return msgspec.structs.replace(check, caveat=SHARED) if check.verdict in _JUDGED else check
 
 
 def reported(checks: Iterable[Check], enough: int | None, stage: str) -> tuple[Check, ...]:

@@ -5,22 +5,23 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from doctest import SKIP, DocTestParser
 from types import ModuleType
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from draftverify import UNCHECKED, Check, Context, ContractError, Proposal, Task, Verification
-from draftverify_code.program import program_of
-from draftverify_code.sandbox import Finding, Integrity, Sandbox, Suite
+from draftverify_code.program import program_of, texts_of
+from draftverify_code.sandbox import Finding, Sandbox, Suite
 from draftverify_code.stages.running import (
     SHARED,
     NoTests,
     Sandboxed,
     abstained,
     imported,
+    integrity_of,
     lacking,
     limits_of,
     once,
@@ -29,7 +30,7 @@ from draftverify_code.stages.running import (
 )
 from draftverify_code.stages.shared import beside
 
-__all__ = ["Tests"]
+__all__ = ["Tests", "suite_of"]
 
 _PYTHONS = frozenset({*dir(builtins), *vars(ModuleType("")), "__file__"})
 
@@ -77,36 +78,8 @@ class Tests(Sandboxed):
         self.doctest = doctest
 
     def suite(self, task: Task) -> Suite:
-        """The task's tests.
-
-        Raises:
-            NoTests: it has none.
-            ContractError: they do not parse, or a check function has no entry point.
-        """
-        given = task.input
-        entry = str(given.get("entry_point") or "")
-        setup = str(given.get("setup") or "")
-        if self.doctest or (given.get("doctest") and not given.get("test") and not given.get("test_list")):
-            source = examples(str(given.get("prompt") or ""))
-            if not source:
-                raise NoTests(f"the prompt of task {task.id} has no examples (>>>) to test by")
-            return Suite(
-                "doctest", _entry_points(entry, _examples_in(source), setup, task), source, setup=setup
-            )
-        if given.get("test"):
-            source = str(given["test"])
-            if re.search(r"^def check\s*\(", source, re.MULTILINE):
-                if not entry:
-                    raise ContractError(
-                        f"the tests of task {task.id} define check(candidate), and `entry_point` does not say "
-                        "which function is the candidate"
-                    )
-                return Suite("check", (entry,), source, setup=setup)
-            return Suite("script", _entry_points(entry, [source], setup, task), source, setup=setup)
-        if given.get("test_list"):
-            asserts = tuple(map(str, given["test_list"]))
-            return Suite("asserts", _entry_points(entry, asserts, setup, task), asserts=asserts, setup=setup)
-        raise NoTests(f"task {task.id} has no tests: `test`, `test_list` or `doctest: true` is needed")
+        """The task's tests; see `suite_of`."""
+        return suite_of(task.input, f"task {task.id}", doctest=self.doctest)
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """Run the tests on the whole block in one pass; a task that has none is abstained from.
@@ -122,8 +95,9 @@ class Tests(Sandboxed):
                 raise
             return abstained(proposal, self.name, error)
         programs = [program_of(item) for item in proposal.items]
-        checks = [_advised(each.check) for each in self.findings(suite, programs, context.enough)]
-        notes = {"isolation": sandbox_for(self.sandbox).tier, "integrity": self._integrity_of(checks)}
+        checks = [each.check for each in self.findings(suite, programs, context.enough)]
+        integrity = integrity_of(checks) if self.integrity == "auto" else self.integrity
+        notes = {"isolation": sandbox_for(self.sandbox).tier, "integrity": integrity}
         return Verification(checks=reported(checks, context.enough, self.name), notes=notes)
 
     def findings(self, suite: Suite, programs: Sequence[str], enough: int | None = None) -> list[Finding]:
@@ -139,7 +113,8 @@ class Tests(Sandboxed):
             limits = limits_of(self.timeout, self.memory)
             apart = [Finding(_CALLS_NOTHING)] * len(programs)
             if suite.entry_points:
-                apart = sandbox_for(self.sandbox).judge(suite, programs, limits, enough=enough)
+                judged = sandbox_for(self.sandbox).judge(suite, programs, limits, enough=enough)
+                apart = list(map(_advised, judged))
             if self.integrity == "separate-process" or not any(map(_needs_shared, apart)):
                 return apart
             needing = {each for each, said in zip(programs, apart, strict=True) if _needs_shared(said)}
@@ -159,13 +134,6 @@ class Tests(Sandboxed):
             for program, check in zip(programs, checks, strict=True)
         ]
 
-    def _integrity_of(self, checks: Sequence[Check]) -> Integrity:
-        """Where the programs of a block were judged."""
-        weak = [bool(check.caveat) for check in checks if check.verdict in ("pass", "reject", "timeout")]
-        if self.integrity != "auto":
-            return self.integrity
-        return SHARED if weak and all(weak) else "mixed" if any(weak) else "separate-process"
-
 
 _CALLS_NOTHING = Check(
     "error",
@@ -176,6 +144,42 @@ _CALLS_NOTHING = Check(
 
 def _needs_shared(finding: Finding) -> bool:
     return finding.check.verdict == "error" and finding.check.reason == "needs shared-process"
+
+
+def suite_of(given: Mapping[str, Any], whose: str, *, doctest: bool = False) -> Suite:
+    """The tests that a task's input holds.
+
+    Args:
+        given: the input; see `Tests` for which of its fields are read.
+        whose: for messages ("task 3").
+        doctest: take the examples of its prompt, whatever else there is.
+
+    Raises:
+        NoTests: it has none.
+        ContractError: they do not parse, or a check function has no entry point.
+    """
+    entry = str(given.get("entry_point") or "")
+    setup = str(given.get("setup") or "")
+    if doctest or (given.get("doctest") and not given.get("test") and not given.get("test_list")):
+        source = examples(str(given.get("prompt") or ""))
+        if not source:
+            raise NoTests(f"the prompt of {whose} has no examples (>>>) to test by")
+        found = _entry_points(entry, _examples_in(source), setup, whose)
+        return Suite("doctest", found, source, setup=setup)
+    if given.get("test"):
+        source = str(given["test"])
+        if re.search(r"^def check\s*\(", source, re.MULTILINE):
+            if not entry:
+                raise ContractError(
+                    f"the tests of {whose} define check(candidate), and `entry_point` does not say which function is "
+                    "the candidate"
+                )
+            return Suite("check", (entry,), source, setup=setup)
+        return Suite("script", _entry_points(entry, [source], setup, whose), source, setup=setup)
+    if given.get("test_list"):
+        asserts = texts_of(given["test_list"], f"the `test_list` of {whose}")
+        return Suite("asserts", _entry_points(entry, asserts, setup, whose), asserts=asserts, setup=setup)
+    raise NoTests(f"{whose} has no tests: `test`, `test_list` or `doctest: true` is needed")
 
 
 def examples(prompt: str) -> str:
@@ -200,20 +204,22 @@ def _examples_in(source: str) -> list[str]:
         raise ContractError(f"the prompt's examples cannot be read: {error}") from error
 
 
-def _advised(check: Check) -> Check:
-    if check.verdict == "error" and check.reason == "tests":
-        return msgspec.structs.replace(check, feedback=check.feedback + lacking(check.feedback))
-    return check
+def _advised(finding: Finding) -> Finding:
+    check = finding.check
+    if check.verdict != "error" or check.reason != "tests":
+        return finding
+    check = msgspec.structs.replace(check, feedback=check.feedback + lacking(check.feedback))
+    return msgspec.structs.replace(finding, check=check)
 
 
-def _parsed(source: str, task: Task) -> ast.Module:
+def _parsed(source: str, whose: str) -> ast.Module:
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ContractError(f"the tests of task {task.id} do not parse: {error}") from error
+        raise ContractError(f"the tests of {whose} do not parse: {error}") from error
 
 
-def _entry_points(entry: str, sources: Iterable[str], setup: str, task: Task) -> tuple[str, ...]:
+def _entry_points(entry: str, sources: Iterable[str], setup: str, whose: str) -> tuple[str, ...]:
     """The named one, or what the tests call that neither they, nor the setup, nor Python defines; () where they call
     nothing of the program by its name, but read something."""
     if entry:
@@ -222,7 +228,7 @@ def _entry_points(entry: str, sources: Iterable[str], setup: str, task: Task) ->
     read: set[str] = set()
     bound = set(_PYTHONS)
     for source in (setup, *sources):
-        for node in ast.walk(_parsed(source, task)):
+        for node in ast.walk(_parsed(source, whose)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 called[node.func.id] = None
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
@@ -230,7 +236,7 @@ def _entry_points(entry: str, sources: Iterable[str], setup: str, task: Task) ->
             bound |= _bound(node)
     if not read - bound:
         raise ContractError(
-            f"the tests of task {task.id} use nothing of the program; name its function in `entry_point`"
+            f"the tests of {whose} use nothing of the program; name its function in `entry_point`"
         )
     return tuple(name for name in called if name not in bound)
 
