@@ -22,11 +22,12 @@ __all__ = [
     "enter_namespaces",
     "landlock_abi",
     "limit",
+    "mount_scratch",
     "new_ruleset",
     "no_new_privileges",
-    "renew_scratch",
     "restrict",
     "syscall_filters",
+    "unmount",
     "unshare_processes",
 ]
 
@@ -209,10 +210,11 @@ _OUTRIGHT = {
     "aarch64": (*(140, 30), *(52, 53, 452, 54, 55), *(88,), *(5, 6, 7, 14, 15, 16, 463, 466)),
 }
 _SOCKETPAIR = {"x86_64": 53, "aarch64": 199}
+_IOCTL = {"x86_64": 16, "aarch64": 29}
 
 _LOAD, _EQUAL, _AT_LEAST, _SET, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
-EPERM, ENOSYS = 1, 38
+EPERM, ENOTTY, ENOSYS = 1, 25, 38
 
 
 class _Program(ctypes.Structure):
@@ -272,6 +274,12 @@ def syscall_filters(*, alone: bool = True, signals: bool = True) -> tuple[Filter
         step(_AND, 0xF),
         step(_EQUAL, 1, 1, 0),
         step(_RETURN, _ERRNO | EPERM),
+        step(_LOAD, 0),
+        step(_EQUAL, _IOCTL[machine], 0, 5),  # the terminals' alone, which all descriptors share: none sets
+        step(_LOAD, 24),  # a file's flags, which would outlive the candidate
+        step(_AND, 0xFF00),
+        step(_EQUAL, ord("T") << 8, 1, 0),
+        step(_RETURN, _ERRNO | ENOTTY),
         step(_LOAD, 0),
         step(_EQUAL, clone, 0, 3),
         step(_LOAD, 16),  # clone's flags
@@ -385,11 +393,14 @@ def make_root(root: str, readable: list[str], hidden: list[str], scratch: str) -
     _libc.syscall(442, -100, b"/", 0, attributes, len(attributes))  # the directories made above, read-only
 
 
-def renew_scratch(scratch: str, disk: int, files: int, *, mounted: bool) -> None:
-    """An empty file system of at most `disk` bytes and `files` entries at `scratch`, in place of the one there."""
-    if mounted:
-        _checked(int(_libc.umount2(scratch.encode(), MNT_DETACH)), "umount")
-    _mount("tmpfs", scratch, "tmpfs", MS_NOSUID | MS_NODEV, f"mode=700,size={disk},nr_inodes={files + 2}")
+def mount_scratch(place: str, disk: int, files: int) -> None:
+    """An empty file system of at most `disk` bytes and `files` entries."""
+    _mount("tmpfs", place, "tmpfs", MS_NOSUID | MS_NODEV, f"mode=700,size={disk},nr_inodes={files + 2}")
+
+
+def unmount(place: str) -> None:
+    """Take a file system away, whoever still looks at it."""
+    _checked(int(_libc.umount2(place.encode(), MNT_DETACH)), "umount")
 
 
 def become_nobody(user: int, *, keep_reading: bool = False) -> None:
