@@ -53,15 +53,16 @@ KEPT = 1 << 16  # bytes of a request's output
 MESSAGE = 1000  # characters of an exception's text
 
 
-def serve(channel: socket.socket) -> None:
+def serve(channel: socket.socket, program: _Program | None = None) -> None:
     """Answer requests until the other end is closed, or breaks off inside a frame.
 
     Args:
         channel: a connected stream socket.
+        program: what `rehearse` made, so that nothing need be made here.
     """
     # What the loop needs is bound before the program runs, so that one that patches a module by accident harms nobody.
     receive, send, head, limit = channel.recv, channel.sendall, codec.HEAD, codec.FRAME
-    program = _Program()
+    program = program or _Program()
     number = 0
     buffer = bytearray()
     while True:
@@ -101,10 +102,13 @@ def f(items: List[float], bound: Optional[float] = None) -> Tuple[int, bool]:
 """
 
 
-def rehearse() -> None:
+def rehearse() -> _Program:
     """Serve a program of no interest, in the process that candidates will be forked from.
 
     What Python allocates and fills in at the first use of anything is then there: a candidate copies fewer pages.
+
+    Returns:
+        For each of them, where it is: a place for its program.
     """
     stdout, argv = sys.stdout, sys.argv
     ours, theirs = socket.socketpair()
@@ -117,6 +121,7 @@ def rehearse() -> None:
         serve(theirs)
     sys.stdout, sys.argv = stdout, argv
     del sys.modules[MODULE], linecache.cache[FILE]
+    return _Program()
 
 
 class _Program:

@@ -12,21 +12,23 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import platform
 import resource
 import struct
 import sys
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
 
 __all__ = [
     "drop_privileges",
     "enter_namespaces",
     "landlock_abi",
-    "limit",
+    "limits",
     "mount_scratch",
     "new_ruleset",
     "no_new_privileges",
     "restrict",
     "syscall_filters",
+    "take",
     "unmount",
     "unshare_processes",
 ]
@@ -34,6 +36,7 @@ __all__ = [
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 _libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
+_libc.capset.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
 _libc.mount.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p]
 
 CLONE_NEWNS = 0x00020000
@@ -62,6 +65,21 @@ def _checked(result: int, what: str) -> int:
         error = ctypes.get_errno()
         raise OSError(error, f"{what}: {os.strerror(error)}")
     return result
+
+
+Step: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
+"""A system call and its arguments, which returns None or 0.
+
+What each candidate does before its program runs is prepared before the fork: all that it touches itself, down to the
+reference counts of a function's code, is copied for it page by page.
+"""
+
+
+def take(steps: Iterable[Step]) -> None:
+    """Do one after the other, raising OSError."""
+    for call, arguments in steps:
+        if call(*arguments):
+            _checked(-1, f"{call}{arguments}")
 
 
 def prctl(option: int, a: int = 0, b: int = 0, c: int = 0, d: int = 0) -> None:
@@ -139,9 +157,9 @@ def no_new_privileges() -> None:
     prctl(PR_SET_NO_NEW_PRIVS, 1)
 
 
-def restrict(ruleset: int) -> None:
-    """Enter a Landlock ruleset, for good (`no_new_privileges` first)."""
-    _checked(int(_libc.syscall(446, ruleset, 0)), "landlock_restrict_self")
+def restrict(ruleset: int) -> Step:
+    """Entering a Landlock ruleset, for good (`no_new_privileges` first)."""
+    return _libc.syscall, (446, ruleset, 0)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -228,9 +246,9 @@ class Filter:
         self._instructions = instructions
         self._program = _Program(len(instructions) // 8, instructions)
 
-    def install(self) -> None:
-        """Enter it, for good (`no_new_privileges` first)."""
-        prctl(PR_SET_SECCOMP, 2, ctypes.addressof(self._program))
+    def install(self) -> Step:
+        """Entering it, for good (`no_new_privileges` first)."""
+        return _libc.prctl, (PR_SET_SECCOMP, 2, ctypes.addressof(self._program), 0, 0)
 
 
 def syscall_filters(*, alone: bool = True, signals: bool = True) -> tuple[Filter, Filter] | None:
@@ -244,7 +262,7 @@ def syscall_filters(*, alone: bool = True, signals: bool = True) -> tuple[Filter
         signals: whether signals to other processes are allowed; without, where nothing else keeps a candidate from
             signalling its neighbours, not even to its own children.
     """
-    machine = platform.machine()
+    machine = os.uname().machine
     if sys.platform != "linux" or machine not in _DENIED:
         return None
     audit, clone = _ARCHITECTURE[machine]
@@ -418,20 +436,19 @@ def become_nobody(user: int, *, keep_reading: bool = False) -> None:
     os.setresuid(user, user, user)
     prctl(PR_SET_DUMPABLE, 1)  # else /proc/self stays root's, and the new user's maps could not be written
     if keep_reading:
-        _set_capabilities(1 << 2, inheritable=1 << 2)  # CAP_DAC_READ_SEARCH
+        take([_set_capabilities(1 << 2, inheritable=1 << 2)])  # CAP_DAC_READ_SEARCH
         prctl(PR_CAP_AMBIENT, 2, 2)
 
 
-def _set_capabilities(capabilities: int, inheritable: int = 0) -> None:
-    header = struct.pack("=Ii", 0x20080522, 0)
-    low, high, kept = capabilities & 0xFFFFFFFF, capabilities >> 32, inheritable & 0xFFFFFFFF
+def _set_capabilities(allowed: int, inheritable: int = 0) -> Step:
+    low, high, kept = allowed & 0xFFFFFFFF, allowed >> 32, inheritable & 0xFFFFFFFF
     data = struct.pack("=IIIIII", low, low, kept, high, high, 0)
-    _checked(int(_libc.capset(header, data)), "capset")
+    return _libc.capset, (struct.pack("=Ii", 0x20080522, 0), data)
 
 
-def drop_privileges() -> None:
-    """Give up every capability; with `no_new_privileges` none comes back."""
-    _set_capabilities(0)
+def drop_privileges() -> Step:
+    """Giving up every capability; with `no_new_privileges` none comes back."""
+    return _set_capabilities(0)
 
 
 def enter_namespaces(root: str, readable: list[str], hidden: list[str], scratch: str, user: int) -> None:
@@ -496,7 +513,7 @@ def mount_processes() -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def limit(cpu: float, memory: int, disk: int, processes: int) -> None:
+def limits(cpu: float, memory: int, disk: int, processes: int) -> list[Step]:
     """Resource limits of this process and what it starts: the backstop behind the keeper's own watch.
 
     Args:
@@ -505,10 +522,12 @@ def limit(cpu: float, memory: int, disk: int, processes: int) -> None:
         disk: bytes of one file.
         processes: how many of this user in this user namespace (no effect for the machine's root).
     """
-    seconds = max(int(-(-cpu // 1)), 1)
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (disk, disk))
-    resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    bounds = {
+        resource.RLIMIT_CPU: max(int(-(-cpu // 1)), 1),
+        resource.RLIMIT_AS: memory,
+        resource.RLIMIT_FSIZE: disk,
+        resource.RLIMIT_NPROC: processes,
+        resource.RLIMIT_NOFILE: 128,
+        resource.RLIMIT_CORE: 0,
+    }
+    return [(resource.setrlimit, (which, (bound, bound))) for which, bound in bounds.items()]

@@ -99,28 +99,28 @@ class Sealed:
                 alone=tier != "landlock", signals=tier != "landlock" or abi >= 6
             )
             if filters is not None:
-                filters[0].install()
+                confine.take([filters[0].install()])
                 self.filter = filters[1]
             elif tier == "landlock" or not abi:
                 raise OSError("this processor's system calls have no filter here, and the tier needs one")
 
-    def seal(self, limits: dict[str, Any]) -> None:
-        """In the candidate's process, before anything of the candidate: enter what cannot be left."""
-        confine.limit(limits["cpu"], limits["memory"], limits["disk"], limits["processes"] + self._others)
-        if self.confined:
-            if not self._reads_on:
-                confine.drop_privileges()
-            if self.ruleset >= 0:
-                confine.restrict(self.ruleset)
-                os.close(self.ruleset)  # who has it could add to it, for those to come
-            if self.filter is not None:
-                self.filter.install()
+    def seal(self, cpu: float, memory: int, disk: int, processes: int) -> list[confine.Step]:
+        """What a process does to enter what cannot be left, before anything of the candidate."""
+        steps = confine.limits(cpu, memory, disk, processes + self._others)
+        if self.confined and not self._reads_on:
+            steps.append(confine.drop_privileges())
+        if self.ruleset >= 0:
+            steps.append(confine.restrict(self.ruleset))
+            steps.append((os.close, (self.ruleset,)))  # who has it could add to it, for those to come
+        if self.filter is not None:
+            steps.append(self.filter.install())
+        return steps
 
 
 class Keeper:
     """Serves one client; one candidate at a time."""
 
-    def __init__(self, link: socket.socket, sealed: Sealed) -> None:
+    def __init__(self, link: socket.socket, sealed: Sealed, errors: int) -> None:
         self.link = link
         self.sealed = sealed
         self.pid = 0
@@ -136,6 +136,9 @@ class Keeper:
             self.original = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
         else:
             confine.prctl(confine.PR_SET_CHILD_SUBREAPER, 1)
+
+        self.own = [number for number in (link.fileno(), errors, self.original) if number >= 0]
+        self.program = child.rehearse()
 
     # --- the client's requests
 
@@ -165,21 +168,23 @@ class Keeper:
             self._end(False)
             self.scratch.discard()
         self.scratch.ready(limits["disk"], limits["files"])
+        # All that can be is done before the fork: there it touches pages that are copied for the candidate.
         ours, theirs = socket.socketpair()
+        outer = ours.fileno()
+        nowhere = os.open("/dev/null", os.O_RDWR)  # of its own: modes of an open file are shared
+        for number in (0, 1, 2):
+            os.dup2(nowhere, number)
+        os.close(nowhere)
+        steps = [(os.close, (outer,)), *self._steps(limits)]
         if self._fork(limits) == 0:
             try:
-                ours.close()
-                nowhere = os.open("/dev/null", os.O_RDWR)  # of its own: modes of an open file are shared
-                for number in (0, 1, 2):
-                    os.dup2(nowhere, number)
-                os.close(nowhere)
-                self._become_candidate(limits)
-                child.serve(theirs)
+                confine.take(steps)
+                child.serve(theirs, self.program)
             finally:
                 os._exit(96)  # whatever happens, this process never goes on as a keeper
-        theirs.close()
-        socket.send_fds(self.link, [b"+"], [ours.fileno()])
-        ours.close()
+        os.close(theirs.detach())
+        socket.send_fds(self.link, [b"+"], [outer])
+        os.close(ours.detach())
 
     def _run(self, request: dict[str, Any]) -> dict[str, Any]:
         limits = request["limits"]
@@ -222,15 +227,13 @@ class Keeper:
             self.pid = pid
         return pid
 
-    def _become_candidate(self, limits: dict[str, Any]) -> None:
-        os.setsid()
-        self.link.close()
-        if self.original >= 0:
-            os.close(self.original)
-        os.chdir(self.scratch.path)
+    def _steps(self, limits: dict[str, Any]) -> list[confine.Step]:
+        """What makes a candidate of a forked process."""
         # Who may be busy for as long as the clock lets him is ended by this process's clock, with all that he started.
-        spare = limits["cpu"] >= limits["wall"]
-        self.sealed.seal({**limits, "cpu": limits["cpu"] + spare})
+        cpu = limits["cpu"] + (limits["cpu"] >= limits["wall"])
+        sealed = self.sealed.seal(cpu, limits["memory"], limits["disk"], limits["processes"])
+        closed: list[confine.Step] = [(os.close, (number,)) for number in self.own]
+        return [(os.setsid, ()), *closed, (os.chdir, (self.scratch.path,)), *sealed]
 
     def _execute(self, request: dict[str, Any], pipes: list[tuple[int, int]]) -> NoReturn:
         why = pipes[3][1]
@@ -244,7 +247,7 @@ class Keeper:
             argv = request["argv"]
             for number in (signal.SIGPIPE, signal.SIGXFSZ):
                 signal.signal(number, signal.SIG_DFL)
-            self._become_candidate(request["limits"])
+            confine.take(self._steps(request["limits"]))
             os.set_inheritable(why, False)
             os.execvpe(argv[0], argv, environment)
         except BaseException as error:
@@ -466,13 +469,14 @@ def _text(data: bytes) -> str:
 def main() -> None:
     """Lock in, say so, serve."""
     config = json.loads(sys.argv[1])
+    errors = os.dup(2)  # each candidate gets another one
     link = socket.socket(fileno=config["link"])
     try:
         sys.path[:] = [*sys.path[1:], *config["path"]]
         for name in (*WARM, *config["preload"]):
             importlib.import_module(name)
         sealed = Sealed(config)
-        keeper = Keeper(link, sealed)
+        keeper = Keeper(link, sealed, errors)
         if keeper.own_processes:
             # That a candidate can begin a namespace of its own is found out here, not at the first candidate.
             confine.unshare_processes(keeper.original)
@@ -483,7 +487,6 @@ def main() -> None:
     except Exception as error:
         send(link, {"error": f"{type(error).__name__}: {error}"})
         os._exit(1)
-    child.rehearse()
     gc.collect()
     gc.freeze()
     send(
@@ -493,7 +496,11 @@ def main() -> None:
             "filter": sealed.filter is not None,
         },
     )
-    keeper.serve()
+    try:
+        keeper.serve()
+    except Exception as error:
+        os.write(errors, f"{type(error).__name__}: {error}\n".encode())
+        raise
 
 
 if __name__ == "__main__":
