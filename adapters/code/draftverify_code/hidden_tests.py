@@ -5,7 +5,7 @@ from __future__ import annotations
 from draftverify import ContractError, Outcome, Task
 from draftverify_code.program import program_of
 from draftverify_code.sandbox import Sandbox
-from draftverify_code.stages.running import Sandboxed, limits_of, sandbox_for
+from draftverify_code.stages.running import Sandboxed, limits_of, sandbox_for, seconds_of
 from draftverify_code.stages.tests import Tests
 
 __all__ = ["HiddenTests"]
@@ -19,7 +19,7 @@ class HiddenTests(Sandboxed):
 
     Args:
         sandbox: where programs run; a shared one with the strongest isolation of this machine when None.
-        timeout: seconds for all tests of one program together.
+        timeout: seconds for all tests of one program together; a task's own `timeout` goes before it.
         memory: MiB of one program.
     """
 
@@ -43,7 +43,8 @@ class HiddenTests(Sandboxed):
             return False
         suite = Tests().suite(Task(id=task.id, input={**task.input, **task.truth}))
         box = sandbox_for(self.sandbox)
-        (finding,) = box.judge(suite, [program], limits_of(self.timeout, self.memory))
+        seconds = seconds_of(task.input, self.timeout)
+        (finding,) = box.judge(suite, [program], limits_of(seconds, self.memory))
         check = finding.check
         if check.verdict not in ("pass", "reject", "timeout"):
             raise ContractError(f"the hidden tests came to nothing ({check.reason}): {check.feedback}")

@@ -23,6 +23,7 @@ from draftverify_code.stages.running import (
     limits_of,
     reported,
     sandbox_for,
+    seconds_of,
     verified,
 )
 from draftverify_code.stages.shared import OUTPUT, Expected, Run, judged
@@ -45,7 +46,7 @@ class Tests(Sandboxed):
 
     Args:
         sandbox: where programs run; a shared one with the strongest isolation of this machine when None.
-        timeout: seconds for all tests of one program together.
+        timeout: seconds for all tests of one program together; a task's own `timeout` goes before it.
         memory: MiB of one program.
         integrity: where the assertions run.
         doctest: judge by the prompt's examples; tasks whose prompt has none that can be read are abstained from.
@@ -117,19 +118,20 @@ class Tests(Sandboxed):
             if not self.doctest and not isinstance(error, NoTests):
                 raise
             return abstained(proposal, self.name, error)
+        seconds = seconds_of(context.task.input, self.timeout)
         if self.integrity == "shared-process":
             box = sandbox_for(self.sandbox, imported((suite.setup, suite.source)))
-            beside = lambda programs: self._beside(box, suite, programs)
+            beside = lambda programs: self._beside(box, suite, programs, seconds)
             return verified(context, proposal, box, self.name, self.integrity, beside)
         box = sandbox_for(self.sandbox)
         programs = [program_of(item) for item in proposal.items]
-        findings = box.judge(suite, programs, limits_of(self.timeout, self.memory), enough=context.enough)
+        findings = box.judge(suite, programs, limits_of(seconds, self.memory), enough=context.enough)
         checks = [_advised(finding.check) for finding in findings]
         notes = {"isolation": box.tier, "integrity": self.integrity}
         return Verification(checks=reported(checks, context.enough, self.name), notes=notes)
 
-    def _beside(self, box: Sandbox, suite: Suite, programs: Sequence[str]) -> list[Check]:
-        limits = limits_of(self.timeout, self.memory, OUTPUT)
+    def _beside(self, box: Sandbox, suite: Suite, programs: Sequence[str], seconds: float) -> list[Check]:
+        limits = limits_of(seconds, self.memory, OUTPUT)
         whole = msgspec.to_builtins(suite)
         runs = [
             Run.of({"mode": "suite", "target": "", "suite": whole, "program": each}, {}, limits)
