@@ -7,7 +7,7 @@ from typing import Literal
 from draftverify import ContractError, Outcome, Task
 from draftverify_code.program import program_of
 from draftverify_code.sandbox import Sandbox
-from draftverify_code.stages.running import Sandboxed
+from draftverify_code.stages.running import Sandboxed, seconds_of
 from draftverify_code.stages.tests import Tests, suite_of
 
 __all__ = ["HiddenTests"]
@@ -21,7 +21,7 @@ class HiddenTests(Sandboxed):
 
     Args:
         sandbox: where programs run; a shared one with the strongest isolation of this machine when None.
-        timeout: seconds for all tests of one program together.
+        timeout: seconds for all tests of one program together; a task's own `timeout` goes before it.
         memory: MiB of one program.
         integrity: where the assertions run, as in `code.tests`.
     """
@@ -53,7 +53,7 @@ class HiddenTests(Sandboxed):
             return False
         suite = suite_of({**task.input, **task.truth}, f"task {task.id}")
         stage = Tests(self.sandbox, self.timeout, self.memory, self.integrity)
-        (finding,) = stage.findings(suite, [program])
+        (finding,) = stage.findings(suite, [program], seconds=seconds_of(task.input, self.timeout))
         check = finding.check
         if check.verdict not in ("pass", "reject", "timeout"):
             raise ContractError(f"the hidden tests came to nothing ({check.reason}): {check.feedback}")

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from importlib import metadata
+from math import inf
+from typing import Any
 
 import msgspec
 
@@ -32,6 +34,7 @@ __all__ = [
     "once",
     "reported",
     "sandbox_for",
+    "seconds_of",
     "verified",
     "weakened",
 ]
@@ -80,6 +83,24 @@ def sandbox_for(sandbox: Sandbox | None, packages: Iterable[str] = ()) -> Sandbo
 def limits_of(timeout: float, memory: int, output: int = MIB, each: float | None = None) -> Limits:
     """Limits of `timeout` seconds (of the clock and of the processor) and `memory` MiB."""
     return Limits(wall=timeout, cpu=timeout, memory=memory * MIB, output=output, each=each)
+
+
+def seconds_of(given: Mapping[str, Any], timeout: float) -> float:
+    """How long a task's tests may take: its own `timeout` where it has one, else the stage's.
+
+    Args:
+        given: the task's input.
+        timeout: the stage's.
+
+    Raises:
+        ContractError: it is no number of seconds above 0.
+    """
+    seconds = given.get("timeout")
+    if seconds is None:
+        return timeout
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < inf:
+        raise ContractError(f"a task's `timeout` should be a number of seconds above 0, not {seconds!r:.80}")
+    return float(seconds)
 
 
 def verified(

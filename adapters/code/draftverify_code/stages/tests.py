@@ -27,6 +27,7 @@ from draftverify_code.stages.running import (
     once,
     reported,
     sandbox_for,
+    seconds_of,
 )
 from draftverify_code.stages.shared import beside
 
@@ -49,7 +50,7 @@ class Tests(Sandboxed):
 
     Args:
         sandbox: where programs run; a shared one with the strongest isolation of this machine when None.
-        timeout: seconds for all tests of one program together.
+        timeout: seconds for all tests of one program together; a task's own `timeout` goes before it.
         memory: MiB of one program.
         integrity: where the assertions run. The verification's `notes` say where they did: "mixed" where some programs
             of a block were judged so and some so.
@@ -95,13 +96,21 @@ class Tests(Sandboxed):
                 raise
             return abstained(proposal, self.name, error)
         programs = [program_of(item) for item in proposal.items]
-        checks = [each.check for each in self.findings(suite, programs, context.enough)]
+        seconds = seconds_of(context.task.input, self.timeout)
+        findings = self.findings(suite, programs, context.enough, seconds=seconds)
+        checks = [each.check for each in findings]
         integrity = integrity_of(checks) if self.integrity == "auto" else self.integrity
         notes = {"isolation": sandbox_for(self.sandbox).tier, "integrity": integrity}
         return Verification(checks=reported(checks, context.enough, self.name), notes=notes)
 
     def findings(
-        self, suite: Suite, programs: Sequence[str], enough: int | None = None, each: float | None = None
+        self,
+        suite: Suite,
+        programs: Sequence[str],
+        enough: int | None = None,
+        *,
+        seconds: float | None = None,
+        each: float | None = None,
     ) -> list[Finding]:
         """What the tests found of each program; equal ones are run once.
 
@@ -109,11 +118,13 @@ class Tests(Sandboxed):
             suite: the tests.
             programs: Python sources.
             enough: once so many passed, lowest index first, the others may be left "unchecked".
+            seconds: for all tests of one program, where it is not the stage's `timeout`.
             each: seconds that any one test may take, where it is judged apart.
         """
+        seconds = seconds or self.timeout
         found: dict[str, Finding] = {}
         if self.integrity != SHARED:
-            limits = limits_of(self.timeout, self.memory, each=each)
+            limits = limits_of(seconds, self.memory, each=each)
             apart = [Finding(_CALLS_NOTHING)] * len(programs)
             if suite.entry_points:
                 judged = sandbox_for(self.sandbox).judge(suite, programs, limits, enough=enough)
@@ -127,7 +138,7 @@ class Tests(Sandboxed):
         box = sandbox_for(self.sandbox, imported((suite.setup, suite.source, *suite.asserts)))
 
         def together(piece: list[str]) -> list[Check]:
-            found.update(zip(piece, beside(box, suite, piece, self.timeout, self.memory), strict=True))
+            found.update(zip(piece, beside(box, suite, piece, seconds, self.memory), strict=True))
             return [found[program].check for program in piece]
 
         known = {program: said.check for program, said in found.items()}
