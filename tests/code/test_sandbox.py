@@ -654,4 +654,5 @@ def test_limits_cross_whole():
         "disk",
         "files",
         "processes",
+        "each",
     }

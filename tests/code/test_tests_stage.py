@@ -257,8 +257,8 @@ def test_on_real_programs_right_passes_and_wrong_does_not(box, kind):
     assert (wrong.verdict, wrong.reason) == ("reject", "assertion")
     assert wrong.score == pytest.approx({"asserts": 1 / 3, "doctest": 1 / 2}.get(kind, 0.0))
     assert "-1" in wrong.feedback
-    assert [check.verdict for check in others] == ["reject"] * 3
-    assert [check.reason for check in others[1:]] == ["exit", "syntax"]
+    assert [check.verdict for check in others] == ["error", "reject", "reject"]
+    assert [check.reason for check in others] == ["needs shared-process", "exit", "syntax"]
     assert verification.notes == {"isolation": box.tier, "integrity": "separate-process"}
 
 
@@ -332,8 +332,7 @@ def test_beside_the_program_its_other_names_are_the_tests_too(box):
     (check,) = checks_of(Tests(box, integrity="shared-process"), {**given, "entry_point": "add"}, [program])
     assert check.verdict == "pass", check
     (check,) = checks_of(Tests(box), {**given, "entry_point": "add"}, [program])
-    assert (check.verdict, check.reason) == ("error", "tests")
-    assert "shared-process" in check.feedback
+    assert check.verdict == "pass", check
 
 
 def test_beside_the_program_time_runs_out(box):

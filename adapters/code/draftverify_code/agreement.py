@@ -156,7 +156,8 @@ class GeneratedTests:
             suite = Suite("asserts", (entry_point,), asserts=tuple(distinct), setup=setup)
             # A copy of a sandbox is one with the same settings and no processes yet.
             with copy(self.sandbox) if self.sandbox is not None else Sandbox() as box:
-                findings = box.judge(suite, programs, limits_of(self.timeout, self.memory))
+                limits = limits_of(self.timeout, self.memory, each=self.timeout / 4)
+                findings = box.judge(suite, programs, limits)
                 notes["isolation"] = box.tier
             places = [distinct[test] for test in tests]
             for row, finding in zip(cross, findings, strict=True):

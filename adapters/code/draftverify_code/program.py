@@ -30,10 +30,11 @@ Reason: TypeAlias = Literal[
     "wall",  # the time ran out (a timeout)
     "sandbox",  # the check itself failed (an error)
     "tests",  # the tests themselves are broken (an error)
+    "needs shared-process",  # the tests cannot be judged apart from the program (an error)
     "tool",  # the checker itself failed (an error)
 ]
-"""Why a check is not a pass. `cpu` and `wall` are of verdict "timeout"; `sandbox`, `tests` and `tool` of verdict
-"error"; all others reject."""
+"""Why a check is not a pass. `cpu` and `wall` are of verdict "timeout"; `sandbox`, `tests`, `needs shared-process` and
+`tool` of verdict "error"; all others reject."""
 
 REASONS: tuple[str, ...] = get_args(Reason)
 

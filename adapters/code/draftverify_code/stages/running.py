@@ -71,9 +71,9 @@ def sandbox_for(sandbox: Sandbox | None, packages: Iterable[str] = ()) -> Sandbo
     return default_sandbox(tuple(dict.fromkeys(packages))) if sandbox is None else sandbox
 
 
-def limits_of(timeout: float, memory: int, output: int = MIB) -> Limits:
+def limits_of(timeout: float, memory: int, output: int = MIB, each: float | None = None) -> Limits:
     """Limits of `timeout` seconds (of the clock and of the processor) and `memory` MiB."""
-    return Limits(wall=timeout, cpu=timeout, memory=memory * MIB, output=output)
+    return Limits(wall=timeout, cpu=timeout, memory=memory * MIB, output=output, each=each)
 
 
 def verified(
