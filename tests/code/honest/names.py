@@ -419,3 +419,26 @@ match s:
     case _:
         assert False
 # wrong: (min(xs), max(xs)) => [min(xs), max(xs)]
+
+
+# %% functions named like modules of Python
+def copy(x):
+    return list(x)
+
+
+def select(items, low=0):
+    return [x for x in items if x >= low]
+
+
+def string(x):
+    return f"<{x}>"
+
+
+link = {"a": 1}
+
+# tests: asserts
+assert copy((1, 2)) == [1, 2]
+assert select([1, -1, 2], low=1) == [1, 2]
+assert string(3) == "<3>"
+assert link["a"] == 1
+# wrong: x >= low => x > low

@@ -33,6 +33,7 @@ import array
 import builtins
 import importlib
 import json
+import operator
 import re
 import sys
 from binascii import a2b_base64, b2a_base64
@@ -87,6 +88,7 @@ class Wire:
     Attributes:
         objects: number → what has an identity and is known at both ends.
         nan: whether a value that is not equal to itself may have crossed; which one it was is lost.
+        reordered: whether a set goes through its items in another order than the one that crossed.
     """
 
     import_numpy = False  # whether an array imports NumPy where that is not loaded
@@ -97,6 +99,7 @@ class Wire:
         self.lasting: set[int] = set()  # numbers of what both ends keep for good
         self.count = 0
         self.nan = False
+        self.reordered = False
 
     # --- what an end may know better
 
@@ -570,6 +573,23 @@ def _read_filled(make: Callable[[], Any], fill: Callable[[Any, list[Any]], Any])
     return read
 
 
+def _read_set(wire: Wire, content: Any, depth: int) -> Any:
+    value = wire.number_made(wire.take_number(depth), set())
+    items = wire.read_items(content, depth)
+    value.update(items)
+    return _in_order(wire, value, items)
+
+
+def _read_frozenset(wire: Wire, content: Any, depth: int) -> Any:
+    number, items = wire.take_number(depth), wire.read_items(content, depth)
+    return wire.number_made(number, _in_order(wire, frozenset(items), items))
+
+
+def _in_order(wire: Wire, value: Any, items: list[Any]) -> Any:
+    wire.reordered = wire.reordered or not all(map(operator.is_, value, items))
+    return value
+
+
 def _read_headed(make: Callable[[Any], Any], fill: Callable[[Any, list[Any]], Any]) -> Any:
     def read(wire: Wire, content: Any, depth: int) -> Any:
         head, nodes = content
@@ -745,8 +765,8 @@ _Read = Callable[[Wire, Any, int], Any]
 _READERS: dict[str, _Read] = {
     "ref": _read_ref,
     "tuple": _read_built(tuple),
-    "set": _read_filled(set, set.update),
-    "frozenset": _read_built(frozenset),
+    "set": _read_set,
+    "frozenset": _read_frozenset,
     "dict": _read_filled(dict, _fill_dict),
     "Counter": _read_filled(Counter, _fill_dict),
     "OrderedDict": _read_filled(OrderedDict, _fill_dict),

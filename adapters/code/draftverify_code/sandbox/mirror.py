@@ -40,7 +40,7 @@ class Program(Protocol):
 class Mirror(type):
     """The class of classes that stand for the program's."""
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __call__(cls, /, *args: Any, **kwargs: Any) -> Any:
         place = vars(cls).get(_PLACE)
         if place is not None:
             return place[0].call(place[1], args, kwargs)
@@ -94,7 +94,7 @@ class Function(Handle):
 
     __slots__ = ()
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return _read(self, "_program").call(_read(self, "_number"), args, kwargs)
 
     def __getattribute__(self, name: str) -> Any:
