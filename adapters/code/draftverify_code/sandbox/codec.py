@@ -33,7 +33,6 @@ import array
 import builtins
 import importlib
 import json
-import operator
 import re
 import sys
 from binascii import a2b_base64, b2a_base64
@@ -431,6 +430,8 @@ def _range(*parts: int) -> range:
 
 
 def _clock(value: Any) -> tuple[Any, ...]:
+    if value.tzinfo is not None and type(value.tzinfo) is not timezone and not _text_name(type(value.tzinfo)):
+        raise CannotCross("a time in a zone of its own kind")
     return value.hour, value.minute, value.second, value.microsecond, value.tzinfo, value.fold
 
 
@@ -586,7 +587,7 @@ def _read_frozenset(wire: Wire, content: Any, depth: int) -> Any:
 
 
 def _in_order(wire: Wire, value: Any, items: list[Any]) -> Any:
-    wire.reordered = wire.reordered or not all(map(operator.is_, value, items))
+    wire.reordered = wire.reordered or not all(map(is_, value, items))
     return value
 
 
