@@ -616,3 +616,19 @@ from datetime import datetime, timezone
 assert noon().astimezone(timezone.utc).hour == 9
 assert noon() == datetime(2024, 1, 1, 9, tzinfo=timezone.utc) and noon().tzname() == "Z3"
 # wrong: hours=3 => hours=4
+
+
+# %% settings of modules that the test changes
+import calendar
+
+
+def header():
+    return calendar.weekheader(2)
+
+
+# tests
+import calendar
+
+calendar.setfirstweekday(6)
+assert header() == "Su Mo Tu We Th Fr Sa"
+# wrong: weekheader(2) => weekheader(3)

@@ -270,6 +270,8 @@ class Wire:
             return {"type": name}
         numpy = sys.modules.get("numpy")
         if numpy is not None and kind is getattr(numpy, "ndarray", None) and DTYPE.fullmatch(value.dtype.str):
+            if not value.flags.writeable:
+                raise CannotCross("a read-only array")
             base = value
             while (base := getattr(base, "base", None)) is not None:
                 if id(base) in self.numbers:

@@ -49,6 +49,11 @@ class Mirror(type):
                 vars(each)[_PLACE][0].apart(f"makes a class of its own from {each.__name__}")
         return super().__call__(*args, **kwargs)
 
+    def __setattr__(cls, name: str, value: Any) -> None:
+        if _PLACE in vars(cls):
+            vars(cls)[_PLACE][0].apart(f"changes {cls.__name__}.{name}")
+        super().__setattr__(name, value)
+
     def __getattr__(cls, name: str) -> Any:
         if issubclass(cls, Handle) and _PLACE in vars(cls):
             vars(cls)[_PLACE][0].apart(f"reads {cls.__name__}.{name}")
