@@ -63,6 +63,7 @@ DIRECTIVES = {
     "typing.no_type_check": "import typing as t\n@t.no_type_check\n" + BAD,
     "renamed": "from typing import no_type_check as n\n@n\n" + BAD,
     "in other letters": "import typing\n@typing.no_type_\uff43heck\n" + BAD,
+    "mypy in a text": "x = '''\n# mypy: ignore-errors\n'''\n" + BAD,
     "carriage returns": "def f(x: int) -> int:\r    return str(x)  # type: ignore\r",
     "page": "x = 1\n\x0c# type: ignore\n" + BAD,
 }

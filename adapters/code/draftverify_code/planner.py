@@ -403,6 +403,8 @@ def _table(stages: Sequence[Verifier], trusted: int, blocks: Sequence[_Block]) -
 
 
 def _blocks(programs: Sequence[Any], size: int | None) -> Iterator[Proposal]:
+    if isinstance(programs, str):
+        raise ConfigError(f"the programs of a task must be a list, not the text {programs!r:.80}")
     step = size or max(len(programs), 1)
     for start in range(0, len(programs), step):
         yield Proposal.alternatives(tuple(programs[start : start + step]))

@@ -31,6 +31,7 @@ __all__ = [
     "Finding",
     "Job",
     "at_line",
+    "broken",
     "check_block",
     "distributions",
     "executable",
@@ -124,7 +125,7 @@ def check_block(
             found |= {group[place]: check for place, check in known.items()}
             rest = [program for place, program in enumerate(group) if place not in known]
             if rest and len(group) == 1:
-                found[group[0]] = _broken(tool, ended, each.command.limits)
+                found[group[0]] = broken(tool, ended, each.command.limits)
             elif rest and known and not in_order:
                 further.append(rest)  # it has named a culprit itself
             elif rest and in_order:
@@ -137,7 +138,7 @@ def check_block(
     return [found[program] for program in programs]
 
 
-def _broken(tool: str, ended: Exit, allowed: Limits) -> Check:
+def broken(tool: str, ended: Exit, allowed: Limits) -> Check:
     """What a tool that broke on a program which it had alone leaves to say of it."""
     if ended.limit in ("wall", "cpu"):
         seconds = allowed.wall if ended.limit == "wall" else allowed.cpu
