@@ -390,7 +390,7 @@ def test_a_value_that_there_is_no_memory_to_send_needs_one_process():
     """The program had enough to make it."""
     program = "def f(x): return [[i] for i in range(x)]\n"
     found = find(
-        program, limits={"memory": 200 << 20}, kind="asserts", asserts=("assert len(f(500_000)) == 500_000",)
+        program, limits={"memory": 150 << 20}, kind="asserts", asserts=("assert len(f(500_000)) == 500_000",)
     )
     assert found["reason"] == APART, found
 
