@@ -386,6 +386,15 @@ def test_a_candidate_that_dies_is_started_again():
     assert find(program, kind="asserts", asserts=asserts)["passed"] == [False, False, False, None]
 
 
+def test_a_value_that_there_is_no_memory_to_send_needs_one_process():
+    """The program had enough to make it."""
+    program = "def f(x): return [[i] for i in range(x)]\n"
+    found = find(
+        program, limits={"memory": 150 << 20}, kind="asserts", asserts=("assert len(f(500_000)) == 500_000",)
+    )
+    assert found["reason"] == APART, found
+
+
 def test_after_a_memory_error_the_process_still_answers():
     """With its address space full."""
     program = "def f(x):\n    y = []\n    while x: y.append('a' * 10**6)\n    return 'still here'\n"

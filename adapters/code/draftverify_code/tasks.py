@@ -49,9 +49,7 @@ class HumanEval:
         timeouts: Mapping[str, float] = {},
     ) -> None:
         self.path = None if path is None else Path(path)
-        self.limit = limit
-        self.hidden = hidden
-        self.timeouts = timeouts
+        self.limit, self.hidden, self.timeouts = limit, hidden, timeouts
 
     def load(self) -> list[Task]:
         """The tasks, in the file's order.
@@ -114,10 +112,7 @@ class Mbpp:
         timeouts: Mapping[str, float] = {},
     ) -> None:
         self.path = Path(path)
-        self.limit = limit
-        self.shown = shown
-        self.hidden = hidden
-        self.timeouts = timeouts
+        self.limit, self.shown, self.hidden, self.timeouts = limit, shown, hidden, timeouts
 
     def load(self) -> list[Task]:
         """The tasks, in the file's order.

@@ -7,13 +7,15 @@ back as the best guess at one, so that the syntax stage can say what is wrong wi
 from __future__ import annotations
 
 import ast
-import builtins
 import re
 import textwrap
 import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+
+from draftverify_code.generators.examples import before_examples
+from draftverify_code.generators.names import BUILTINS, FUNCTIONS, binds, bound, free, is_definition
 
 __all__ = ["extract", "fenced", "parsed", "preamble", "truncate"]
 
@@ -36,10 +38,6 @@ _CODE = re.compile(
     r"^(?:from\s+\.*\w|import\s+\w|(?:async\s+)?def\s|class\s|@\w|if\s+__name__|[A-Za-z_]\w*\s*(?::[^=]+)?=)"
 )
 _CLAUSE = re.compile(r"^(?:else|elif|except|finally)\b|^[)\]}]")  # goes on with the statement above
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
-_SHOWING = ("print", "pprint", "testmod", "exit", "quit")  # calls that serve no function
-_TESTING = ("doctest", "unittest", "pytest")
 _DECLARING = "fn|func|function|fun|def|sub|proc|let|const|var|class|struct"
 _NO_DECLARATION = re.compile(
     r"\b(?:if|else|elif|for|while|until|unless|switch|match|case|when|in|return|await|new|throw|yield)\b"
@@ -187,7 +185,7 @@ class _Program:
 
     def defines(self) -> set[str]:
         """The names that its top level binds."""
-        return {name for statement in self.tree.body for name in _bound(statement)}
+        return {name for statement in self.tree.body for name in bound(statement)}
 
     def prosaic(self) -> bool:
         """Whether a statement of its top level does nothing but look like one: `Sure`, or `Time: O(n)`."""
@@ -199,11 +197,11 @@ class _Program:
 
     def has_function(self) -> bool:
         """Whether its top level defines a function or a class."""
-        return any(isinstance(each, _FUNCTIONS) for each in self.tree.body)
+        return any(isinstance(each, FUNCTIONS) for each in self.tree.body)
 
     def lacks(self) -> set[str]:
         """The names that it reads and binds nowhere."""
-        return _free(self.tree) - _BUILTINS
+        return free(self.tree) - BUILTINS
 
 
 class _Reader:
@@ -245,7 +243,7 @@ class _Reader:
         if self.entry_point:
             if _opening(self.entry_point).search(text):
                 return None  # it was written, with a mistake in it: the syntax stage shall say which
-            found = [each for each in found if any(map(_is_definition, each.tree.body))]
+            found = [each for each in found if any(map(is_definition, each.tree.body))]
         found = [each for each in found if each.whole] or found
         # A script is a program where it lacks nothing; else it shows how another block is used.
         found = [each for each in found if each.has_function() or not each.lacks()] or found
@@ -259,10 +257,7 @@ class _Reader:
         if not self.entry_point or not program.wanted:
             return program
         body = program.tree.body
-        examples = _Examples(body, self.entry_point)
-        keep = len(body)
-        while keep and examples.holds(body[keep - 1]):
-            keep -= 1
+        keep = before_examples(body, self.entry_point)
         if keep == len(body):
             return program
         start = body[keep].lineno
@@ -274,14 +269,14 @@ class _Reader:
     def completed(self, program: _Program, others: Sequence[_Program]) -> _Program:
         """With what it lacks, as far as the answer's other blocks and the prompt's preamble have it."""
         above = _Program.of(preamble(self.prompt, self.entry_point))
-        lacks, bound, texts = program.lacks(), _binds(program.tree), [program.text.lstrip("\n")]
+        lacks, known, texts = program.lacks(), binds(program.tree), [program.text.lstrip("\n")]
         for other in [*reversed(others), *([above] if above is not None else [])]:
             names = other.defines()
             if names & lacks and self.entry_point not in names:
-                binds = _binds(other.tree)
-                bound |= binds
-                lacks -= binds
-                lacks |= other.lacks() - bound
+                own = binds(other.tree)
+                known |= own
+                lacks -= own
+                lacks |= other.lacks() - known
                 texts.append(other.text.strip("\n"))
         return (_Program.of("\n\n\n".join(reversed(texts))) or program) if len(texts) > 1 else program
 
@@ -292,7 +287,7 @@ class _Reader:
         return replace(program, wanted=wanted, whole=whole)
 
     def _wanted(self, statement: ast.stmt) -> bool:
-        if self.entry_point not in _bound(statement):
+        if self.entry_point not in bound(statement):
             return False
         return not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)) or _has_body(statement)
 
@@ -305,7 +300,7 @@ class _Reader:
         step = " " * _indentation_of_body(self.prompt)
         flat = textwrap.dedent(region)
         readings = [(region, False)]
-        if not any(map(_is_definition, getattr(_parse(flat), "body", ()))):
+        if not any(map(is_definition, getattr(_parse(flat), "body", ()))):
             # Models drop the indentation of the first line, or of all.
             first = "\n".join([step + lines[0].lstrip(), *lines[1:]])
             readings += [(first, True), (textwrap.indent(flat, step), True)]
@@ -358,100 +353,9 @@ class _Reader:
         return None
 
     def _returns(self, tree: ast.Module) -> bool:
-        functions = [node for node in tree.body if self.entry_point in _bound(node)]
+        functions = [node for node in tree.body if self.entry_point in bound(node)]
         leaves = (ast.Return, ast.Yield, ast.YieldFrom)
         return any(isinstance(node, leaves) for function in functions for node in ast.walk(function))
-
-
-class _Examples:
-    """Tells the statements that show or try an entry point from those that it needs.
-
-    Names are followed through the top level: what a function reads, what a call of it may change.
-
-    Args:
-        body: the top level.
-        entry_point: a name that it binds.
-    """
-
-    def __init__(self, body: Sequence[ast.stmt], entry_point: str) -> None:
-        # A graph of names and of places in the body: from a name to what binds it, from there to what that reads.
-        reads: dict[str | int, set[str | int]] = {}
-        readers: dict[str | int, set[str | int]] = {}
-        imported: set[str] = set()
-        self._defined = {entry_point}
-        needed: set[str] = set()
-        for place, statement in enumerate(body):
-            if _is_definition(statement):
-                needed |= _reads(statement)
-                self._defined.update(_bound(statement))
-                if isinstance(statement, (ast.Import, ast.ImportFrom)):
-                    imported.update(_bound(statement))
-            for name in _bound(statement):
-                reads.setdefault(name, set()).add(place)
-                readers.setdefault(place, set()).add(name)
-            for name in _reads(statement):
-                reads.setdefault(place, set()).add(name)
-                readers.setdefault(name, set()).add(place)
-        own = _connected({entry_point}, reads)
-        self._own = {each for each in own if isinstance(each, str)} - imported
-        self._needed = self._own | needed
-        self._showing = _connected({entry_point}, readers)
-        self._asking = _connected({"input", "stdin"}, readers, around=own)
-        changing: set[str | int] = {
-            place
-            for place, each in enumerate(body)
-            if place not in own and _is_definition(each) and self._changed(each) & _reads(each)
-        }
-        self._changing = _connected(changing, readers, around=own)
-
-    def holds(self, statement: ast.stmt) -> bool:
-        """Whether it is an example."""
-        if isinstance(statement, ast.If) and "__name__" in _reads(statement.test):
-            return True
-        if _is_definition(statement) or self._needed & _binds(statement):
-            return False
-        return bool(self._asking & _reads(statement)) or all(
-            self._serves_nothing(each) for each in ast.walk(statement) if isinstance(each, ast.stmt)
-        )
-
-    def _serves_nothing(self, statement: ast.stmt) -> bool:
-        """Whether it does nothing that the entry point needs; of a compound statement, its head."""
-        if _is_definition(statement):
-            return False
-        if hasattr(statement, "body") or isinstance(statement, ast.Match):
-            head = (each for each in ast.iter_child_nodes(statement) if not isinstance(each, ast.stmt))
-            return not any(self._changes(each) for each in head if isinstance(each, (ast.expr, ast.withitem)))
-        if isinstance(statement, (ast.Assert, ast.Raise)) or _is_showing(statement):
-            return True
-        if isinstance(statement, ast.AnnAssign) and statement.value is None:
-            return True
-        nodes = ast.walk(statement)
-        if not any(isinstance(each, ast.Call) or _is_part_assigned(each) for each in nodes):
-            return True
-        return bool(self._showing & _reads(statement)) and not self._changes(statement)
-
-    def _changes(self, node: ast.AST) -> bool:
-        return bool(self._changed(node) or self._changing & _reads(node))
-
-    def _changed(self, node: ast.AST) -> set[str]:
-        """The names of what the entry point reads that it may change: assigns to, calls a method of, hands on."""
-        found: set[str] = set()
-        for each in ast.walk(node):
-            if _is_part_assigned(each):
-                found.add(_root(each))
-            elif isinstance(each, ast.Global):
-                found.update(each.names)
-            elif isinstance(each, ast.Call):
-                handed = [each.func.value] if isinstance(each.func, ast.Attribute) else []
-                if not (isinstance(each.func, ast.Name) and each.func.id in _BUILTINS):
-                    handed += [*each.args, *(keyword.value for keyword in each.keywords)]
-                # A function or a class that is handed on, or whose method is called, is tried.
-                found.update(
-                    _root(some)
-                    for some in handed
-                    if not (isinstance(some, ast.Name) and some.id in self._defined)
-                )
-        return found & self._own
 
 
 _QUIET = threading.Lock()
@@ -487,85 +391,6 @@ def _indentation_of_body(prompt: str) -> int:
     last = next((i for i in range(len(lines) - 1, -1, -1) if re.match(r"(?:async\s+)?def\s", lines[i])), -1)
     after = lines[last + 1] if -1 < last < len(lines) - 1 else ""
     return len(after) - len(after.lstrip()) or 4
-
-
-def _bound(node: ast.AST) -> list[str]:
-    """The names that this very node binds."""
-    if isinstance(node, _FUNCTIONS):
-        return [node.name]
-    if isinstance(node, (ast.Import, ast.ImportFrom)):
-        return [alias.asname or alias.name.split(".")[0] for alias in node.names]
-    if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        return [name for target in targets for each in ast.walk(target) for name in _bound(each)]
-    if isinstance(node, ast.Name):
-        return [] if isinstance(node.ctx, ast.Load) else [node.id]
-    if isinstance(node, ast.arg):
-        return [node.arg]
-    if isinstance(node, ast.ExceptHandler):
-        return [node.name] if node.name else []
-    return []
-
-
-def _binds(node: ast.AST) -> set[str]:
-    """The names that are bound anywhere in it."""
-    return {name for each in ast.walk(node) for name in _bound(each)}
-
-
-def _free(node: ast.AST) -> set[str]:
-    """The names that are read in it and bound nowhere in it."""
-    names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
-    return {each.id for each in names if isinstance(each.ctx, ast.Load)} - _binds(node)
-
-
-def _reads(node: ast.AST) -> set[str]:
-    """The names of outside that it uses: those that it reads or declares global; `stdin` for `sys.stdin`."""
-    found = _free(node)
-    for each in ast.walk(node):
-        if isinstance(each, ast.Global):
-            found.update(each.names)
-        elif isinstance(each, ast.Attribute) and each.attr == "stdin":
-            found.add("stdin")
-    return found
-
-
-def _root(node: ast.AST) -> str:
-    """The name that a chain of attributes and subscripts begins with; "" when it begins with something else."""
-    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
-
-
-def _connected(
-    start: set[str] | set[str | int],
-    graph: Mapping[str | int, set[str | int]],
-    around: Set[str | int] = frozenset(),
-) -> set[str | int]:
-    """What is reached from the start, itself included, through nothing that is gone around."""
-    found: set[str | int] = set(start)
-    ahead = list(found)
-    while ahead:
-        new = graph.get(ahead.pop(), set()) - found - around
-        found |= new
-        ahead += new
-    return found
-
-
-def _is_part_assigned(node: ast.AST) -> bool:
-    return isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load)
-
-
-def _is_showing(statement: ast.stmt) -> bool:
-    """Whether it prints, runs tests or ends the program."""
-    if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)):
-        return False
-    called = statement.value.func
-    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
-    return name in _SHOWING or _root(called) in _TESTING
-
-
-def _is_definition(statement: ast.AST) -> bool:
-    return isinstance(statement, (*_FUNCTIONS, ast.Import, ast.ImportFrom))
 
 
 def _has_body(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

@@ -180,13 +180,11 @@ def _with_following(
 
 
 def _simple(statement: ast.stmt) -> tuple[ast.expr, ast.expr] | None:
-    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-        target = statement.targets[0]
-        if isinstance(target, (ast.Name, ast.Subscript, ast.Attribute)) and not isinstance(
-            statement.value, ast.Tuple
-        ):
-            return target, statement.value
-    return None
+    if not isinstance(statement, ast.Assign) or isinstance(statement.value, ast.Tuple):
+        return None
+    target, *others = statement.targets
+    single = not others and isinstance(target, (ast.Name, ast.Subscript, ast.Attribute))
+    return (target, statement.value) if single else None
 
 
 def _last_block(statement: ast.stmt) -> list[ast.stmt]:
@@ -249,13 +247,13 @@ def _copied(source: Source, statement: ast.stmt, lines: tuple[int, int]) -> Iter
         plain = [statement] if statement.lineno == statement.end_lineno else []
     indent = source.indent(statement)
     for each in plain:
-        yield Change(lines[1], lines[1], _own_line(source, lines[1], indent + source.text(each)), "repeat")
+        yield _added(source, lines[1], indent + source.text(each), "repeat")
 
 
-def _own_line(source: Source, at: int, text: str) -> str:
-    """A line to be inserted at an offset; where the text before has no line end it brings one."""
+def _added(source: Source, at: int, text: str, operator: str, lines: tuple[int, int] | None = None) -> Change:
+    """A line inserted at an offset; where the text before has no line end it brings one."""
     ended = at == 0 or source.data[at - 1 : at] in (b"\n", b"\r")
-    return f"{text}\n" if ended else f"\n{text}"
+    return Change(at, at, f"{text}\n" if ended else f"\n{text}", operator, lines)
 
 
 def _in_loop(source: Source, statement: ast.stmt) -> Iterator[Change]:
@@ -272,20 +270,20 @@ def _in_loop(source: Source, statement: ast.stmt) -> Iterator[Change]:
         around = source.parents.get(around)
     if isinstance(statement, ast.If) and isinstance(around, LOOPS) and not jumps:
         for word in ("break", "continue"):
-            yield Change(at, at, _own_line(source, at, indent + word), "jump")
+            yield _added(source, at, indent + word, "jump")
     if isinstance(statement, ast.While):
         names = dict.fromkeys(
             node.id for node in ast.walk(statement.test) if isinstance(node, ast.Name) and node.id.islower()
         )
         for name in names:
             for step in ("+= 1", "-= 1", "//= 2"):
-                yield Change(at, at, _own_line(source, at, f"{indent}{name} {step}"), "update")
+                yield _added(source, at, f"{indent}{name} {step}", "update")
     if isinstance(statement, ast.For):
         set_at = _counters(source, _function_around(source, statement) or source.tree)
         known = [name for name in scope_names(source, statement) if name in set_at]
         near = sorted(known, key=lambda name: abs(set_at[name] - statement.lineno))[:NEAREST]
         for name in (name for name in known if name in near):
-            yield Change(at, at, _own_line(source, at, f"{indent}{name} += 1"), "update")
+            yield _added(source, at, f"{indent}{name} += 1", "update")
 
 
 def _counters(source: Source, scope: ast.AST) -> dict[str, int]:
@@ -321,7 +319,6 @@ def _function(source: Source, function: Function) -> Iterator[Change]:
                 text = f"{indent}if {test}:\n{indent}{step}return {value}\n"
                 yield Change(first[0], first[0], text, "guard", lines)
     if not isinstance(body[-1], (ast.Return, ast.Raise)):
-        at = last[1]
         end = (body[-1].lineno, body[-1].end_lineno or body[-1].lineno)
         for value in (*names, "True", "False", "None", "0", "-1", "[]"):
-            yield Change(at, at, _own_line(source, at, f"{indent}return {value}"), "return", end)
+            yield _added(source, last[1], f"{indent}return {value}", "return", end)

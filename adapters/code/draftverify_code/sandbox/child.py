@@ -172,7 +172,13 @@ class _Program:
             error = None
         ran = sorted(self.lines)
         self.lines.clear()
-        return self.wire.dumps([number, said, value, codec.changes(before), line, ran, self.output.take()])
+        answer = [number, said, value, codec.changes(before), line, ran, self.output.take()]
+        try:
+            return self.wire.dumps(answer)
+        except MemoryError:
+            if said == "value":  # the program had the memory for it
+                raise codec.CannotCross("more than there is memory for") from None
+            raise
 
     def _load(self, text: str, names: list[str], lines: bool) -> list[list[Any]]:
         _settle()

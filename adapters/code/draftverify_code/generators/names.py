@@ -1,0 +1,63 @@
+"""The names that a piece of Python's syntax tree binds, and those of outside that it uses."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+
+__all__ = ["BUILTINS", "FUNCTIONS", "binds", "bound", "free", "is_definition", "reads", "root"]
+
+BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def bound(node: ast.AST) -> list[str]:
+    """The names that this very node binds."""
+    if isinstance(node, FUNCTIONS):
+        return [node.name]
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return [alias.asname or alias.name.split(".")[0] for alias in node.names]
+    if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        return [name for target in targets for each in ast.walk(target) for name in bound(each)]
+    if isinstance(node, ast.Name):
+        return [] if isinstance(node.ctx, ast.Load) else [node.id]
+    if isinstance(node, ast.arg):
+        return [node.arg]
+    if isinstance(node, ast.ExceptHandler):
+        return [node.name] if node.name else []
+    return []
+
+
+def binds(node: ast.AST) -> set[str]:
+    """The names that are bound anywhere in it."""
+    return {name for each in ast.walk(node) for name in bound(each)}
+
+
+def free(node: ast.AST) -> set[str]:
+    """The names that are read in it and bound nowhere in it."""
+    names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
+    return {each.id for each in names if isinstance(each.ctx, ast.Load)} - binds(node)
+
+
+def reads(node: ast.AST) -> set[str]:
+    """The names of outside that it uses: those that it reads or declares global; `stdin` for `sys.stdin`."""
+    found = free(node)
+    for each in ast.walk(node):
+        if isinstance(each, ast.Global):
+            found.update(each.names)
+        elif isinstance(each, ast.Attribute) and each.attr == "stdin":
+            found.add("stdin")
+    return found
+
+
+def root(node: ast.AST) -> str:
+    """The name that a chain of attributes and subscripts begins with; "" when it begins with something else."""
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def is_definition(statement: ast.AST) -> bool:
+    """Whether it defines a function or a class, or imports."""
+    return isinstance(statement, (*FUNCTIONS, ast.Import, ast.ImportFrom))
