@@ -11,6 +11,7 @@ that it was drawn after, or -1 for the context itself; the distribution after pa
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from traceback import format_exception
@@ -18,6 +19,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, get_args, overload
 
 import msgspec
+from msgspec.structs import astuple
 
 from draftverify.errors import OutcomeError
 from draftverify.randomness import Array as Array
@@ -231,6 +233,8 @@ class Check(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         stage: of a verifier that works in stages, the one whose word this is.
         correction: what the verifier would have in the item's place (a planner's step, the exact row), of a passed item
             what it made of it (the answer that it read from a passage); UNSET for none. A rule may put it there.
+        caveat: what weakens this word, a short fixed phrase ("shared-process"). Nothing decides by it; it is shown
+            wherever the word is, and accepted items are counted by it.
     """
 
     verdict: VerdictKind
@@ -239,6 +243,7 @@ class Check(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     feedback: str = ""
     stage: str = ""
     correction: Any = msgspec.UNSET
+    caveat: str = ""
 
 
 PASS = Check("pass")
@@ -416,7 +421,10 @@ class Feedback(msgspec.Struct, frozen=True, gc=False):
 
 
 class Tally(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Counts of checked items. Errors, timeouts and abstentions are in nobody's denominator."""
+    """Counts of checked items. Errors, timeouts and abstentions are in nobody's denominator.
+
+    `caveats` counts those of the accepted items that rest on a check with a caveat, by its text.
+    """
 
     trials: int = 0
     accepted: int = 0
@@ -424,16 +432,27 @@ class Tally(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     timeouts: int = 0
     abstentions: int = 0
     unchecked: int = 0
+    caveats: dict[str, int] = {}
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(
-            self.trials + other.trials,
-            self.accepted + other.accepted,
-            self.errors + other.errors,
-            self.timeouts + other.timeouts,
-            self.abstentions + other.abstentions,
-            self.unchecked + other.unchecked,
-        )
+    @staticmethod
+    def total(tallies: Iterable[Tally]) -> Tally:
+        """Their sum, count by count, with no Tally made for each term."""
+        *counts, caveats = zip(*map(astuple, (Tally(), *tallies)), strict=True)
+        found = Counter[str]()
+        for each in filter(None, caveats):
+            found.update(each)
+        trials, accepted, errors, timeouts, abstentions, unchecked = map(sum, counts)
+        return Tally(trials, accepted, errors, timeouts, abstentions, unchecked, dict(found))
+
+    def weakened(self) -> str:
+        """How many accepted items rest on checks with which caveats, the frequent ones by name; "" when none does."""
+        if not self.caveats:
+            return ""
+        told = Counter(self.caveats).most_common(3)
+        names = [text if len(self.caveats) == 1 else f"{text} ({count})" for text, count in told]
+        names += [f"{len(self.caveats) - 3} more"] if len(self.caveats) > 3 else []
+        total = sum(self.caveats.values())
+        return f"{total} of {self.accepted} accepted with a caveat: {', '.join(names)}"
 
 
 class Timing(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -520,6 +539,7 @@ class Candidate(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     score: float | None = None
     reason: str = ""
     feedback: str = ""
+    caveat: str = ""
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
@@ -617,9 +637,11 @@ def _facts(outcome: Outcome) -> list[tuple[str, str]]:
         found += [(name, f"{number:.4g}")] if number is not None else []
     found += [("reason", repr(outcome.reason))] if outcome.reason else []
     found += [("rounds", str(outcome.rounds))]
+    weakened = outcome.tally.weakened()
     return [
         *found,
         ("passed", f"{outcome.tally.accepted}/{outcome.tally.trials}"),
+        *([("caveats", weakened)] if weakened else []),
         ("seconds", f"{outcome.seconds:.3g}"),
     ]
 

@@ -7,10 +7,12 @@ abstentions have their own counts and are in nobody's denominator.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from draftverify.calibration.intervals import Estimate, log_jackknife, rate
 from draftverify.errors import ConfigError
@@ -39,14 +41,20 @@ def tally(n: int, checks: Sequence[Check], decision: Decision) -> Tally:
         trials = accepted + len(decision.refused)
         return Tally(trials, accepted, 0, 0, 0, n - trials)
     verdicts = [check.verdict for check in checks]
-    accepted = passed = verdicts.count("pass")
+    accepted = verdicts.count("pass")
+    trials = accepted + verdicts.count("reject")
     for refusal in decision.refused:
         if verdicts[refusal.index] == "pass":
             accepted -= 1
-    trials = passed + verdicts.count("reject")
-    if trials == n:
-        return Tally(trials, accepted)
-    return Tally(trials, accepted, *[verdicts.count(kind) for kind in _UNJUDGED])
+    found = Tally(trials, accepted)
+    if trials < n:
+        errors, timeouts, abstentions, unchecked = map(verdicts.count, _UNJUDGED)
+        found = Tally(trials, accepted, errors, timeouts, abstentions, unchecked)
+    if any(check.caveat for check in checks):
+        refused = {refusal.index for refusal in decision.refused}
+        passed = [check for i, check in enumerate(checks) if check.verdict == "pass" and i not in refused]
+        found = replace(found, caveats=dict(Counter(check.caveat for check in passed if check.caveat)))
+    return found
 
 
 def of_group(records: Iterable[TaskRecord], group: str | None) -> list[TaskRecord]:
@@ -129,9 +137,7 @@ def pass_at_k_rate(records: Iterable[TaskRecord], k: int, *, group: str | None =
     """
     values = []
     for record in of_group(records, group):
-        total = Tally()
-        for entry in drafted_rounds(record):
-            total += entry.tally
+        total = Tally.total(entry.tally for entry in drafted_rounds(record))
         if total.unchecked:
             raise ConfigError(
                 f"task {record.task!r} has {total.unchecked} unchecked items, so its blocks stopped early; "

@@ -79,6 +79,8 @@ def show_question(console: Console, question: Question, place: str) -> None:
             table.add_row("reason", Text(clean(candidate.reason)))
         if candidate.feedback:
             table.add_row("feedback", Text(clean(candidate.feedback)))
+        if candidate.caveat:
+            table.add_row("caveat", Text(clean(candidate.caveat)))
     console.print(Panel(table, title=place, title_align="left"))
     if candidate is None:
         console.print("there is no candidate; edit writes one")

@@ -99,7 +99,7 @@ def trace_lines(records: RunRecords, task: str, pipeline: str | None, *, marks: 
         entries = list(records.store.entries(pipeline=name, task=task))
         for entry in entries:
             yield from round_lines(entry.record.rounds, entry.texts, marks)
-            yield from _outcome(entry.record.outcome)
+            yield from outcome_lines(entry.record.outcome)
             if entry.texts and None not in entry.texts:
                 yield Text.assemble(("  in words: ", "dim"), words(_emitted(entry), 4000))
         if not entries:
@@ -124,7 +124,8 @@ def round_lines(
         else:
             yield from _alternatives(round, said, marks, indent + "  ")
         for index, check in enumerate(round.checks):
-            if check.verdict in ("reject", "error", "timeout", "abstain") and _is_chain(round):
+            told = check.caveat or check.verdict in ("reject", "error", "timeout", "abstain")
+            if told and _is_chain(round):
                 yield Text.assemble(indent + "  ", (f"item {index}: {_said(check)}", "dim"))
         if round.failure is not None:
             yield Text(f"{indent}  {round.failure.kind}: {words(str(round.failure), 300)}", style="red")
@@ -230,15 +231,20 @@ def _said(check: Check) -> str:
     if check.score is not None:
         parts.append(f"{check.score:.3g}")
     parts += [words(text, 200) for text in (check.reason, check.feedback) if text]
+    parts += [f"caveat: {words(check.caveat, 200)}"] if check.caveat else []
     return " · ".join(parts)
 
 
-def _outcome(outcome: Outcome) -> Iterator[Text]:
+def outcome_lines(outcome: Outcome) -> Iterator[Text]:
+    """How a task ended, its value, and what is to be said against it."""
     style = {"accepted": "green", "failed": "red"}.get(outcome.status, "yellow")
     reason = f" ({words(outcome.reason, 300)})" if outcome.reason else ""
     units = f", {outcome.units:g} units" if outcome.units else ""
     facts = f"  {outcome.rounds} rounds, {_time(outcome.seconds)}{units}"
     yield Text.assemble("  ", (outcome.status, style), reason, (facts, "dim"))
+    weakened = outcome.tally.weakened()
+    if weakened:
+        yield Text(f"  {words(weakened, 400)}", style="yellow")
     yield Text.assemble(("  value: ", "dim"), words(outcome.value, 2000))
     if outcome.refused is not None:
         yield Text.assemble(("  best refused: ", "dim"), words(outcome.refused.value, 400))

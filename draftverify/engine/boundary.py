@@ -418,7 +418,7 @@ def _are_plain(checks: tuple[Any, ...]) -> bool:
         score = check.score
         if score is not None and (type(score) is not float or not isfinite(score)):
             return False
-        for text in (check.reason, check.feedback, check.stage):
+        for text in (check.reason, check.feedback, check.stage, check.caveat):
             if text != "" and not _is_plain(text):
                 return False
     return True
@@ -429,12 +429,13 @@ def _check(check: Any, index: int) -> Check:
         raise ContractError(f"the check of item {index} is {shown(check)}; a Check is needed")
     if check.verdict not in _KNOWN:
         raise ContractError(f"{check.verdict!r} is no verdict; one of {', '.join(VERDICTS)} is")
-    reason, feedback, stage = [
-        _text(getattr(check, name), f"the {name} of item {index}") for name in ("reason", "feedback", "stage")
+    reason, feedback, stage, caveat = [
+        _text(getattr(check, name), f"the {name} of item {index}")
+        for name in ("reason", "feedback", "stage", "caveat")
     ]
     correction = check.correction if check.correction is _UNSET else canonical(check.correction)
     score = _number_or_none(check.score, f"the score of item {index}")
-    return Check(check.verdict, score, reason, feedback, stage, correction)
+    return Check(check.verdict, score, reason, feedback, stage, correction, caveat)
 
 
 def _check_evidence(evidence: Any, n: int) -> None:

@@ -709,7 +709,7 @@ class Session:
             refused=state.candidate if status != "accepted" else None,
             failure=failure,
             rounds=rounds.length,
-            tally=_total([round.tally for round in rounds]),
+            tally=Tally.total([round.tally for round in rounds]),
             drift=math.fsum(drifts) if drifts else None,
             seconds=state.seconds,
             units=state.units,
@@ -734,11 +734,6 @@ _WORDS = {
     "abstain": "the verifier could not tell",
     "exhausted": "the generator has nothing more to propose",
 }
-
-
-def _total(tallies: list[Tally]) -> Tally:
-    """Their sum, count by count, with no Tally made for each term."""
-    return Tally(*map(sum, zip(*map(astuple, tallies), strict=True)))
 
 
 def _least(*bounds: float | None) -> float | None:

@@ -214,7 +214,7 @@ def _better(best: Candidate | None, round: Round) -> Candidate | None:
         if best is not None and best.score is not None and (score is None or score < best.score):
             continue
         reason = (check.reason if check is not None else "") or reasons.get(index, "")
-        best = Candidate(item, score, reason, check.feedback if check is not None else "")
+        best = Candidate(item, score, reason, *((check.feedback, check.caveat) if check is not None else ()))
     return best
 
 

@@ -104,7 +104,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         passes: verifier passes.
         seconds: summed over tasks.
         units: summed cost units.
-        tally: summed, of all rounds; its errors, timeouts, abstentions and unchecked are in nobody's denominator.
+        tally: summed, of all rounds; its errors, timeouts, abstentions and unchecked are in nobody's denominator, its
+            caveats say how many of the accepted items rest on a weakened word.
     """
 
     pipeline: str
@@ -359,7 +360,7 @@ def _row(
         passes=sum(round.timing.passes for round in rounds),
         seconds=math.fsum(record.outcome.seconds for record in records),
         units=math.fsum(record.outcome.units for record in records),
-        tally=sum((record.outcome.tally for record in records), Tally()),
+        tally=Tally.total(record.outcome.tally for record in records),
     )
 
 

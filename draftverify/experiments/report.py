@@ -177,6 +177,9 @@ def _remarks(summary: Summary, limit: int | None) -> Iterator[str]:
         if pipeline.problem is not None:
             failed = sum(solved.failed for solved in pipeline.rows[-1].solved.values())
             yield f"{pipeline.name}: a metric failed {failed} times, first: {clean(pipeline.problem)}"
+        weakened = pipeline.rows[-1].tally.weakened()
+        if weakened:
+            yield f"{pipeline.name}: {words(weakened, 400)}"
         yield from _left_out(pipeline)
         yield from _identical(pipeline, limit)
     if summary.coverage is not None and summary.coverage.value is not None:

@@ -11,7 +11,7 @@ from draftverify.verifiers.command import Command
 from draftverify.verifiers.exact import Exact
 from draftverify.verifiers.json_schema import JsonSchema
 from draftverify.verifiers.regex import Regex
-from draftverify.verifiers.stages import AllWay, AnyWay, StagePass, Way, names_of
+from draftverify.verifiers.stages import AllWay, AnyWay, StagePass, Way, names_of, resting_on
 
 __all__ = [
     "AllOf",
@@ -28,6 +28,7 @@ __all__ = [
     "Way",
     "families_of",
     "names_of",
+    "resting_on",
     "stage_pass",
     "stands_outside",
     "walk",

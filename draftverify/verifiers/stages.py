@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from draftverify.engine.boundary import read_verification
 from draftverify.engine.functions import failed
@@ -30,7 +31,7 @@ from draftverify.values import (
     Verification,
 )
 
-__all__ = ["AllWay", "AnyWay", "StagePass", "Way", "heard", "names_of", "part_of"]
+__all__ = ["AllWay", "AnyWay", "StagePass", "Way", "heard", "names_of", "part_of", "resting_on"]
 
 
 class StagePass(msgspec.Struct, frozen=True, eq=False):
@@ -74,7 +75,13 @@ def heard(name: str, stage: Verifier, indices: Sequence[int], answer: Any, secon
 
 
 def _named(check: Check, stage: str) -> Check:
-    return check if check.stage else msgspec.structs.replace(check, stage=stage)
+    return check if check.stage else replace(check, stage=stage)
+
+
+def resting_on(check: Check, *others: Check | None) -> Check:
+    """The check, with the caveats of the others too on which it rests."""
+    caveats = dict.fromkeys(each.caveat for each in (*others, check) if each is not None and each.caveat)
+    return check if set(caveats) <= {check.caveat} else replace(check, caveat="; ".join(caveats))
 
 
 def names_of(stages: Sequence[Verifier]) -> tuple[str, ...]:
@@ -98,7 +105,7 @@ def part_of(proposal: Proposal, indices: Sequence[int]) -> Proposal:
     if all(parent == -1 for parent in proposal.parents):
         return proposal.subset(indices)
     places = {index: place for place, index in enumerate(indices)}
-    return msgspec.structs.replace(
+    return replace(
         proposal,
         items=tuple(proposal.items[index] for index in indices),
         parents=tuple(places.get(proposal.parents[index], -1) for index in indices),
@@ -225,7 +232,7 @@ class AllWay(Way):
         """The last word is the one that counts: no stage is asked about what another did not pass."""
         self.passes.append(found)
         for index, check in zip(found.indices, found.checks, strict=True):
-            self._words[index] = check
+            self._words[index] = resting_on(check, self._words[index]) if check.verdict == "pass" else check
 
     @property
     def checks(self) -> tuple[Check, ...]:
@@ -319,10 +326,11 @@ def _most_open(words: Sequence[Check]) -> Check:
         return rejects[0] if rejects else UNCHECKED
     scores = [check.score for check in rejects if check.score is not None]
     said = [f"{check.stage}: {check.feedback or check.reason or 'refused'}" for check in rejects]
-    return Check(
+    check = Check(
         "reject",
         score=max(scores, default=None),
         reason=rejects[-1].reason,
         feedback="one of these is needed\n" + "\n".join(said),
         stage=rejects[-1].stage,
     )
+    return resting_on(check, *rejects)

@@ -74,6 +74,20 @@ def test_a_passed_item_that_the_rule_refuses_is_a_trial_in_vain() -> None:
     assert tally(2, (PASS, REJECT), Decision(kept=(0,), refused=(Refusal(1),))) == Tally(trials=2, accepted=1)
 
 
+def test_accepted_items_are_counted_by_caveat() -> None:
+    """Of passed items that the rule did not refuse; sums keep the counts apart."""
+    checks = [Check("pass", caveat="few"), Check("pass", caveat="one"), Check("reject", caveat="few"), PASS]
+    found = tally(4, checks, Decision(kept=(0,), refused=(Refusal(1),)))
+    assert found == Tally(trials=4, accepted=2, caveats={"few": 1})
+    both = Tally.total([found, Tally(1, 1), Tally(2, 2, caveats={"few": 1, "one": 1})])
+    assert both == Tally(7, 5, caveats={"few": 2, "one": 1})
+    assert both.weakened() == "3 of 5 accepted with a caveat: few (2), one (1)"
+    assert found.weakened() == "1 of 2 accepted with a caveat: few"
+    assert Tally.total([]).weakened() == ""
+    many = Tally(9, 9, caveats=dict.fromkeys("abcde", 1))
+    assert many.weakened() == "5 of 9 accepted with a caveat: a (1), b (1), c (1), 2 more"
+
+
 @given(st.lists(st.sampled_from(VERDICTS), max_size=8))
 def test_every_item_is_counted_once(verdicts: list[str]) -> None:
     """The counts of a tally add up to the items, accepted ones being among the trials."""

@@ -116,7 +116,7 @@ def test_a_wrong_answers_file_stores_nothing(
 
 def test_hostile_candidates_stay_text(tmp_path: Path) -> None:
     """What a model wrote cannot steer the reviewer's terminal, nor look like more than it is."""
-    from draftverify import Pipeline, escalate, generator, verifier
+    from draftverify import Check, Pipeline, escalate, generator, verifier
     from draftverify.experiments.bench import Bench, Unit
     from draftverify.records import RunDirectory
     from draftverify.rules import First
@@ -124,7 +124,10 @@ def test_hostile_candidates_stay_text(tmp_path: Path) -> None:
 
     evil = "\x1b[2J[bold]approve me[/bold]\u202e"
     pipeline = Pipeline(
-        generator(lambda c, n: [evil]), verifier(lambda c, item: False), First(), policy=escalate()
+        generator(lambda c, n: [evil]),
+        verifier(lambda c, item: Check("reject", caveat=f"few samples {evil}")),
+        First(),
+        policy=escalate(),
     )
     task = Task(id="t", input={"prompt": evil}, group=evil)
     done = Bench({"p": pipeline}).perform(Unit(pipeline="p", task=task))
@@ -133,4 +136,5 @@ def test_hostile_candidates_stay_text(tmp_path: Path) -> None:
         directory.store.park("p", done.record, done.question)
     result = CliRunner().invoke(review, [str(tmp_path / "run")], input="q")
     assert "[bold]approve me[/bold]" in result.output
+    assert "few samples" in result.output
     assert not {"\x1b", "\u202e"} & set(result.output)

@@ -14,10 +14,21 @@ import pytest
 from rich.console import Console
 
 from draftverify.cli.main import main
-from draftverify.cli.show import round_lines, trace_lines
+from draftverify.cli.show import outcome_lines, round_lines, trace_lines
 from draftverify.experiments.run import run
 from draftverify.records import Texts, load_run
-from draftverify.values import Check, Correction, Decision, Held, Outcome, Refusal, Round, Step, TaskRecord
+from draftverify.values import (
+    Check,
+    Correction,
+    Decision,
+    Held,
+    Outcome,
+    Refusal,
+    Round,
+    Step,
+    Tally,
+    TaskRecord,
+)
 from tests.experiments.runs import load
 
 
@@ -162,6 +173,20 @@ def test_alternatives_stand_one_a_line() -> None:
     assert "spliced: {+new+}" in shown
     assert "drafted 4 of 5 · by fallback · try 2" in shown
     assert "on reject: 2. feedback" in shown
+
+
+def test_a_caveat_stands_beside_the_word_and_under_the_outcome() -> None:
+    """Of chains too, whose passed items are not told of one by one."""
+    checks = (Check("pass", caveat="few\x1b samples"), Check("pass"))
+    for parents in ((-1, -1), (-1, 0)):
+        round = Round(index=0, items=("a", "b"), parents=parents, checks=checks, decision=Decision(kept=(0,)))
+        shown = lines(round, marks=True)
+        assert "pass · caveat: few\ufffd samples" in shown
+        assert shown.count("caveat") == 1
+    outcome = Outcome(status="accepted", value="a", tally=Tally(2, 2, caveats={"few": 1}))
+    assert "  1 of 2 accepted with a caveat: few" in [line.plain for line in outcome_lines(outcome)]
+    assert "caveats='1 of 2" not in repr(outcome)
+    assert "caveats=1 of 2 accepted with a caveat: few" in repr(outcome)
 
 
 def test_a_passed_item_that_was_not_chosen_was_judged() -> None:

@@ -56,6 +56,7 @@ def test_the_right_program_passes_and_a_wrong_one_stops_at_its_first_case(box):
     assert (wrong.verdict, wrong.reason, wrong.score) == ("reject", "output", pytest.approx(2 / 3))
     assert wrong.feedback == ("case 3 of 3: with the input\n-3\n\nit is to write\n-6\nand wrote\n6\n")
     assert verification.notes == {"isolation": box.tier, "integrity": "separate-process"}
+    assert {check.caveat for check in verification.checks} == {""}
 
 
 @pytest.mark.parametrize(

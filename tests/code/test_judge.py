@@ -7,13 +7,13 @@ elsewhere.
 from __future__ import annotations
 
 import decimal
+import itertools
 import random
 import signal
 import socket
 import struct
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -28,6 +28,7 @@ from draftverify_code.sandbox.judge import Judge
 # it rings again.
 pytestmark = pytest.mark.filterwarnings("ignore:.*gc_cumulative_time:pytest.PytestUnraisableExceptionWarning")
 
+APART = "needs shared-process"
 LIMITS = {"wall": 5.0, "cpu": 5.0, "memory": -1}
 
 # What the keeper does in earnest: fork a candidate, give away a socket to it; end it, and say how it ended.
@@ -195,8 +196,8 @@ def test_all_solutions_of_humaneval_pass_and_none_passes_that_returns_nothing():
         ("def f(x): return x + [1]", "x = [0]\ncandidate(x)\nassert x == [0, 1]", "assertion"),
         ("def f(n):\n for i in range(n): yield i", "assert list(candidate(3)) == [0, 1, 2]", "pass"),
         ("def f(n):\n import itertools\n return itertools.count()", "assert next(candidate(3)) == 0", "pass"),
-        ("def f(x): return {1: 2}.keys()", "assert candidate(0) == {1}", "pass"),
-        ("def f(x): return {1: 2}.keys()", "assert candidate(0) == [1]", "assertion"),
+        ("def f(x): return {1: 2}.keys()", "assert candidate(0) == {1}", APART),
+        ("def f(x): return {1: 2}.keys()", "assert list(candidate(0)) == [1]", APART),
         ("import collections\ndef f(x): return collections.Counter(x)", "assert candidate('aa')['b'] == 0", "pass"),
         ("def f(x): return map(str, x)", "assert list(candidate([1])) == ['1']", "pass"),
         ("def f(x): return x / 0", "try:\n    candidate(1)\nexcept ZeroDivisionError:\n    pass", "pass"),
@@ -221,10 +222,10 @@ def test_all_solutions_of_humaneval_pass_and_none_passes_that_returns_nothing():
         ("def f(x): exit()", "candidate(1)", "exception"),
         ("import os\ndef f(x): os._exit(0)", "candidate(1)", "exit"),
         ("def f(x): return None", "assert abs(candidate(1) - 1) < 1e-6", "value"),
-        ("def f(x): return object()", "assert candidate(1) == 1", "value"),
-        ("def f(x): return [lambda: 1]", "assert candidate(1) == [1]", "value"),
-        ("def f(x): return object()", "candidate(candidate(1))", "value"),
-        ("import re\ndef f(x): return re.match('a', x)", "assert candidate('a') and not candidate('b')", "pass"),
+        ("def f(x): return object()", "assert candidate(1) == 1", APART),
+        ("def f(x): return [lambda: 1]", "assert candidate(1) == [1]", APART),
+        ("def f(x): return x if x != 1 else object()", "assert candidate(candidate(1)) is not None", "pass"),
+        ("import re\ndef f(x): return re.match('a', x)", "assert candidate('a') and not candidate('b')", APART),
         ("def f(x)\n  return", "candidate(1)", "syntax"),
         ("\x00", "candidate(1)", "syntax"),
         ("x = '\ud800'", "candidate(1)", "syntax"),
@@ -246,7 +247,7 @@ def test_verdicts_are_those_of_one_process(program, statement, expected):
     """What a program returns, raises and changes is seen by the tests as if they were one."""
     found = find(program, **checking(statement))
     assert found["reason"] == ("" if expected == "pass" else expected), found["feedback"]
-    assert found["verdict"] == ("pass" if expected == "pass" else "reject")
+    assert found["verdict"] == {"pass": "pass", APART: "error"}.get(expected, "reject")
     assert found["score"] == (expected == "pass")
 
 
@@ -308,7 +309,7 @@ def test_names_that_nobody_else_defines_are_the_programs():
     assert verdict(IDENTITY + "def sqrt(x): return 3", **suite) == ("pass", "")
     # A module of that name that the program made up is not what the tests get.
     forged = program.replace("import math", "import types\nmath = types.ModuleType('os')")
-    assert verdict(forged, kind="script", source=source) == ("reject", "missing")
+    assert verdict(forged, kind="script", source=source) == ("error", APART)
 
 
 def test_each_run_starts_afresh():
@@ -349,46 +350,40 @@ def test_a_program_that_does_not_load_passes_no_test():
     assert found["score"] == 0
 
 
-def test_a_test_that_hangs_leaves_time_for_the_others():
-    """The candidate is started again for what is left, twice at the most."""
-    program = "import time\ndef f(x):\n    if x < 0: time.sleep(60)\n    return x\n"
-    limits = {"wall": 2.0}
-    began = time.monotonic()
-    found = find(
-        program, limits=limits, kind="asserts", asserts=("assert f(1)", "assert f(-1)", "assert f(2)")
-    )
-    assert time.monotonic() - began < 4
-    assert (found["verdict"], found["reason"]) == ("timeout", "wall")
-    assert found["passed"] == [True, False, True]
-    assert "f(-1) did not end" in found["feedback"]
-    asserts = ("assert f(-1)",) * 4 + ("assert f(1)",)
-    found = find(program, limits=limits, kind="asserts", asserts=asserts)
-    assert found["passed"] == [False, False, False, None, None]
-    assert found["seconds"] < 2.0
+def test_the_time_is_the_programs_own_in_any_order_of_the_tests():
+    """Slow calls and quick ones in all orders pass or fail alike; what the tests take for themselves does not count."""
+    program = "import time\ndef f(x):\n    time.sleep(x)\n    return x\n"
+    own = "import time\ntime.sleep(0.5)\nassert f(0) == 0"
+    for asserts in itertools.permutations(["assert f(0.4) == 0.4", "assert f(0) == 0", own]):
+        limits = {"wall": 0.7}
+        assert verdict(program, limits=limits, kind="asserts", asserts=asserts) == ("pass", "")
+        found = find(program, limits={"wall": 0.3}, kind="asserts", asserts=asserts)
+        assert (found["verdict"], found["reason"]) == ("timeout", "wall")
+        assert found["passed"] == [
+            None if index > asserts.index("assert f(0.4) == 0.4") else "0.4" not in each
+            for index, each in enumerate(asserts)
+        ]
+    assert "f(0.4) did not end" in found["feedback"]
 
 
-def test_an_answer_that_is_too_large_fails_its_test_alone():
-    """The candidate says so instead."""
+def test_an_answer_that_is_too_large_needs_one_process():
+    """Both ends forget it alike, and go on."""
     program = "def f(x): return 'x' * x"
     found = find(program, kind="asserts", asserts=("f(20_000_000)", "assert f(2) == 'xx'"))
-    assert found["passed"] == [False, True]
-    assert found["feedback"] == "f(20000000): the answer is larger than 16 MiB"
+    assert found["reason"] == APART
+    assert "f more than 16 MiB" in found["feedback"]
 
 
-def test_a_candidate_that_dies_is_started_again_and_the_finding_is_certain():
-    """A test that failed says more than one that timed out."""
-    program = (
-        "import os, time\ndef f(x):\n    if x == 1: time.sleep(9)\n    if x == 2: os._exit(0)\n    return x\n"
-    )
-    found = find(
-        program,
-        limits={"per_test": 0.2},
-        kind="asserts",
-        asserts=("assert f(1) == 1", "assert f(2) == 2", "assert f(3) == 3"),
-    )
-    assert found["passed"] == [False, False, True]
+def test_a_candidate_that_dies_is_started_again():
+    """Twice at the most; the tests after that are not run."""
+    program = "import os\ndef f(x):\n    if x == 2: os._exit(0)\n    return x\n"
+    asserts = ["assert f(1) == 1", "assert f(2) == 2", "assert f(3) == 3"]
+    found = find(program, kind="asserts", asserts=asserts)
+    assert found["passed"] == [True, False, True]
     assert (found["verdict"], found["reason"]) == ("reject", "exit")
     assert "exit status 0" in found["feedback"]
+    asserts = ["assert f(2)"] * 4
+    assert find(program, kind="asserts", asserts=asserts)["passed"] == [False, False, False, None]
 
 
 def test_after_a_memory_error_the_process_still_answers():
@@ -512,7 +507,9 @@ def g():
     os.fsencode(1)
     return 3
 """
-    found = find(program, lines=True, kind="asserts", asserts=("f(1)", "f(0)", "assert g()", "assert 1"))
+    found = find(
+        program, lines=True, kind="asserts", asserts=("list(f(1))", "list(f(0))", "assert g()", "assert 1")
+    )
     loaded = {1, 2, 8}
     assert [set(each) - loaded for each in found["lines"]] == [{3, 4}, {3, 5}, {9, 10}, set()]
     assert all(loaded <= set(each) for each in found["lines"])
@@ -534,24 +531,151 @@ def test_a_programs_exceptions_are_caught_by_their_names_and_their_bases():
     assert verdict(program, kind="script", source="raise Wrong('no')\nf(1)")[0] != "pass"
 
 
-def test_tests_that_make_objects_of_the_program_need_its_process():
-    """Whatever became of them: that an object cannot cross is not the program's fault."""
-    program = (
-        "class Pair:\n    def __init__(self, a, b): self.a, self.b = a, b\ndef f(pairs): return len(pairs)\n"
-    )
-    for source in ("assert f([Pair(1, 2)]) == 1", "p = Pair(1, 2)\nassert p.a == 1\nf([])"):
-        found = find(program, kind="script", source=source)
-        assert (found["verdict"], found["reason"]) == ("error", "tests")
-        assert "class Pair" in found["feedback"]
-        assert "shared-process" in found["feedback"]
-    # Objects of other types, too, where the tests do more than compare them.
-    match = "import re\ndef f(s): return re.search('b', s)\n"
-    found = find(match, kind="script", source="assert f('abc').group() == 'b'")
-    assert (found["verdict"], found["reason"]) == ("error", "tests")
-    assert verdict(match, kind="script", source="assert f('abc') == 'b'") == ("reject", "value")
-    # A class that gives plain values is a function like any other.
-    counts = "class f:\n    def __new__(cls, x): return x + 1\n"
-    assert verdict(counts, kind="script", source="assert f(1) == 2") == ("pass", "")
+PAIR = """
+class Pair:
+    def __init__(self, a, b): self.a, self.b = a, b
+class Pairs(Pair):
+    def __len__(self): return 2
+def f(pairs): return len(pairs)
+def made(): return Pair(1, 2)
+def first(pair): return pair.a
+def noted(x, seen=[]):
+    seen.append(x)
+    return seen
+def counted(n):
+    for i in range(n): yield i
+def adder(n): return lambda x: x + n
+"""
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "f([Pair(1, 2)]) == 1",
+        "first(made()) == 1",
+        "isinstance(Pairs(1, 2), Pair) and type(made()) is Pair",
+        "noted(1) is noted(2)",
+        "[*counted(3)] == [0, 1, 2]",
+        "adder(2)(3) == 5",
+        "(lambda it: (next(it), [*it]))(counted(3)) == (0, [1, 2])",
+    ],
+)
+def test_objects_of_the_program_can_be_handed_back_called_and_drawn_from(test):
+    """They stay in its process, and are there what they are."""
+    assert verdict(PAIR, kind="script", source=f"f([])\nassert {test}") == ("pass", "")
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "{}.a",
+        "{} == 1",
+        "1 == {}",
+        "str({})",
+        "format({})",
+        "hasattr({}, 'a')",
+        "bool({})",
+        "not {}",
+        "set([{}])",
+        "{} + 1",
+        "2 * {}",
+        "{}[0]",
+        "len({})",
+        "for_ in {}",
+        "isinstance({}, int)",
+        "{} < {}",
+        "type({}).__name__ == 'Pair'",
+        "list({})",
+        "type({}) is dict",
+        "callable({})",
+        "vars({})",
+        "[made()] == [{}]",
+        "getattr({}, 'a', 1)",
+        "[1].count({})",
+    ],
+)
+def test_any_other_use_of_an_object_of_the_program_needs_one_process(use):
+    """Whatever would become of it: it is an error, and no verdict."""
+    for source in (f"f([])\nassert {use}", f"f([])\nassert not ({use})"):
+        found = find(PAIR, kind="script", source=source.replace("for_", "3").replace("{}", "made()"))
+        assert found["verdict"] == "error" or "callable" in use or "type(" in use
+        assert found["reason"] in ((APART, "") if "callable" in use or "type(" in use else (APART,)), found
+        if found["reason"]:
+            assert "`integrity: shared-process`" in found["feedback"]
+
+
+def test_a_name_that_the_program_changes_later_needs_one_process():
+    """The tests were told its first value."""
+    program = "count = 0\nmade = None\ndef f(x):\n    global count, late\n    count += x\n    late = 1\n"
+    for name in ("count", "late"):
+        assert verdict(program, kind="script", source=f"f(1)\nassert {name} == 1") == ("error", APART)
+    assert verdict(program, kind="script", source="f(0)\nassert made is None") == ("pass", "")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import os\nassert f(os.getcwd())",
+        "from pathlib import Path\nassert f(Path.cwd())",
+        "assert f(open('/dev/null'))",
+        "import sys\nsys.stdin = None\nassert f(1)",
+        "from unittest.mock import patch\nwith patch('builtins.print'): assert f(1)",
+        "import threading\nassert f(threading)",
+        "import time\ntime.time = lambda: 3\nassert f(1)",
+        "import nowhere_installed\nassert nowhere_installed.x == f(1)",
+    ],
+)
+def test_a_suite_that_shares_more_than_calls_with_the_program_needs_one_process(source):
+    """It says so before any program is started."""
+    assert verdict("1 / 0", kind="script", source=source) == ("error", APART)
+
+
+def test_names_that_the_tests_make_and_the_program_reads_need_one_process():
+    """Its own, and Python's; names that it only has for itself do not."""
+    program = "rate = 2\ndef f(x):\n    i = x\n    print(i)\n    return i * rate\n"
+    for made in ("rate = 3", "def print(*args): pass", "for rate in [3]: pass"):
+        assert verdict(program, kind="script", source=f"{made}\nassert f(1) == 3") == ("error", APART)
+    assert verdict(program, kind="script", source="for i in range(2): assert f(i) == 2 * i") == ("pass", "")
+    assert verdict(program, kind="script", source="assert f(1) == 2", setup="rate = 5") == ("pass", "")
+
+
+def test_a_program_that_defines_what_the_tests_take_from_python_needs_one_process():
+    """To the tests it would be the program's."""
+    program = "def len(x): return 7\ndef f(x): return x\n"
+    assert verdict(program, kind="script", source="assert f(7) == len([])") == ("error", APART)
+    assert verdict(program, kind="script", source="assert f(7) == 7") == ("pass", "")
+
+
+def test_two_nans_are_two():
+    """Where Python would compare what is the same, it is not said that it is."""
+    program = "NAN = float('nan')\ndef f(x): return [float('nan')] if x else [NAN]\n"
+    for x in (0, 1):
+        assert verdict(program, kind="script", source=f"assert f({x}) == [NAN]") == ("error", APART)
+
+
+def test_what_is_imported_and_not_used_does_no_harm():
+    """Headers of tests import much."""
+    source = "import os, sys, subprocess\nfrom threading import *\nassert f(1) == 1 <= sys.maxsize"
+    assert verdict(IDENTITY, kind="script", source=source) == ("pass", "")
+    assert verdict("def f(x): return 2", kind="script", source=source) == ("reject", "assertion")
+
+
+@pytest.mark.parametrize(
+    ("program", "source"),
+    [
+        ("import random\nf = random.random", "import random\nrandom.seed(1)\nassert f() == 0.13436424411240122"),
+        ("def f(n): return n and f(n - 1) + 1", "import sys\nsys.setrecursionlimit(5000)\nassert f(2000) == 2000"),
+        ("def f(x): return x", "nan = float('nan')\nassert f(nan) is nan"),
+        ("def f(x): return [x]", "nan = float('nan')\nassert f(nan) == [nan]"),
+        ("def f(x): return x", "assert f(10**9) is f.__self__ if 0 else f(10**20) is 10**20"),
+        ("def f(x): return helper(x)", "def helper(x): return x\nassert f(1) == 1"),
+        ("class A(Base): pass\ndef f(x): return A", "class Base: pass\nassert f(1)"),
+        ("def f(x): return next(iter(x))", "try:\n    f([])\nexcept StopIteration: pass\nelse: assert 0"),
+    ],
+)  # fmt: skip
+def test_a_failure_that_one_process_might_not_have_is_no_verdict(program, source):
+    """Seeds, limits, identities, names and ends that do not cross."""
+    assert verdict(program, kind="script", source=source) == ("error", APART)
 
 
 # --- tests that are themselves wrong
@@ -585,35 +709,42 @@ def test_a_broken_suite_is_an_error_and_says_so_at_once(forks, suite, words):
 @pytest.mark.parametrize(
     ("suite", "words"),
     [
-        (checking("assert candidate(lambda: 1)"), "shared-process"),
-        (checking("assert candidate([object()])"), "shared-process"),
         (checking("pass"), "never call f"),
         ({"kind": "script", "source": "assert 1 == 1"}, "never call f"),
         ({"kind": "doctest", "source": ">>> 1\n1\n"}, "never call f"),
         ({"kind": "asserts", "asserts": ("assert [][0]",)}, "`assert [][0]` raises IndexError"),
         ({"kind": "asserts", "asserts": ("assert 1", "x = 1")}, "never call f"),
         ({"kind": "script", "source": "f(1)\nimport nothing_of_it"}, "`import nothing_of_it`"),
-        ({"kind": "script", "source": "f(1)\nopen('/nowhere/at/all')"}, "FileNotFoundError"),
-        (
-            {"kind": "script", "source": "from collections import *\nf(defaultdict(lambda: 7))"},
-            "shared-process",
-        ),
-        (
-            {"kind": "script", "source": "from collections import *\nf(namedtuple('P', 'x')(1))"},
-            "shared-process",
-        ),
-        ({"kind": "script", "source": "import enum\nf(enum.Enum('C', 'R').R)"}, "shared-process"),
-        ({"kind": "script", "source": "import enum\nf(enum.IntEnum('C', 'R').R)"}, "shared-process"),
-        ({"kind": "script", "source": "import io\nf(io.StringIO('a'))"}, "shared-process"),
         ({"kind": "script", "source": "f(1)\nraise SystemExit"}, "ends the process"),
-        ({"kind": "script", "source": "f('x' * 20_000_000)"}, "too large"),
     ],
 )
 def test_tests_that_cannot_judge_are_an_error_not_a_verdict(suite, words):
-    """Arguments that cannot cross, tests that test nothing, tests that fail by themselves."""
+    """Tests that test nothing, tests that fail by themselves."""
     found = find(IDENTITY, **suite)
     assert (found["verdict"], found["reason"]) == ("error", "tests")
     assert words in found["feedback"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "f(lambda: 1)",
+        "f([object()])",
+        "from collections import *\nf(defaultdict(lambda: 7))",
+        "from collections import *\nf(namedtuple('P', 'x')(1))",
+        "import enum\nf(enum.Enum('C', 'R').R)",
+        "import enum\nf(enum.IntEnum('C', 'R').R)",
+        "import io\nf(io.StringIO('a'))",
+        "f(iter([1]))",
+        "class Own(list): pass\nf(Own())",
+        "f('x' * 20_000_000)",
+    ],
+)
+def test_arguments_that_cannot_cross_need_one_process(source):
+    """The tests' own functions, classes, streams and iterators, and what is very large."""
+    found = find(IDENTITY, kind="script", source=source)
+    assert (found["verdict"], found["reason"]) == ("error", APART)
+    assert "f " in found["feedback"]
 
 
 # --- time
@@ -636,16 +767,16 @@ def test_processor_time_is_a_timeout_of_its_own():
 
 
 def test_a_test_that_does_not_end_is_ended_alone():
-    """It is not the program's, unless a call of the program is what it is waiting for; the others are run."""
+    """It is not the program's, unless a call of the program is what it is waiting for."""
     asserts = ("assert f(1) == 1", "assert any(n for n in iter(int, 1)) == f(1)", "assert f(2) == 2")
     found = find(IDENTITY, limits={"wall": 1.0}, kind="asserts", asserts=asserts)
     assert (found["verdict"], found["reason"]) == ("error", "tests")
-    assert found["passed"] == [True, False, True]
+    assert found["passed"] == [True, False, None]
     wrong = find("def f(x): return 0", limits={"wall": 1.0}, kind="asserts", asserts=asserts)
     assert (wrong["verdict"], wrong["reason"], wrong["passed"]) == (
         "reject",
         "assertion",
-        [False, False, False],
+        [False, False, None],
     )
     stubborn = "while True:\n    try:\n        while True: pass\n    except BaseException: f(1)"
     assert verdict(IDENTITY, limits={"wall": 0.5}, kind="script", source=stubborn)[0] in ("error", "timeout")
@@ -653,23 +784,14 @@ def test_a_test_that_does_not_end_is_ended_alone():
 
 def test_time_over_before_the_last_test_is_no_pass():
     """The tests that were not run might have failed."""
-    slow = "import time\ntime.sleep(0.15)\nassert f(1) == 1"
-    found = find(IDENTITY, limits={"wall": 0.3}, kind="asserts", asserts=(slow,) * 9)
+    slow = "import time\ntime.sleep(0.25)\nassert f(1) == 1"
+    found = find(IDENTITY, limits={"wall": 0.1}, kind="asserts", asserts=(slow,) * 9)
     assert (found["verdict"], found["reason"]) == ("timeout", "wall")
     assert found["passed"].count(None) > 1
 
 
-def test_a_program_has_its_time_whatever_the_one_before_answered():
-    """The first try was with the calls of another program; the second begins anew."""
-    made = judge(kind="script", source="x = f(0)\nassert f(x) in (10, 20)")
-    program = "import time\ndef f(x):\n    time.sleep(0.35)\n    return x * 10 if x else ANSWER\n"
-    for answer in (1, 2, 1):
-        found = made.run(program.replace("ANSWER", str(answer)), {**LIMITS, "wall": 1.0}, False)
-        assert found["verdict"] == "pass"
-
-
 def test_iterators_without_an_end_are_drawn_as_far_as_anybody_looks():
-    """Large items, slow items, items of ever larger size; who looks further needs the program's process."""
+    """Large items, slow items, items of ever larger size; who looks much further needs the program's process."""
     programs = {
         "numbers that grow": "def f(n):\n    a, b = 0, 1\n    while True:\n        yield a\n        a, b = b, a + b\n",
         "that grow fast": "def f(n):\n    a = 2\n    while True:\n        yield a\n        a *= a\n",
@@ -682,8 +804,11 @@ def test_iterators_without_an_end_are_drawn_as_far_as_anybody_looks():
             == "pass"
         )
     found = find(programs["that grow fast"], kind="script", source="for x in f(1): pass")
-    assert (found["verdict"], found["reason"]) == ("error", "tests")
-    assert "shared-process" in found["feedback"]
+    assert found["verdict"] in ("timeout", "error")
+    found = find(
+        "import itertools\ndef f(x): return itertools.count()", kind="script", source="for x in f(1): pass"
+    )
+    assert (found["verdict"], found["reason"]) == ("error", APART)
 
 
 def test_a_loop_that_swallows_everything_ends():
@@ -708,20 +833,30 @@ def write(text):
     os.write(3, struct.pack('>I', len(data)) + data)
 """
 
+EXCEPTION = '{"exception":[{"type":"%s"},{"tuple":[]},{"dict":[]},null,null,null,false]}'
+
 # Frames that a candidate sends in answer to the first call, and then nothing.
 FRAMES = {
     "no answer": '{"type":"os"}',
     "a verdict": '{"verdict":"pass"}',
     "an answer of another kind": '[1,"pass"]',
-    "the answer to another call": '[2,"value",42,null,[],""]',
-    "true for one": '[true,"value",42,null,[],""]',
-    "too few fields": '[1,"value",42]',
-    "fields of other types": '[1,"value",42,null,{"tuple":[]},null]',
-    "changes of what is not there": '[1,"value",42,[[9,[]]],[],""]',
-    "changes of the request": '[1,"value",{"ref":0},[[0,[]],[1,[]]],[],""]',
-    "an exception of no such type": '[1,"raised","_Stop","os\\u0000",{"tuple":[]},"",0,null,[],""]',
-    "a line of no program": '[1,"raised","ValueError","ValueError",{"tuple":[]},"",999,null,["x",-1],""]',
-    "a refusal": '[1,"refused","no"]',
+    "nothing kept": '[1,"value",42,null,0,[],""]',
+    "no numbers kept": '[1,"value",42,null,0,[],""]\n{"a":1}',
+    "numbers that are none kept": '[1,"value",42,null,0,[],""]\n[true,"x"]',
+    "the answer to another call": '[2,"value",42,null,0,[],""]\n[]',
+    "true for one": '[true,"value",42,null,0,[],""]\n[]',
+    "too few fields": '[1,"value",42]\n[]',
+    "fields of other types": '[1,"value",42,null,0,{"tuple":[]},null]\n[]',
+    "changes of what is not there": '[1,"value",42,[[999,[]]],0,[],""]\n[]',
+    "an exception of no such type": f'[1,"raised",{EXCEPTION % "judge._Stop"},null,0,[],""]\n[]',
+    "an exception that is none": '[1,"raised",42,null,0,[],""]\n[]',
+    "a type for an exception": f'[1,"raised",{EXCEPTION % "int"},null,0,[],""]\n[]',
+    "a line of no program": f'[1,"raised",{EXCEPTION % "ValueError"},null,999,["x",-1],""]\n[]',
+    "a class that is no class": '[1,"value",{"class":["C","plain",[],false,["__eq__"]]},null,0,[],""]\n[]',
+    "a class of an unknown form": '[1,"value",{"class":["C","type",[],null,[]]},null,0,[],""]\n[]',
+    "a record of no class": '[1,"value",{"record":[{"type":"int"},["real",42]]},null,0,[],""]\n[]',
+    "a handle of a type": '[1,"value",{"handle":["object",{"type":"int"},"x"]},null,0,[],""]\n[]',
+    "a failure of no name": '[1,"failed","_Stop"]\n[]',
     "deep": "[" * 50_000,
     "deep and closed": "[" * 50_000 + "]" * 50_000,
     "many digits": "9" * 50_000,
@@ -776,7 +911,7 @@ def f(x): os.kill(os.getpid(), 9)
 import sys
 for module in list(sys.modules.values()):
     if module.__name__.endswith('codec'):
-        module.dumps = lambda *args, **kwargs: b'[1,"pass"]'
+        module.Wire.dumps = lambda *args, **kwargs: b'[1,"pass"]'
 def f(x): return 0
 # === patches builtins
 import builtins
@@ -786,10 +921,10 @@ def f(x): return 0
 # === answers before it is asked
 def f(x): return 0
 for n in range(9):
-    write(json.dumps([n, 'value', [['f', 'function', None]], None, [], '']))
+    write(json.dumps([n, 'value', [['f', {'handle': ['function', None, 'f']}]], None, 0, [], '']) + '\\n[]')
 # === answers twice
 def f(x):
-    write('[1,"value",0,null,[],""]')
+    write('[1,"value",0,null,0,[],""]\\n[]')
     return 42
 # === an endless frame
 def f(x):
@@ -801,7 +936,7 @@ def f(x):
     os.close(3)
 # === a trickle
 def f(x):
-    data = b'[1,"value",42,null,[],"' + b'x' * 9999
+    data = b'[1,"value",42,null,0,[],"' + b'x' * 9999
     os.write(3, struct.pack('>I', len(data)))
     for each in data:
         os.write(3, bytes([each]))
@@ -874,17 +1009,20 @@ HOSTILE |= {
 
 
 REFUSED_FOR = {
-    "equal to everything": "value",
-    "an int that equals everything": "assertion",
+    **{
+        name: APART
+        for name in HOSTILE
+        if any(
+            word in name for word in ("equals everything", "equal to", "twice itself", "with its own", "lies")
+        )
+    },
     "ends the process with success": "exit",
     "an endless frame": "value",
     "a trickle": "wall",
-    "nested without end": "value",
-    "long text": "value",
+    "nested without end": APART,
     "raises what tests raise": "exception",
     "raises what ends tests": "exception",
     "an exception that fights back": "exception",
-    "low recursion": "exception",
     "prints without end": "wall",
 }
 
@@ -903,13 +1041,13 @@ def tribunal(forks):
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_hostile_program_passes_and_none_harms_the_next(tribunal, name):
-    """Rejected, or out of time; never an error of the judge's; an honest program is still judged as it should be."""
+    """Rejected, out of time, or in need of one process; an honest program is still judged as it should be."""
     found = tribunal.run(FORGE + HOSTILE[name], {**LIMITS, "wall": 1.0, "memory": 1 << 30}, False)
-    assert found["verdict"] in ("reject", "timeout"), found
-    assert found["seconds"] < 3
+    assert found["verdict"] in ("reject", "timeout") or found["reason"] == APART, found
+    assert found["seconds"] < 4
     assert len(found["feedback"]) <= 600
     if name.startswith("frame: "):  # it was read, and refused for what it is
-        assert found["reason"] in ("value", "exception", "assertion")
+        assert found["reason"] in ("value", "exception", "assertion", APART)
     assert found["reason"] == REFUSED_FOR.get(name, found["reason"])
     honest = """
 def f(x):
@@ -923,7 +1061,7 @@ def f(x):
 
 def test_a_forged_frame_is_read_where_an_answer_is_due():
     """The probes above are no duds: a well-formed answer is one, whoever writes it. A candidate answers for itself."""
-    program = FORGE + 'def f(x):\n    write(\'[1,"value",42,null,[],""]\')\n    time.sleep(9)\n'
+    program = FORGE + 'def f(x):\n    write(\'[1,"value",42,null,0,[],""]\\n[]\')\n    time.sleep(9)\n'
     assert verdict(program, **checking("assert candidate(1) == 42")) == ("pass", "")
 
 
@@ -937,4 +1075,4 @@ def test_values_from_a_hostile_program_cannot_break_tests_that_lift_limits():
     made = judge(**suite)
     for program in (HOSTILE["a cycle"], *frames):
         found = made.run(FORGE + program, LIMITS, False)
-        assert (found["verdict"], found["reason"]) == ("reject", "value")
+        assert found["verdict"] in ("reject", "error")

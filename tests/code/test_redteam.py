@@ -15,19 +15,40 @@ from collections.abc import Iterator
 
 import pytest
 
-from draftverify import ResourceError
+from draftverify import Proposal, ResourceError, Task
+from draftverify.testing import make_context
 from draftverify_code.sandbox import Command, Exit, Finding, Limits, Sandbox, Suite
+from draftverify_code.stages.compile import Compile
+from draftverify_code.stages.suites import Suites
+from draftverify_code.stages.types import Types
 
-from .redteam.escapes import COLLECTED, ESCAPES, INCLUDES, LEGACIES
+from .redteam.blocks import (
+    C_BAD,
+    C_BOMBS,
+    C_GOOD,
+    C_PROGRAMS,
+    FULL,
+    PYTHON_BAD,
+    PYTHON_BOMBS,
+    PYTHON_GOOD,
+    PYTHON_PROGRAMS,
+)
+from .redteam.differences import DIFFERENCES
+from .redteam.escapes import COLLECTED, COSTS, ESCAPES, FRESH, INCLUDES, LEGACIES
 from .redteam.exhaustion import AMPLE, EXHAUSTIONS, HOGS
 from .redteam.forgeries import FORGERIES, HONEST, NAIVE, SUITES
+from .redteam.frames import AHEAD_OF_TIME, CHAIN, MUTATED, MUTATES, PEEKS
+from .redteam.frameworks import FILES, FRAMEWORKS, RIGHT, WRONG
 from .redteam.world import SECRET, World, state
 
 TIERS = ("bubblewrap", "namespaces", "landlock")
 NO_TIER = "this machine does not allow this isolation tier"
 SLACK = 5.0  # seconds beyond a limit, on a machine that does other things too
 SMALL = Limits(wall=5.0, disk=1 << 20)
+ROOMY = Limits(wall=40.0, cpu=40.0, files=200_000, disk=1 << 29)
 FAIR = Limits(wall=20.0, cpu=20.0)
+ASKS = {("error", "needs shared-process"), ("error", "tests")}
+"""What the judge says that cannot judge apart."""
 PYTHON = (sys.executable, "-I", "-S", "-c")
 _numbers = itertools.count()
 
@@ -197,20 +218,20 @@ def test_no_forged_verdict_is_believed(arena, case):
 @named([case for case in FORGERIES if case.fools is not None])
 def test_a_judge_in_the_same_process_believes_it(case, tmp_path):
     """The forgeries are real: a judge that shares its process with the candidate takes them for passes."""
-    assert _naive(tmp_path, case.program, case.suites[0]) is case.fools
+    assert _naive(tmp_path, case.program, SUITES[case.suites[0]].source) is case.fools
 
 
 def test_the_judge_in_the_same_process_can_tell_right_from_wrong(tmp_path):
     """It believes an honest program and refuses a wrong one, so that what it believes of the others says something."""
     for name in ("check", "script", "library", "unittest"):
         (tmp_path / name).mkdir()
-        assert _naive(tmp_path / name, HONEST, name)
-        assert not _naive(tmp_path / name, "def f(x): return 0", name)
+        assert _naive(tmp_path / name, HONEST, SUITES[name].source)
+        assert not _naive(tmp_path / name, "def f(x): return 0", SUITES[name].source)
 
 
-def _naive(place, program: str, suite: str) -> bool:
+def _naive(place, program: str, tests: str) -> bool:
     (place / "program.py").write_text(program)
-    (place / "tests.py").write_text(SUITES[suite].source)
+    (place / "tests.py").write_text(tests)
     out, into = os.pipe()
     with open(out, "rb") as channel:
         process = subprocess.Popen(
@@ -231,6 +252,64 @@ def _naive(place, program: str, suite: str) -> bool:
         os.set_blocking(channel.fileno(), False)
         written = channel.read() or b""
     return b'"pass"' in written.partition(b"\n")[0] or status == 0
+
+
+@each_tier(
+    DIFFERENCES, ("bubblewrap", "namespaces", "landlock", "none"), sweep=("namespaces", "landlock", "none")
+)
+def test_no_stand_in_answers_for_the_program(arena, case):
+    """What plain Python refuses, no judge in another process passes: it rejects, or asks for one process."""
+    with arena.unharmed(10.0, "judge"):
+        check = arena.judge(case.program, suite=Suite("script", ("f",), source=case.tests)).check
+        assert check.verdict == "reject" or (check.verdict, check.reason) in ASKS, check
+
+
+@named(DIFFERENCES)
+def test_plain_python_refuses_it(case, tmp_path):
+    """The differences are real: tests and program in one process end in an exception."""
+    assert not _naive(tmp_path, case.program, case.tests)
+
+
+@each_tier(PEEKS)
+def test_no_candidate_sees_the_calls_of_another(arena, case):
+    """What was asked of the ones before, and answered, is not in the process of the next."""
+    with arena.unharmed(10.0, "judge"):
+        _, finding = arena.box.judge(CHAIN, [case.before, case.program], FAIR)
+        assert finding.check.verdict == "reject"
+        assert finding.passed[:3] == (False, False, False)
+
+
+def test_calls_that_lie_in_its_process_are_seen(tmp_path):
+    """The candidate that looks for them is real."""
+    done = subprocess.run(
+        [*PYTHON, PEEKS[0].program + AHEAD_OF_TIME], cwd=tmp_path, capture_output=True, timeout=20
+    )
+    assert done.stdout.split() == [b"100913", b"101344"], done
+
+
+@pytest.mark.parametrize("arena", TIERS[:1], indirect=True)
+@pytest.mark.parametrize("kind", MUTATED)
+def test_no_changed_frame_is_a_pass(arena, kind):
+    """A sample of all changes to an answer: each is refused in time, and the judge goes on."""
+    _mutate(arena, kind, [*range(0, 600, 40), *range(601, 6000, 401)])
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("arena", ["none", *TIERS], indirect=True)
+@pytest.mark.parametrize("kind", MUTATED)
+def test_no_changed_frame_at_all_is_a_pass(arena, kind):
+    """Every seventh of them."""
+    _mutate(arena, kind, range(0, 14_000, 7))
+
+
+def _mutate(arena, kind, numbers):
+    numbers = list(numbers)
+    with arena.unharmed(0.3 * len(numbers), "judge"):
+        programs = [f"N, KIND = {number}, {kind!r}\n{MUTATES}" for number in numbers]
+        for number, found in zip(numbers, arena.box.judge(MUTATED[kind], programs, FAIR), strict=True):
+            check = found.check
+            assert check.verdict == "reject" or (check.verdict, check.reason) in ASKS, (number, check)
+            assert found.seconds < SLACK, number
 
 
 # --- escapes
@@ -341,6 +420,27 @@ def test_in_one_process_the_next_would_find_it(case, world, tmp_path):
     assert world.token in done.stdout.decode()
 
 
+@each_tier([each for each in COSTS if not each.whole], sweep=("namespaces",))
+def test_the_next_candidate_has_its_whole_time(arena, case):
+    """What one leaves is removed on nobody's time but the harness's."""
+    _cost(arena, case)
+
+
+@pytest.mark.exhaustive
+@each_tier([each for each in COSTS if each.whole])
+def test_the_next_candidate_has_its_whole_time_whatever_was_left(arena, case):
+    """The same with a hundred times as much."""
+    _cost(arena, case)
+
+
+def _cost(arena, case):
+    with arena.unharmed(60.0):
+        for path in ("run", "judge"):
+            arena.said(path, case.code, ROOMY)
+            check = arena.judge(HONEST, Limits(wall=2.0)).check
+            assert check.verdict == "pass", (path, check)
+
+
 # --- exhaustion
 
 
@@ -397,10 +497,119 @@ def test_in_a_plain_process_it_stays(case, world, tmp_path):
         assert not world.probes()
 
 
-@each_tier(HOGS, sweep=("namespaces", "none"))
+@each_tier(HOGS, sweep=("namespaces", "landlock", "none"))
 def test_no_candidate_holds_up_the_judge(arena, case):
     """A candidate that does not answer, or answers with what takes long to read, has its limits' time and no more."""
     with arena.unharmed(2 * case.limits.wall, "judge"):
         check = arena.judge(case.program, case.limits, SUITES["check"]).check
         assert check.verdict in case.verdict, check
         assert check.reason in case.reasons, check
+
+
+# --- programs in one block
+
+
+@contextlib.contextmanager
+def stage_box(arena, packages=(), readable=()):
+    """A sandbox for a stage, in the arena's world."""
+    with Sandbox(isolation=arena.tier, packages=packages, readable=readable, workers=1) as box:
+        box.open()
+        yield box
+
+
+def block(arena, stage, between, good, bad):
+    """The words on hostile programs, each between an honest one and one with a fault, which have theirs as ever."""
+    arena.world.reset()
+    programs = [good + "\n"]
+    for number, each in enumerate(between):
+        programs += [each.program.replace("{outside}", str(arena.world.outside)), bad + "\n" * number]
+    found = stage.verify(make_context(), Proposal.alternatives([*programs, good])).checks
+    assert (found[0].verdict, found[-1].verdict) == ("pass", "pass")
+    assert {check.verdict for check in found[2:-1:2]} == {"reject"}
+    assert arena.world.canary not in repr(found)
+    assert arena.world.changed() == ""
+    words = dict(zip((each.name for each in between), found[1:-1:2], strict=True))
+    wrong = {each.name: words[each.name] for each in between if words[each.name].verdict not in each.verdict}
+    assert wrong == {}
+
+
+def each_place(everyday):
+    """One tier every day, all of them in the sweep."""
+    tiers = ("none", *TIERS)
+    marks = {tier: [] if tier in everyday else [pytest.mark.exhaustive] for tier in tiers}
+    return pytest.mark.parametrize(
+        "arena", [pytest.param(each, marks=marks[each]) for each in tiers], indirect=True
+    )
+
+
+@each_place(TIERS[:1])
+def test_no_c_program_reaches_another(arena):
+    """Nor its files, nor the machine's, nor its own word."""
+    if shutil.which("cc") is None:
+        pytest.skip("this machine has no C compiler")
+    # A file outside is there for all where there is no isolation.
+    outside = [each for each in C_PROGRAMS if arena.tier != "none" or "{outside}" not in each.program]
+    block(arena, Compile(sandbox=arena.box), outside, C_GOOD, C_BAD)
+    arena.renew()
+
+
+@pytest.mark.xfail(strict=True, reason=FRESH)
+@each_place(TIERS[1:2])
+def test_a_full_disk_is_no_word_on_a_program(arena):
+    """What one object leaves no room for is compiled as it is alone."""
+    if shutil.which("cc") is None:
+        pytest.skip("this machine has no C compiler")
+    stage = Compile(sandbox=arena.box)
+    found = stage.verify(make_context(), Proposal.alternatives(FULL)).checks
+    assert [check.verdict for check in found] == ["pass"] * 3 + ["error", "pass", "pass", "reject"]
+
+
+@pytest.mark.exhaustive
+@each_place(())
+def test_no_c_program_uses_up_the_others_time(arena):
+    """Each has the compiler's time for itself, also one that waits."""
+    if shutil.which("cc") is None:
+        pytest.skip("this machine has no C compiler")
+    with arena.unharmed(8.0 * len(C_BOMBS)):
+        block(arena, Compile(timeout=1, sandbox=arena.box), C_BOMBS, C_GOOD, C_BAD)
+
+
+@each_place(TIERS[:1])
+@pytest.mark.parametrize("checker", ["zuban", pytest.param("mypy", marks=pytest.mark.exhaustive)])
+def test_no_python_program_speaks_to_a_type_checker(arena, checker):
+    """Called like a configuration, a plugin, a stub or a finding, it is a program like the others."""
+    with stage_box(arena, [checker], Types(checker).readable) as box:
+        block(arena, Types(checker, box), PYTHON_PROGRAMS, PYTHON_GOOD, PYTHON_BAD)
+
+
+@pytest.mark.exhaustive
+@each_place(())
+@pytest.mark.parametrize("checker", ["zuban", "mypy"])
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in PYTHON_BOMBS])
+def test_no_python_program_keeps_a_type_checker_busy(arena, checker, case):
+    """One that takes the checker's time has its own limit, and the others their word."""
+    with stage_box(arena, [checker], Types(checker).readable) as box:
+        began = time.monotonic()
+        block(arena, Types(checker, box), [case], PYTHON_GOOD, PYTHON_BAD)
+        assert time.monotonic() - began < 60
+
+
+# --- programs beside their own tests
+
+
+@each_place(TIERS[:1])
+@pytest.mark.parametrize("runner", ["unittest", pytest.param("pytest", marks=pytest.mark.exhaustive)])
+def test_no_program_beside_its_tests_passes_unmarked(arena, runner):
+    """Each is refused but those that docs/code.md says can forge; what passes is marked, and the next is unharmed."""
+    task = Task(id="calc", input={"files": {**FILES[runner], "calc.py": WRONG}, "target": "calc.py"})
+    with stage_box(arena, ["pytest"]) as box:
+        programs = [RIGHT, *(each.program for each in FRAMEWORKS), WRONG, RIGHT + "\n"]
+        verification = Suites(box, runner, timeout=10.0).verify(
+            make_context(task), Proposal.alternatives(programs)
+        )
+    first, *found, wrong, last = verification.checks
+    assert (first.verdict, wrong.verdict, last.verdict) == ("pass", "reject", "pass")
+    assert verification.notes["integrity"] == "shared-process"
+    passed = {each.name for each, check in zip(FRAMEWORKS, found, strict=True) if check.verdict == "pass"}
+    assert passed <= {each.name for each in FRAMEWORKS if runner in each.forges}
+    assert arena.world.changed() == ""

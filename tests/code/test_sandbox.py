@@ -686,4 +686,5 @@ def test_limits_cross_whole():
         "disk",
         "files",
         "processes",
+        "each",
     }

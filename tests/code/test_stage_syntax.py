@@ -262,7 +262,8 @@ def test_without_comments_a_program_is_the_same(path):
     ("program", "bare"),
     [
         ("x = '# type: ignore'  # type: ignore", "x = '# type: ignore'  "),
-        ("x = '''\n# mypy: ignore-errors\n'''\n", "x = '''\n# mypy: ignore-errors\n'''\n"),
+        ("x = '''\n# type: ignore\n'''\n", "x = '''\n# type: ignore\n'''\n"),
+        ("x = '''\n# mypy: ignore-errors\n'''\n", "x = '''\n#_mypy: ignore-errors\n'''\n"),
         ("x = f'{y:#x}'  # a", "x = f'{y:#x}'  "),
         ("x = 1 # a\r# b\r\ny = 2", "x = 1 \n\ny = 2"),
         ("@no_type_check\ndef f(): 'no_type_check'", "@no_type_check_decorator\ndef f(): 'no_type_check'"),
@@ -271,5 +272,5 @@ def test_without_comments_a_program_is_the_same(path):
     ],
 )
 def test_only_comments_and_the_decorator_go(program, bare):
-    """Strings stay, and so do line numbers."""
+    """Strings stay, but for what zuban takes for a setting in them, and so do line numbers."""
     assert without_comments(program) == bare

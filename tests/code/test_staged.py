@@ -104,6 +104,18 @@ def test_a_filter_with_nothing_to_say_is_passed_over() -> None:
     assert "skipped" not in found.notes
 
 
+def test_a_pass_has_the_caveats_of_the_trusted_stages() -> None:
+    """A filter's pass is not what lets a program through; a word that ends the way is one stage's alone."""
+    weak = lambda verdict, caveat: Check(verdict, caveat=caveat)
+    stages = [
+        Scripted({"x": weak("pass", "filter"), "y": weak("reject", "filter")}, "a"),
+        Scripted({"x": weak("pass", "one"), "z": weak("pass", "one")}, "b"),
+        Scripted({"x": weak("pass", "two"), "z": weak("reject", "two")}, "c"),
+    ]
+    found = Stages(stages, trusted=2).verify(TASK, block("x", "y", "z", "w"))
+    assert [check.caveat for check in found.checks] == ["one; two", "filter", "two", ""]
+
+
 def test_nothing_passes_that_no_trusted_stage_passed() -> None:
     """Filters may pass what they like: where every trusted stage abstains, the item's check is that abstention."""
     abstains = Check("abstain", feedback="the task has no such tests", stage="pytest")

@@ -191,9 +191,13 @@ def test_answers_are_read_into_one_form():
     )
     assert (checked.checks[0].score, checked.checks[0].correction, checked.by) == (0.5, [1], "verifier")
     odd = verify(
-        Verification(checks=(Check("reject", reason="naïve", feedback="half \ud83d of a pair"),)), 1
+        Verification(
+            checks=(Check("reject", reason="naïve", feedback="half \ud83d of a pair", caveat="\ud83d ä"),)
+        ),
+        1,
     ).checks[0]
-    assert (odd.reason, odd.feedback) == ("naïve", "half \\ud83d of a pair")
+    assert (odd.reason, odd.feedback, odd.caveat) == ("naïve", "half \\ud83d of a pair", "\\ud83d ä")
+    assert refused(verify(Verification(checks=(Check("pass", caveat=b"few"),)), 1), "the caveat of item 0")
     decided = decide(
         Decision(kept=[np.int64(0)], refused=[Refusal(1)], corrected=[Correction(2, (1,))], spliced=[(2,)]), 3
     )

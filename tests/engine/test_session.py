@@ -452,7 +452,8 @@ def test_an_outcome_sums_its_rounds():
     class Priced(Judge):
         def verify(self, context, proposal):
             checks = super().verify(context, proposal).checks
-            return Verification(checks=checks, cost=Cost(units=0.5))
+            weak = [msgspec.structs.replace(checks[0], caveat="few"), *checks[1:]]
+            return Verification(checks=tuple(weak), cost=Cost(units=0.5))
 
     class Drifting(Prefix):
         def decide(self, *asked):
@@ -467,9 +468,9 @@ def test_an_outcome_sums_its_rounds():
     assert (outcome.units, outcome.drift) == (1.5, 1.25)
     assert [round.timing.units for round in record.rounds] == [0.5] * 3
     assert [round.timing.batch for round in record.rounds] == [1] * 3
-    for name in outcome.tally.__struct_fields__:
+    for name in set(outcome.tally.__struct_fields__) - {"caveats"}:
         assert getattr(outcome.tally, name) == sum(getattr(round.tally, name) for round in record.rounds)
-    assert (outcome.tally.trials, outcome.tally.accepted) == (9, 6)
+    assert (outcome.tally.trials, outcome.tally.accepted, outcome.tally.caveats) == (9, 6, {"few": 3})
 
 
 def test_a_round_keeps_what_is_seldom_there():

@@ -212,6 +212,23 @@ def test_the_summary_is_plain_json_and_comes_back() -> None:
     assert msgspec.json.decode(text, type=Summary) == made
 
 
+def test_what_rests_on_a_caveat_is_counted_under_the_table() -> None:
+    """In the table of the terminal, the page and the JSON; a pipeline without any has no such line."""
+    weak = record("t1")
+    tally = Tally(trials=2, accepted=1, caveats={"few\x1b samples": 1})
+    weak = msgspec.structs.replace(weak, outcome=msgspec.structs.replace(weak.outcome, tally=tally))
+    made = summarise(name="n", tasks=TASKS, records={"plain": [record("t0"), weak], "spec": [record("t0")]})
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(tables(made))
+    line = "plain: 1 of 2 accepted with a caveat: few\ufffd samples"
+    for shown in (console.export_text(), report_html(made)):
+        assert line in shown
+        assert "spec: 0" not in shown
+    row = made.plain()["pipelines"][0]["rows"][-1]
+    assert row["tally"]["caveats"] == {"few\x1b samples": 1}
+    assert msgspec.convert(made.plain(), Summary) == made
+
+
 @given(left=st.lists(st.integers(0, 2), max_size=6), right=st.lists(st.integers(0, 2), max_size=6))
 def test_the_first_difference_is_the_first(left: list[int], right: list[int]) -> None:
     """Everything before it is equal, and the two differ there."""

@@ -29,13 +29,13 @@ ROUNDS = (
         asked=4,
         checks=(
             Check("pass", 1.0),
-            Check("reject", 0.25, "unmet", "the door is shut", "types"),
+            Check("reject", 0.25, "unmet", "the door is shut", "types", caveat="few samples"),
             Check("unchecked"),
         ),
         decision=Decision(
             kept=(0,), refused=(Refusal(1, "unmet"),), spliced=(["x", 1.5],), emitted=("a", ["x", 1.5])
         ),
-        tally=Tally(trials=2, accepted=1, unchecked=1),
+        tally=Tally(trials=2, accepted=1, unchecked=1, caveats={"few samples": 1}),
         timing=Timing(draft=0.25, verify=0.5, passes=1),
         notes={"isolation": "namespaces", "seconds": {"types": 0.5}},
     ),
@@ -59,7 +59,7 @@ def record(task: str = "t", *, value: Any = "done", rounds: tuple[Round, ...] = 
         status="accepted",
         value=value,
         reason="",
-        refused=Candidate({"code": "x = 1"}, 0.5, "wrong", "1 != 2"),
+        refused=Candidate({"code": "x = 1"}, 0.5, "wrong", "1 != 2", "few samples"),
         rounds=len(rounds),
         tally=Tally(trials=2, accepted=1, unchecked=1),
         seconds=0.75,

@@ -82,6 +82,26 @@ def any_word(row: Sequence[str]) -> str:
     return next(word for word in ("pass", "error", "timeout", "abstain", "reject") if word in row)
 
 
+def test_a_word_has_the_caveats_of_all_that_it_rests_on() -> None:
+    """A pass of all rests on every stage's, a pass of any on one; a rejection on those that rejected."""
+    few = {
+        "a": Check("pass", caveat="few"),
+        "b": Check("reject", caveat="few"),
+        "c": Check("pass", caveat="few"),
+    }
+    one = {"a": Check("pass", caveat="one"), "b": Check("reject", caveat="one"), "c": Check("reject")}
+    block = Proposal.alternatives(("a", "b", "c"))
+
+    def caveats(kind: Any, *tables: dict[str, str | Check]) -> list[tuple[str, str]]:
+        stages = [Says(table, f"s{k}") for k, table in enumerate(tables)]
+        return [(check.verdict, check.caveat) for check in kind(stages).verify(CONTEXT, block).checks]
+
+    assert caveats(AllOf, few, one) == [("pass", "few; one"), ("reject", "few"), ("reject", "")]
+    assert caveats(AllOf, few, {}, few)[0] == ("pass", "few")
+    assert caveats(AnyOf, few, one) == [("pass", "few"), ("reject", "few; one"), ("pass", "few")]
+    assert caveats(AnyOf, {"a": "reject"}, one)[0] == ("pass", "one")
+
+
 @pytest.mark.parametrize(("kind", "word"), [(AllOf, all_word), (AnyOf, any_word)])
 @given(table=tables, enough=enoughs)
 def test_a_block_is_judged_as_its_items_are(

@@ -10,7 +10,19 @@ import os
 from dataclasses import dataclass, field
 from textwrap import dedent
 
-__all__ = ["COLLECTED", "ESCAPES", "INCLUDES", "LEGACIES", "Collected", "Escape", "Include", "Legacy"]
+__all__ = [
+    "COLLECTED",
+    "COSTS",
+    "ESCAPES",
+    "FRESH",
+    "INCLUDES",
+    "LEGACIES",
+    "Collected",
+    "Cost",
+    "Escape",
+    "Include",
+    "Legacy",
+]
 
 
 @dataclass(frozen=True)
@@ -68,6 +80,14 @@ READING = [
         """
         at = attempt(os.open, W["canary"], os.O_PATH)
         attempt(lambda: tell(open(f"/proc/self/fd/{at}").read()))
+        """,
+    ),
+    escape(
+        "reads a file by openat2",
+        """
+        import struct
+        found = syscall("openat2", -100, W["canary"].encode(), struct.pack("=QQQ", 0, 0, 0), 24)
+        if found >= 0: tell(os.pread(found, 80, 0))
         """,
     ),
     escape("lists a directory", 'attempt(lambda: done("canary" in os.listdir(W["outside"])))'),
@@ -176,6 +196,14 @@ PROCESSES = [
         attempt(fcntl.fcntl, out, 10, int(signal.SIGUSR1))
         attempt(fcntl.fcntl, out, fcntl.F_SETOWN, W["bystander"])
         os.write(into, b"x")
+        """,
+    ),
+    escape("signals a thread", 'syscall("tgkill", W["bystander"], W["bystander"], 10)'),
+    escape(
+        "queues a signal",
+        """
+        import struct
+        syscall("rt_sigqueueinfo", W["bystander"], 10, struct.pack("=iii4xii", 10, 0, -1, os.getpid(), os.getuid()) + bytes(104))
         """,
     ),
     escape("may signal the harness", 'attempt(lambda: done(os.kill(W["harness"], 0) is None))'),
@@ -374,6 +402,80 @@ KERNEL = [
     ),
     escape("uses io_uring", 'done(syscall("io_uring_setup", 1, bytes(120)) >= 0)', maybe=True),
     escape("makes a memfd", 'done(syscall("memfd_create", b"m", 0) >= 0)'),
+    escape(
+        "clones by the newer call",
+        """
+        import struct
+        pid = syscall("clone3", struct.pack("=QQQQQQQQ", 0x10000000, 0, 0, 0, 17, 0, 0, 0), 64)
+        if pid == 0: os._exit(0)
+        done(pid > 0)
+        """,
+        maybe=True,
+    ),
+    escape(
+        "begins any other namespace",
+        'for flag in (0x4000000, 0x8000000, 0x40000000, 0x2000000, 0x80): done(syscall("unshare", flag) == 0)',
+        maybe=True,
+    ),
+    escape("mounts by the newer calls", 'done(syscall("fsopen", b"tmpfs", 0) >= 0)', maybe=True),
+    escape("watches the file system", 'done(syscall("fanotify_init", 0, 0) >= 0)', maybe=True),
+    escape("finds a keyring", 'done(syscall("keyctl", 0, -3, 1) >= 0)', maybe=True),
+    escape("reads the kernel's log", 'done(syscall("klogctl", 10, 0, 0) > 0)', maybe=True),
+    escape(
+        "changes the host's name",
+        "import socket; attempt(lambda: done(socket.sethostname(socket.gethostname()) is None))",
+        maybe=True,
+    ),
+    escape(
+        "opens sockets of other families",
+        """
+        import socket
+        for family in (38, 40, 17, 31, 29):  # AF_ALG, AF_VSOCK, AF_PACKET, AF_BLUETOOTH, AF_CAN
+            for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET, socket.SOCK_RAW): done(attempt(socket.socket, family, kind))
+        """,
+        maybe=True,
+    ),
+    escape(
+        "becomes a real-time process",
+        "attempt(lambda: done(os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1)) is None))",
+        maybe=True,
+    ),
+    escape("takes precedence", "attempt(lambda: done(os.nice(-5) is not None))", maybe=True),
+    escape(
+        "has others killed for memory first",
+        'attempt(lambda: done(open("/proc/self/oom_score_adj", "w").write("-500")))',
+        maybe=True,
+    ),
+    escape(
+        "makes a control group",
+        """
+        for place in ("/sys/fs/cgroup", "/sys/fs/cgroup/memory"):
+            if attempt(os.mkdir, f"{place}/{W['stray']}") is None and attempt(os.rmdir, f"{place}/{W['stray']}") is None:
+                done(os.access(place, os.W_OK))
+        """,
+        maybe=True,
+    ),
+    escape(
+        "may change the kernel's settings",
+        """
+        for name in ("core_pattern", "hostname", "modprobe"):
+            done(attempt(os.open, f"/proc/sys/kernel/{name}", os.O_WRONLY) is not None)
+        """,
+        maybe=True,
+    ),
+    escape(
+        "opens devices",
+        """
+        import stat
+        names = attempt(os.listdir, "/dev") or ()
+        for name in (*names, "net/tun", "mem", "kmsg", "kvm", "fuse"):
+            if name in ("null", "zero", "full", "random", "urandom", "tty", "ptmx"): continue
+            kind = attempt(lambda: os.stat(f"/dev/{name}").st_mode) or 0
+            if stat.S_ISBLK(kind) or name in ("net/tun", "mem", "kmsg", "kvm", "fuse"):
+                done(attempt(os.open, f"/dev/{name}", os.O_RDONLY) is not None)
+        """,
+        maybe=True,
+    ),
     escape("uses bpf", 'done(syscall("bpf", 0, bytes(72), 72) >= 0)', maybe=True),
     escape("uses userfaultfd", 'done(syscall("userfaultfd", 1) >= 0)', maybe=True),
     escape("adds a key", 'done(syscall("add_key", b"user", b"redteam", b"x", 1, -2) >= 0)', maybe=True),
@@ -422,6 +524,8 @@ def legacy(name: str, first: str, then: str = "", **more: object) -> Legacy:
 
 EMPTY = 'done(os.listdir("."))'
 USABLE = 'done(attempt(lambda: open("mine", "w").close() or os.listdir(".")) != ["mine"])'
+FRESH = "point 4 of issue 16: a fresh scratch directory per candidate, and per program of a block"
+STAYS = "an empty scratch directory is kept as it is, with its mode and attributes"
 
 LEGACIES = [
     legacy("a file", 'open("left", "w").write("x"); open(".hidden", "w").close()', EMPTY),
@@ -562,6 +666,106 @@ LEGACIES = [
         proof=False,
     ),
     legacy(
+        "flags of the scratch directory",
+        """
+        import fcntl, struct
+        for flag in (0x10, 0x20, 0x40, 0x80, 0x8):  # immutable, append, and those that need no privilege
+            at = os.open(".", os.O_RDONLY)
+            have = attempt(fcntl.ioctl, at, 0x80086601, bytes(8))
+            if have: attempt(fcntl.ioctl, at, 0x40086602, struct.pack("=Q", struct.unpack("=Q", have)[0] | flag))
+        """,
+        """
+        import fcntl, struct
+        have = attempt(fcntl.ioctl, os.open(".", os.O_RDONLY), 0x80086601, bytes(8))
+        done(have and struct.unpack("=Q", have)[0] & 0xf8)
+        """
+        + USABLE,
+        none=False,
+        proof=False,
+        hole={"landlock": FRESH},
+    ),
+    legacy(
+        "a directory that was large",
+        """
+        names = [f"{number:03}" + "x" * 240 for number in range(500)]
+        for name in names: open(name, "w").close()
+        for name in names: os.unlink(name)
+        """,
+        'done(os.stat(".").st_size > 20000)',
+        proof=False,
+        hole={"landlock": FRESH, "none": FRESH},
+    ),
+    legacy(
+        "files anywhere",
+        """
+        places = ["/", *(f"/{name}" for name in attempt(os.listdir, "/") or ())]
+        places += [f"{place}/{name}" for place in places[1:] for name in attempt(os.listdir, place) or ()]
+        for place in ("/dev/shm", "/tmp", "/var/tmp", "/run", "..", *places):
+            attempt(lambda: open(f"{place}/{W['stray']}", "w").close())
+        """,
+        """
+        places = ["/", *(f"/{name}" for name in attempt(os.listdir, "/") or ())]
+        places += [f"{place}/{name}" for place in places[1:] for name in attempt(os.listdir, place) or ()]
+        for place in ("/dev/shm", "/tmp", "/var/tmp", "/run", "..", *places):
+            done(os.path.exists(f"{place}/{W['stray']}"))
+        """,
+        none=False,
+        proof=False,
+    ),
+    legacy(
+        "shared memory, semaphores and messages",
+        """
+        import ctypes
+        libc = ctypes.CDLL(None)
+        for make in (lambda: libc.shmget(0x52544D, 4096, 0o1666), lambda: libc.semget(0x52544D, 1, 0o1666), lambda: libc.msgget(0x52544D, 0o1666)): attempt(make)
+        """,
+        """
+        import ctypes
+        libc = ctypes.CDLL(None)
+        for find, end in (
+            (lambda: libc.shmget(0x52544D, 0, 0), lambda at: libc.shmctl(at, 0, None)),
+            (lambda: libc.semget(0x52544D, 0, 0), lambda at: libc.semctl(at, 0, 0)),
+            (lambda: libc.msgget(0x52544D, 0), lambda at: libc.msgctl(at, 0, None)),
+        ):
+            at = find()
+            if at >= 0: end(at); done()
+        """,
+        none=False,
+    ),
+    legacy(
+        "a lock on the scratch directory",
+        """
+        import fcntl
+        at = os.open(".", os.O_RDONLY)
+        fcntl.flock(at, fcntl.LOCK_EX)
+        if os.fork() == 0:
+            attempt(os.setsid)
+            import time
+            time.sleep(30)
+        """,
+        """
+        import fcntl
+        done(attempt(lambda: fcntl.flock(os.open(".", os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB) or True) is None)
+        """,
+        proof=False,
+    ),
+    legacy(
+        "a name that listens",
+        """
+        import socket
+        place = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) if attempt(socket.socket, socket.AF_UNIX, socket.SOCK_DGRAM) else None
+        if place and attempt(lambda: place.bind("\\0" + W["stray"]) or True) and os.fork() == 0:
+            attempt(os.setsid)
+            import time
+            time.sleep(30)
+        """,
+        """
+        import socket
+        attempt(lambda: done(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).connect("\\0" + W["stray"]) is None))
+        """,
+        proof=False,
+    ),
+    legacy(
         "a process",
         """
         if os.fork() == 0:
@@ -575,6 +779,48 @@ LEGACIES = [
         EMPTY,
         proof=False,
     ),
+]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one candidate leaves that takes long to remove: the next one's time is its own.
+
+    Args:
+        name: of the test.
+        code: of the candidate.
+        whole: whether only the sweep has it.
+    """
+
+    name: str
+    code: str
+    whole: bool = False
+    hole: dict[str, str] = field(default_factory=dict)
+
+
+LEAVES = dict.fromkeys(("landlock", "none"), FRESH)
+
+COSTS = [
+    Cost("1,000 empty files", 'for i in range(1000): open(f"f{i}", "w").close()', hole=LEAVES),
+    Cost("1,000 directories", "for i in range(1000): os.mkdir(str(i), 0o300)", hole=LEAVES),
+    Cost("1,000 symlinks", 'for i in range(1000): os.symlink("/usr", str(i))'),
+    Cost("a deep directory", "for i in range(1000): os.mkdir('d'); os.chdir('d')"),
+    Cost(
+        "processes that fork",
+        """
+import time
+for _ in range(3):
+    if os.fork() == 0:
+        until = time.monotonic() + 3
+        while time.monotonic() < until:
+            try:
+                if os.fork(): os._exit(0)
+                os.setsid()
+            except OSError: time.sleep(0.001)
+        os._exit(0)
+""",
+    ),
+    Cost("100,000 empty files", 'for i in range(100_000): open(f"f{i}", "w").close()', True, LEAVES),
 ]
 
 
@@ -600,6 +846,11 @@ INCLUDES = [
     Include("include of what is no source", "x.c", '#include "{outside}/canary"\n'),
     Include("incbin", "x.c", '__asm__(".incbin \\"{outside}/canary\\"");\n'),
     Include("incbin by dots", "x.s", '.incbin "{dots}/canary"\n'),
+    Include("a diagnostic that quotes a file", "x.c", '# 1 "{outside}/canary"\nint x = y;\n'),
+    Include("import", "x.c", '#import "{outside}/header.h"\n'),
+    Include("include through its own root", "x.c", '#include "/proc/self/root{outside}/header.h"\n'),
+    Include("include through its directory", "x.c", '#include "/proc/self/cwd/{dots}/header.h"\n'),
+    Include("incbin of a part", "x.s", '.incbin "{outside}/canary",0,19\n'),
     Include("include of the assembler", "x.s", '.include "{outside}/canary"\n'),
 ]
 

@@ -343,11 +343,13 @@ def syscall(name, *args):
         x86_64=dict(ptrace=101, process_vm_readv=310, pidfd_getfd=438, name_to_handle_at=303, open_by_handle_at=304,
             io_uring_setup=425, memfd_create=319, userfaultfd=323, bpf=321, perf_event_open=298, add_key=248, unshare=272,
             setns=308, mount=165, chroot=161, clone=56, landlock_add_rule=445, prctl=157, shmat=30, mq_unlink=241,
-            inotify_init1=294, inotify_add_watch=254, personality=135, ioprio_set=251, exit=60),
+            inotify_init1=294, inotify_add_watch=254, personality=135, ioprio_set=251, exit=60, tgkill=234,
+            rt_sigqueueinfo=129, openat2=437, clone3=435, fsopen=430, fanotify_init=300, keyctl=250, klogctl=103),
         aarch64=dict(ptrace=117, process_vm_readv=270, pidfd_getfd=438, name_to_handle_at=264, open_by_handle_at=265,
             io_uring_setup=425, memfd_create=279, userfaultfd=282, bpf=280, perf_event_open=241, add_key=217, unshare=97,
             setns=268, mount=40, chroot=51, clone=220, landlock_add_rule=445, prctl=167, shmat=196, mq_unlink=181,
-            inotify_init1=26, inotify_add_watch=27, personality=92, ioprio_set=30, exit=93),
+            inotify_init1=26, inotify_add_watch=27, personality=92, ioprio_set=30, exit=93, tgkill=131,
+            rt_sigqueueinfo=138, openat2=437, clone3=435, fsopen=430, fanotify_init=262, keyctl=219, klogctl=116),
     )[os.uname().machine]
     libc = ctypes.CDLL(None, use_errno=True)
     libc.syscall.restype = ctypes.c_long

@@ -4,31 +4,31 @@
 program, which may do to it what it likes; the judge at the other end trusts no answer further than it is a value.
 Standard library only.
 
-The channel is a stream socket. A frame is 4 bytes of length, big-endian, and a value in the form of `codec`; none is
-longer than `codec.FRAME`. One request, one answer; the answer to the n-th request says n, from 0. Requests:
+The channel is a stream socket. A frame is 4 bytes of length, big-endian, and a message; none is longer than
+`codec.FRAME`. One request, one answer; the answer to the n-th request says n, from 0. Requests, as values of `codec`:
 
-- `["load", program, names, lines]`: execute the program, and say what the names are; `lines`: trace from here on.
-- `["call", name, args, kwargs]`: call a function of the program.
+- `["load", program, names, lines, None]`: execute the program, and say what the names are; `lines`: trace from here on.
+- `["call", function, args, kwargs, changed]`: call a function or a class that crossed before.
+- `["draw", iterator, changed]`: the next item of one that crossed before.
 
-Answers:
+`changed` is what the tests changed since of what the program kept (`codec.changes`). Answers:
 
-- `[n, "value", value, changes, lines, output]`: what the call returned. For "load" the value is a list with
-  `[name, kind, value]` of each name; the kind is "function", "class", "exception" (a class of these: the value is the
-  name of the nearest built-in one), "value", "module" (the value is its name), or "missing".
-- `[n, "raised", type, name, args, message, line, changes, lines, output]`: the nearest built-in type of the exception,
-  the name of its own type (or of the first of its bases that the load named), its arguments (a tuple) and text, and
-  the last line of the program on its way (0: none).
-- `[n, "syntax", …]`, with the same fields: the program does not parse.
-- `[n, "refused", why]`: the request could not be read here, or the answer is too large.
+- `[n, "value", value, changed, line, lines, output]`: what came of it. For "load" the value is a list with
+  `[name, value]` of each name that the program defines.
+- `[n, "raised", exception, …]`, and `[n, "syntax", …]` where the program does not parse.
+- `[n, "refused", why]`: something cannot cross; `[n, "failed", name]`: the program raised a built-in exception of that
+  name, of which nothing more can be told. Nothing of the request is known then, as if it had not been.
 
-`changes` is what the call changed in its arguments, in place (`codec.changes`), or None; values in an answer may refer
-to containers of the request. `lines` are the program's lines that ran; `output` is the beginning of what was printed.
+`line` is the last line of the program on an exception's way (0: none); `lines` are the program's lines that ran;
+`output` is the beginning of what was printed. Behind the answer, after a line's end, stand the numbers of all that the
+program still holds of what crossed: the rest is forgotten at both ends.
 """
 
 from __future__ import annotations
 
 import builtins
 import io
+import json
 import linecache
 import socket
 import sys
@@ -39,18 +39,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING or __package__:
     from draftverify_code.sandbox import codec
+    from draftverify_code.sandbox.own import FILE, MODULE, ProgramWire
 else:
     import codec
+    from own import FILE, MODULE, ProgramWire
 
-__all__ = ["FILE", "MODULE", "rehearse", "serve"]
+__all__ = ["rehearse", "serve"]
 
-FILE = "<program>"
-"""The program's file name in tracebacks."""
-MODULE = "__candidate__"
-"""Its module's name."""
-
+_MISSING = object()
 KEPT = 1 << 16  # bytes of a request's output
-MESSAGE = 1000  # characters of an exception's text
 
 
 def serve(channel: socket.socket, program: _Program | None = None) -> None:
@@ -61,7 +58,7 @@ def serve(channel: socket.socket, program: _Program | None = None) -> None:
         program: what `rehearse` made, so that nothing need be made here.
     """
     # What the loop needs is bound before the program runs, so that one that patches a module by accident harms nobody.
-    receive, send, head, limit = channel.recv, channel.sendall, codec.HEAD, codec.FRAME
+    receive, send, head = channel.recv, channel.sendall, codec.HEAD
     program = program or _Program()
     number = 0
     buffer = bytearray()
@@ -71,11 +68,10 @@ def serve(channel: socket.socket, program: _Program | None = None) -> None:
             if not data:
                 return
             buffer += data
-        answer = program.answer(number, bytes(buffer[4:end]))
-        if len(answer) > limit:
-            answer = codec.dumps([number, "refused", f"the answer is larger than {limit >> 20} MiB"])
-        send(head.pack(len(answer)) + answer)
+        request = bytes(buffer[4:end])
         del buffer[:end]
+        answer = program.answer(number, request)
+        send(head.pack(len(answer)) + answer)
         number += 1
 
 
@@ -103,7 +99,7 @@ def f(items: List[float], bound: Optional[float] = None) -> Tuple[int, bool]:
 
 
 def rehearse() -> _Program:
-    """Serve a program of no interest, in the process that candidates will be forked from.
+    """Load and call a program of no interest, in the process that candidates will be forked from.
 
     What Python allocates and fills in at the first use of anything is then there: a candidate copies fewer pages.
 
@@ -111,14 +107,11 @@ def rehearse() -> _Program:
         For each of them, where it is: a place for its program.
     """
     stdout, argv = sys.stdout, sys.argv
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        calls = [["call", "f", [[1.0, 2.5]], {}], ["call", "f", [[3, 4, 5]], {"bound": 4}]]
-        for request in [["load", _COMMON, ["f", "g"], False], *calls * 3]:
-            data = codec.dumps(request)
-            ours.sendall(codec.HEAD.pack(len(data)) + data)
-        ours.shutdown(socket.SHUT_WR)
-        serve(theirs)
+    program = _Program()
+    program.answer(0, codec.Wire().dumps(["load", _COMMON, ["f", "g"], False, None]))
+    function = next(number for number, value in program.wire.objects.items() if callable(value))
+    for arguments in ('[[1.0,2.5]],{"dict":[]}', '[[3,4,5]],{"dict":["bound",4]}') * 3:
+        program.answer(0, f'["call",{{"ref":{function}}},{arguments},null]'.encode())
     sys.stdout, sys.argv = stdout, argv
     del sys.modules[MODULE], linecache.cache[FILE]
     return _Program()
@@ -127,60 +120,62 @@ def rehearse() -> _Program:
 class _Program:
     def __init__(self) -> None:
         self.module = ModuleType(MODULE)
-        self.names: frozenset[str] = frozenset()
+        self.module.__file__ = "program.py"
+        self.wire = ProgramWire()
         self.tracing = False
         self.lines: set[int] = set()
         self.output = _Output()
+        self.constants: list[tuple[str, Any]] = []  # names and values that the tests were told
 
     def answer(self, number: int, request: bytes) -> bytes:
         """Do what is asked, and put the answer into words, whatever happens."""
-        known = codec.Known()
+        count = self.wire.count
         try:
-            operation, *rest = codec.loads(request, known, numpy=True)
-        except ValueError as error:
-            return codec.dumps([number, "refused", str(error)])
-        count = len(known.objects)
-        before = codec.snapshot(known, 2)  # all but the request itself and its list of arguments
+            answer = self._answer(number, request)
+            kept = self.wire.kept()
+            answer += b"\n" + json.dumps(kept).encode()
+            if len(answer) > codec.FRAME:
+                raise codec.CannotCross(f"more than {codec.FRAME >> 20} MiB")
+            return answer
+        except (codec.CannotCross, ValueError) as error:
+            said = ["refused", str(error)[:200]]
+        except BaseException as error:  # of an exception that fights back, or still without memory
+            said = ["failed", "MemoryError" if isinstance(error, MemoryError) else "RuntimeError"]
+        self.wire.forget(count)
+        return json.dumps([number, *said]).encode() + b"\n[]"
+
+    def _answer(self, number: int, request: bytes) -> bytes:
+        operation, *given, changed = self.wire.loads(request)
+        if changed is not None:
+            self.wire.change(changed, self.wire.count)
+        before = self.wire.contents(self.wire.objects)
+        said, line = "value", 0
+        error: BaseException | None = None
         try:
             try:
-                value = self._load(*rest) if operation == "load" else self._call(*rest)
+                if self.tracing:
+                    sys.settrace(self._trace)
+                value = self._operations[operation](self, *given)
             finally:
                 if self.tracing:
                     sys.settrace(None)
-            answer = [number, "value", value, codec.changes(before), self._ran(), self.output.take()]
-            return codec.dumps(answer, known)
-        except BaseException as error:
-            del known.objects[count:], known.extents[count:]
-            try:
-                return self._raised(number, error, before, known)
-            except BaseException as another:  # of an exception that fights back, or still without memory
-                name = b"MemoryError" if isinstance(another, MemoryError) else b"RuntimeError"
-                return b'[%d,"raised","%b","%b",{"tuple":[]},"",0,null,[],""]' % (number, name, name)
-
-    def _raised(self, number: int, error: BaseException, before: codec.Snapshot, known: codec.Known) -> bytes:
-        if isinstance(error, _DoesNotParse):
-            (error,) = error.args
+        except _DoesNotParse as stop:
+            said, (error,) = "syntax", stop.args
             line = getattr(error, "lineno", None) or 0
-            name = "SyntaxError"
-            return codec.dumps(
-                [number, "syntax", name, name, (), _message(error), line, None, self._ran(), ""]
-            )
-        line = _line(error)
-        kinds = type(error).__mro__
-        named = (
-            k.__name__ for k in kinds if k.__name__ in self.names and vars(self.module).get(k.__name__) is k
-        )
-        names = codec.exception_name(type(error)), next(named, kinds[0].__name__)
-        told = "raised", *names, tuple(error.args), _message(error), line
-        ran, output = self._ran(), self.output.take()
-        try:
-            return codec.dumps([number, *told, codec.changes(before), ran, output], known)
-        except Exception:
-            return codec.dumps([number, "raised", *names, (), _message(error), line, None, ran, output])
+        except BaseException as raised:
+            said, error, line = "raised", raised, _line(raised)
+        for name, known in self.constants:
+            if vars(self.module).get(name, _MISSING) is not known:
+                raise codec.CannotCross(f"the program's {name}, which changed after it was loaded")
+        if error is not None:
+            value = _untraced(error)
+            error = None
+        ran = sorted(self.lines)
+        self.lines.clear()
+        return self.wire.dumps([number, said, value, codec.changes(before), line, ran, self.output.take()])
 
     def _load(self, text: str, names: list[str], lines: bool) -> list[list[Any]]:
         _settle()
-        self.names = frozenset(names)
         sys.stdout = self.output.stream
         sys.modules[MODULE] = self.module
         linecache.cache[FILE] = len(text), None, text.splitlines(True), FILE
@@ -191,32 +186,16 @@ class _Program:
         self.tracing = lines
         if lines:
             sys.settrace(self._trace)
-        exec(code, vars(self.module))
-        if lines:
-            sys.settrace(None)
-        return [[name, *self._kind(name)] for name in names]
+        space = vars(self.module)
+        exec(code, space)
+        values = [(name, space.get(name, _MISSING)) for name in names]
+        self.constants = [(name, value) for name, value in values if not callable(value)]
+        return [[name, value] for name, value in values if value is not _MISSING]
 
-    def _kind(self, name: str) -> tuple[str, Any]:
-        try:
-            value = vars(self.module)[name]
-        except KeyError:
-            return "missing", None
-        if isinstance(value, ModuleType):
-            return "module", value.__name__
-        if isinstance(value, type):
-            return (
-                ("exception", codec.exception_name(value))
-                if issubclass(value, BaseException)
-                else ("class", None)
-            )
-        return ("function", None) if callable(value) else ("value", value)
+    def _call(self, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+        return function(*args, **kwargs)
 
-    def _call(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        if self.tracing:
-            sys.settrace(self._trace)
-        value = vars(self.module)[name](*args, **kwargs)
-        # A generator runs now, so that its lines, its output and its exceptions are this call's.
-        return codec.drawn(value) if hasattr(type(value), "__next__") else value
+    _operations = {"load": _load, "call": _call, "draw": lambda self, iterator: next(iterator)}  # noqa: RUF012
 
     def _trace(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
         return self._trace_line if frame.f_code.co_filename == FILE else None
@@ -225,11 +204,6 @@ class _Program:
         if event == "line":
             self.lines.add(frame.f_lineno)
         return self._trace_line
-
-    def _ran(self) -> list[int]:
-        lines = sorted(self.lines)
-        self.lines.clear()
-        return lines
 
 
 class _DoesNotParse(Exception):
@@ -281,8 +255,11 @@ def _line(error: BaseException) -> int:
     return line
 
 
-def _message(error: BaseException) -> str:
-    try:
-        return str(error)[:MESSAGE]
-    except BaseException as another:
-        return f"<its text cannot be had: {type(another).__name__}>"
+def _untraced(error: BaseException) -> BaseException:
+    """The exception without the frames of its way: they hold what the program no longer does."""
+    step: BaseException | None = error
+    for _ in range(codec.MAX_DEPTH):
+        if step is None:
+            break
+        step = step.with_traceback(None).__context__
+    return error

@@ -399,6 +399,7 @@ def make_root(root: str, readable: list[str], hidden: list[str], scratch: str) -
         os.makedirs(os.path.dirname(target), exist_ok=True)
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o600))
         _mount(f"/dev/{device}", target, None, MS_BIND)
+    os.symlink(scratch, root + "/dev/shm")  # where semaphores are made, which process pools need
     os.makedirs(root + scratch, mode=0o755)
     os.makedirs(root + "/proc", exist_ok=True)
     _mount("/proc", root + "/proc", None, MS_BIND | MS_REC)

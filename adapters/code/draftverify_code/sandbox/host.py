@@ -27,6 +27,7 @@ from typing import Any, TypeVar, get_args
 import msgspec
 
 from draftverify import UNCHECKED, Check, ConfigError, ResourceError
+from draftverify_code.program import texts_of
 from draftverify_code.sandbox.frames import receive, send
 from draftverify_code.sandbox.jobs import Command, Exit, Finding, Isolation, Limits, Suite, Tier
 from draftverify_code.sandbox.paths import Grants, grants
@@ -150,7 +151,13 @@ class Sandbox:
 
         Returns:
             A Finding per program. Equal programs are run once.
+
+        Raises:
+            ContractError: the programs, the asserts or the entry points are no list of texts.
         """
+        programs = texts_of(programs, "the programs")
+        texts_of(suite.asserts, "the suite's asserts")
+        texts_of(suite.entry_points, "the suite's entry points")
         state = self._opened()
         if not programs:
             return []
@@ -598,7 +605,9 @@ def _bubblewrap(shown: Grants, scratch: str) -> list[str]:
     argv = [program, "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
     # As the machine's root no user namespace is made here, so that the keeper can still become another user.
     argv += ["--cap-add", "ALL"] if os.geteuid() == 0 else ["--unshare-user"]
-    parents = {str(parent) for path in (*shown.shown, HERE, scratch) for parent in Path(path).parents}
+    parents = {
+        str(parent) for path in (*shown.shown, HERE, scratch, "/dev/shm") for parent in Path(path).parents
+    }
     for path in sorted(parents - {"/"}):
         argv += ["--perms", "0755", "--dir", path]  # made on the way they would be nobody's to enter
     for path in (*shown.shown, HERE):
@@ -612,12 +621,12 @@ def _bubblewrap(shown: Grants, scratch: str) -> list[str]:
             if each.startswith(path + "/"):
                 argv += ["--ro-bind", os.path.realpath(each), each]
         argv += ["--remount-ro", path]
+    for path in ("/proc", *(f"/dev/{device}" for device in ("null", "zero", "full", "random", "urandom"))):
+        argv += ["--dev-bind", path, path]
     argv += [
-        "--dev-bind",
-        "/proc",
-        "/proc",
-        "--dev",
-        "/dev",
+        "--symlink",  # where semaphores are made, which process pools need
+        scratch,
+        "/dev/shm",
         "--dir",
         scratch,
         "--remount-ro",

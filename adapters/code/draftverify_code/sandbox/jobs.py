@@ -13,7 +13,7 @@ __all__ = ["Command", "Exit", "Finding", "Integrity", "Isolation", "Limits", "Su
 
 Tier: TypeAlias = Literal["bubblewrap", "namespaces", "landlock", "none"]
 Isolation: TypeAlias = Literal["auto", "bubblewrap", "namespaces", "landlock", "none"]
-Integrity: TypeAlias = Literal["separate-process", "shared-process", "static"]
+Integrity: TypeAlias = Literal["separate-process", "mixed", "shared-process", "static"]
 SuiteKind: TypeAlias = Literal["check", "script", "asserts", "doctest"]
 
 MIB = 1 << 20
@@ -23,13 +23,14 @@ class Limits(msgspec.Struct, frozen=True):
     """What one candidate, or one command, may use before it is ended.
 
     Args:
-        wall: seconds from start to end.
+        wall: seconds from start to end; for a suite those that the program itself takes, in all tests together.
         cpu: seconds of processor time, of each process.
         memory: bytes of address space of each process, and resident bytes of all of them together.
         output: bytes kept of each of standard output and standard error; what is beyond is thrown away.
         disk: bytes of all files in the scratch directory together, and of any one file.
         files: how many files and directories it may make.
         processes: how many processes and threads at once, itself included.
+        each: seconds of `wall` that any one test of a suite may take, with what it does itself; None for no limit.
     """
 
     wall: float = 10.0
@@ -39,6 +40,7 @@ class Limits(msgspec.Struct, frozen=True):
     disk: int = 64 * MIB
     files: int = 1024
     processes: int = 32
+    each: float | None = None
 
 
 class Command(msgspec.Struct, frozen=True):

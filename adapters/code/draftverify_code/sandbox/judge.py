@@ -2,7 +2,9 @@
 
 To the tests a candidate's functions are functions like any other. A call sends its arguments to the candidate's process
 and returns, or raises, what comes back, as `child` describes. What comes back is a value: it is compared here, by the
-values' own built-in comparison. Standard library only; this file is also imported alone, by a small server process.
+values' own built-in comparison. What a value is not (see `mirror`), and what tests do beside calling, ends in the error
+"needs shared-process", never in a verdict. Standard library only; this file is also imported alone, by a small server
+process.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import decimal
 import importlib
 import io
+import os
 import signal
 import socket
 import sys
@@ -25,21 +28,28 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 if TYPE_CHECKING or __package__:
     from draftverify_code.sandbox import codec
-    from draftverify_code.sandbox.link import Gone, Late, Link, Unforeseen, Unreadable, checked
+    from draftverify_code.sandbox.link import Gone, Late, Link, Unreadable, checked
+    from draftverify_code.sandbox.mirror import Function, TestsWire, name_of
     from draftverify_code.sandbox.suite import MODULE, Broken, CompiledSuite, Test
-    from draftverify_code.sandbox.words import Call, clean, cut, named_values, short, text_of, written
+    from draftverify_code.sandbox.words import clean, cut, named_values, short, text_of, written
 else:
     import codec
-    from link import Gone, Late, Link, Unforeseen, Unreadable, checked
+    from link import Gone, Late, Link, Unreadable, checked
+    from mirror import Function, TestsWire, name_of
     from suite import MODULE, Broken, CompiledSuite, Test
-    from words import Call, clean, cut, named_values, short, text_of, written
+    from words import clean, cut, named_values, short, text_of, written
 
-__all__ = ["Judge"]
+__all__ = ["COMPARING", "Judge"]
 
 GRACE = 0.2  # seconds that a test may have for itself beyond its candidate's time
+COMPARING = (
+    1.0  # seconds that the tests of a suite may have for themselves, beyond as many as their candidate has
+)
 RESTARTS = 2  # of a candidate that was ended in the middle of a suite of many tests
+DEEPEST = 10_000  # a recursion limit at which C code does not run out of stack
+DRAWN = 10_000  # items of iterators that one program's tests draw, each on its own
 ALIASES = {"np": "numpy"}
-REFUSED = "this suite needs `integrity: shared-process`"
+_set_recursion = sys.setrecursionlimit
 
 
 class Judge:
@@ -79,7 +89,8 @@ class Judge:
                 warnings.simplefilter("ignore")
                 self._suite = CompiledSuite(**suite)
             self._settle()
-            self._suite.rehearse()
+            if not self._suite.shared:
+                self._suite.rehearse()
         except Broken as error:
             self._broken = str(error)
         except Exception as error:
@@ -92,32 +103,29 @@ class Judge:
 
         Args:
             program: its text.
-            limits: the fields of `jobs.Limits`. A test may take half of the time that is left, the last one all.
+            limits: the fields of `jobs.Limits`; `wall` is for what the program does, in all tests together. The tests
+                may take as long again for themselves, and `COMPARING`.
             lines: whether to note the lines that each test ran.
 
         Returns:
             verdict, reason, feedback, score, passed, lines and seconds, as in `jobs.Finding`.
         """
         began = time.monotonic()
+        passed: list[bool | None] = []
+        ran: list[list[int]] = []
+        score = 0.0
         if self._broken or self._suite is None:
-            outcome, passed, ran = _Outcome("error", "tests", self._broken), [], []
-            score = 0.0
+            outcome = _Outcome("error", "tests", self._broken)
+        elif shared := self._suite.shared or self._suite.meddles(program):
+            outcome = _apart(f"it {shared}")
         else:
-            # The tests of a suite mostly make the same calls, whatever the program: those that the last program got are
-            # sent along with it, and it works on them while the answers are compared. A suite whose calls depend on
-            # the answers shows itself by asking for something else; then the program begins anew, without.
-            for foresee in (True, False):
-                self._settle()
-                until = time.monotonic() + limits["wall"]
-                run = _Run(self._suite, self._start, self._end, program, limits, lines, until, foresee)
-                try:
-                    outcomes = run.outcomes()
-                finally:
-                    if run.close():
-                        self._drop()
-                if not run.unforeseen:
-                    break
-            self._suite.learn(run.requests, predictable=foresee)
+            self._settle()
+            run = _Run(self._suite, self._start, self._end, program, limits, lines)
+            try:
+                outcomes = run.outcomes()
+            finally:
+                if run.close():
+                    self._drop()
             outcome = _together(outcomes)
             passed = [None if each is None else each.verdict == "pass" for each in outcomes]
             score = passed.count(True) / len(passed)
@@ -137,10 +145,11 @@ class Judge:
     def _settle(self) -> None:
         """What tests change of a process without meaning to, as at the start; and the same random numbers each time."""
         sys.modules.pop(MODULE, None)
-        sys.setrecursionlimit(self._recursion)
+        # A test may lift the limit: what a program returns must not end this process when it is compared.
+        sys.setrecursionlimit = lambda limit: _set_recursion(min(limit, DEEPEST))
+        _set_recursion(self._recursion)
         decimal.setcontext(decimal.Context())
-        if hasattr(sys, "set_int_max_str_digits"):
-            sys.set_int_max_str_digits(codec.DIGITS)
+        codec.digits_limit(codec.DIGITS)
         for name in ("random", "numpy.random"):
             if name in sys.modules:
                 sys.modules[name].seed(0)
@@ -153,8 +162,11 @@ class _Outcome(NamedTuple):
 
 
 _PASS = _Outcome("pass")
-_CALLED = ("function", "class", "exception")
-"""Kinds of a program's names that can be called."""
+
+
+def _apart(why: str) -> _Outcome:
+    """What cannot be judged from another process."""
+    return _Outcome("error", "needs shared-process", f"{why}; this suite needs `integrity: shared-process`")
 
 
 def _together(outcomes: Sequence[_Outcome | None]) -> _Outcome:
@@ -176,6 +188,15 @@ class _Stop(BaseException):
     """Leave the test: its outcome is known. Not an Exception, so that tests that catch those do not catch it."""
 
 
+class _Call(NamedTuple):
+    """A request and what came back, to be put into words when a test fails."""
+
+    name: str
+    count: int  # of objects known before
+    request: bytes
+    answer: bytes = b""
+
+
 class _Run:
     """One program's way through the suite."""
 
@@ -187,35 +208,34 @@ class _Run:
         program: str,
         limits: Mapping[str, Any],
         lines: bool,
-        until: float,
-        foresee: bool,
     ) -> None:
         self.suite = suite
         self.start, self.end = start, end
         self.program = program
         self.limits = limits
         self.lines = lines
-        self.until = until
-        self.deadline = self.until
+        self.left_to_it = float(limits["wall"])  # seconds that the program may still take
+        self.until = time.monotonic() + 2 * limits["wall"] + COMPARING
+        self.test_until = self.until
+        self.test: Test | None = None
+        self.skipped = False  # whether a test was not done that the next ones may rest on
         self.link: Link | None = None
+        self.wire = TestsWire(self)
+        self.kept: codec.Contents = []  # what the program kept of what crossed, and its content
         self.stop: _Outcome | None = None  # the running test's outcome, when it is known before the test ends
         self.left: Exception | None = None  # why the running test's candidate must be ended
-        self.trail: deque[Call] = deque(maxlen=3)  # the running test's last calls
+        self.trail: deque[_Call] = deque(maxlen=3)  # the running test's last calls
         self.calls = 0
+        self.drawn = 0
         self.raised: list[BaseException] = []  # what the candidate raised; a test may let it through
         self.traced: set[int] = set()  # lines, since they were last taken
         self.ran: list[set[int]] = [set() for _ in suite.tests]
         self.asking = False
-        self.foresee = foresee
-        self.unforeseen = False
         self.restarts = 0
-        self.requests: list[bytes] = []  # the calls, in order
         self.stdout = sys.stdout
-        self.functions: dict[str, Any] = {name: self._function(name) for name in suite.entry_points}
-        self.others: dict[str, Any] = {}
-        self.exceptions: dict[str, type[BaseException]] = {}
-        self.classes: set[str] = set()
-        self.made = ""  # the last class of the program of which the tests have an object
+        self.place = os.getpid(), threading.get_ident()
+        self.names: dict[str, Any] = {}  # what the program defines of what the tests take
+        self.words: dict[int, str] = {}  # by number, what the tests call it
         self.scope: dict[str, Any] = {}
 
     def close(self) -> bool:
@@ -237,9 +257,9 @@ class _Run:
             return [failed] * count if failed.verdict == "reject" else [failed] + [None] * (count - 1)
         found: list[_Outcome | None] = [None] * count
         for index, test in enumerate(self.suite.tests):
-            now = time.monotonic()
-            if now >= self.until:
-                found[index] = _Outcome("timeout", "wall", "the time was over before all tests had run")
+            if self.left_to_it <= 0 or time.monotonic() >= self.until:
+                if _together(found) is _PASS:
+                    found[index] = _Outcome("timeout", "wall", "the time was over before all tests had run")
                 break
             if self.link is None:
                 if self.restarts == RESTARTS:
@@ -249,12 +269,16 @@ class _Run:
                 if failed is not _PASS:
                     found[index] = failed
                     break
-            self.deadline = now + (self.until - now) / (1 if index == count - 1 else 2)
             self.traced = loaded.copy()
-            found[index] = self._attempt(partial(self._test, test))
+            each = self.limits.get("each")
+            self.test, self.test_until = (
+                test,
+                min(self.until, time.monotonic() + each) if each else self.until,
+            )
+            found[index] = outcome = self._attempt(partial(self._test, test))
             self.ran[index] = self.traced
-            if self.unforeseen:
-                break
+            self.test, self.test_until = None, self.until
+            self.skipped = self.skipped or outcome.reason == "needs shared-process"
         if not self.calls and _together(found) is _PASS:
             said = "the tests never call " + " or ".join(self.suite.entry_points)
             found = [_Outcome("error", "tests", said)] * count
@@ -264,115 +288,128 @@ class _Run:
 
     def _begin(self) -> _Outcome:
         """A new candidate, with the program loaded."""
-        self.deadline = self.until
-        left = max(self.until - time.monotonic(), 0.001)
-        foreseen = self.suite.foreseen if self.foresee and not self.restarts else ()
-        self.link = Link(self.start({**self.limits, "wall": left}, self.lines), foreseen)
+        # The clock is kept here. The keeper's own ends what this process does not get to end.
+        wall = max(self.until - time.monotonic(), 0.001)
+        cpu = self.limits["cpu"] + (self.limits["cpu"] >= self.limits["wall"])
+        self.wire, self.kept = TestsWire(self), []
+        self.link = Link(self.start({**self.limits, "wall": wall, "cpu": cpu}, self.lines))
         return self._attempt(self._load)
 
     def _load(self) -> None:
-        request = codec.dumps(["load", self.program, list(self.suite.names), self.lines])
-        if len(request) > codec.FRAME:
-            self._halt(_Outcome("reject", "syntax", f"the program is longer than {codec.FRAME >> 20} MiB"))
-        kind, fields = self._ask("", request, codec.Known())
-        if kind in ("raised", "syntax"):
-            self._halt(self._not_loaded(kind, fields))
-        if kind != "value":
-            self._leave(Unreadable(fields[0]))
-        self._take_names(fields[0])
-
-    def _take_names(self, found: Any) -> None:
-        """What the program's names are to the tests."""
+        names = [*self.suite.names, *self.suite.pythons]
         try:
-            names = {name: (kind, value) for name, kind, value in found}
-            kinds = {name: names[name][0] for name in self.suite.names}
-        except (TypeError, ValueError, KeyError):
+            kind, value, line = self._ask("", ["load", self.program, names, self.lines])
+        except codec.CannotCross:  # a request that is too large
+            self._halt(_Outcome("reject", "syntax", f"the program is longer than {codec.FRAME >> 20} MiB"))
+        if kind != "value":
+            self._halt(self._not_loaded(kind, value, line))
+        try:
+            self.names = {name: each for name, each in value if name in names}
+        except (TypeError, ValueError):
             self._leave(Unreadable("not the names that were asked for"))
-        absent = [name for name in self.suite.entry_points if kinds[name] not in _CALLED]
+        if shadowed := sorted(self.names.keys() & set(self.suite.pythons)):
+            self.apart(f"reads {shadowed[0]}, which the program defines")
+        self.wire.handles.clear()
+        absent = [name for name in self.suite.entry_points if not self._callable(self.names.get(name))]
         if absent:
             missing = " and ".join(absent)
             self._halt(_Outcome("reject", "missing", f"the program does not define a function {missing}"))
-        self.classes = {name for name, kind in kinds.items() if kind == "class"}
-        for name in self.suite.names[len(self.suite.entry_points) :]:
-            kind, value = names[name]
-            if kind == "exception" and type(value) is str:
-                # The tests' own class of that name: what the candidate raises is made one of these.
-                self.exceptions[name] = self.others[name] = _class(
-                    name, codec.EXCEPTIONS.get(value, Exception)
-                )
-            elif kind in _CALLED:
-                self.others[name] = self._function(name)
-            elif kind == "value":
-                self.others[name] = value
-            elif kind == "module" and value in (name, ALIASES.get(name)) and _importable(value):
-                # The tests use a module that the program imported. The name is the tests', not the candidate's choice.
-                self.others[name] = importlib.import_module(value)
+        for name, each in [*self.names.items()]:
+            number = self.wire.numbers.get(id(each))
+            if number is not None:
+                self.words[number] = name
+            module = ALIASES.get(name, name)
+            if name_of(each) == f"<the program's {module}>" and (
+                module in sys.stdlib_module_names or module in sys.modules
+            ):
+                # A module that the program imported: the tests use their own. The name is theirs, not its choice.
+                self.names[name] = importlib.import_module(module)
 
-    def _function(self, name: str) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            return self._call(name, args, kwargs)
+    @staticmethod
+    def _callable(value: Any) -> bool:
+        return issubclass(type(value), (Function, type))
 
-        call.__name__ = call.__qualname__ = name
-        return call
-
-    def _call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call the candidate's function: to the tests this looks as if it were theirs."""
-        if self.stop is not None or self.left is not None:
-            raise _Stop  # a test that catches everything goes on, to no avail
+    def call(self, number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call one of the program's functions: to the tests this looks as if it were theirs."""
         self.calls += 1
-        known = codec.Known()
-        try:
-            request = codec.dumps(["call", name, list(args), kwargs], known, strict=True)
-        except codec.CannotCross as error:
-            self._halt(self._foreign(name, error.value))
-        if len(request) > codec.FRAME:
-            self._halt(
-                _Outcome("error", "tests", f"the arguments of {name} are too large to cross; {REFUSED}")
-            )
-        kind, fields = self._ask(name, request, known)
-        if kind == "refused":
-            self._halt(self._refused(fields[0], known))
-        if kind != "value":
-            name, own_name, *told = fields[:4]
-            if name in ("StopIteration", "StopAsyncIteration"):
-                # It would end a loop over calls in the tests as if all were done; Python's generators do the same.
-                name, own_name, told = "RuntimeError", "RuntimeError", [(), f"the call raised {name}"]
-            raised = _rebuilt(name, own_name, *told, self.exceptions)
-            self.raised.append(raised)
-            raise raised from None
-        if type(fields[0]) is codec.Opaque and name in self.classes:
-            self.made = name
-        return fields[0]
+        name = self.words.get(number) or _named(self.wire.objects.get(number))
+        kind, value, _ = self._ask(name, ["call", self.wire.objects[number], list(args), kwargs])
+        if kind == "value":
+            return value
+        if isinstance(value, (StopIteration, StopAsyncIteration)):
+            # It would end a loop over calls in the tests as if all were done.
+            self.apart(f"{name} raises {type(value).__name__}")
+        self.raised.append(value)
+        raise value
 
-    def _ask(self, name: str, request: bytes, known: codec.Known) -> tuple[str, list[Any]]:
+    def draw(self, number: int) -> Any:
+        """The next item of one of the program's iterators."""
+        self.drawn += 1
+        if self.drawn > DRAWN:
+            self.apart(f"the tests draw more than {DRAWN} items")
+        kind, value, _ = self._ask("next", ["draw", self.wire.objects[number]])
+        if kind == "value":
+            return value
+        if not isinstance(value, StopIteration):
+            self.raised.append(value)
+        raise value
+
+    def apart(self, what: str) -> NoReturn:
+        """Leave the test, which does what cannot be done from here."""
+        self._halt(_apart(f"the test {what}" if " raises " not in what and " draw " not in what else what))
+
+    def _ask(self, name: str, request: list[Any]) -> tuple[str, Any, int]:
         """Ask, and do at once what the answer says happened beside the call: changed arguments, output, lines."""
-        assert self.link is not None
-        number, count = self.link.asked, len(known.objects)
-        self.trail.append(Call(name, request, None))
-        if number:
-            self.requests.append(request)
+        if self.stop is not None or self.left is not None or self.link is None:
+            raise _Stop  # a test that catches everything goes on, to no avail
+        if (os.getpid(), threading.get_ident()) != self.place:
+            self.apart("calls the program from a thread or a process of its own")
+        number, before = self.link.asked, self.wire.count
+        changed = codec.changes(self.kept)
         try:
-            self.asking = True
+            sent = self.wire.dumps([*request, changed])
+            if len(sent) > codec.FRAME:
+                self.wire.forget(before)
+                raise codec.CannotCross(f"more than {codec.FRAME >> 20} MiB")
+        except codec.CannotCross as error:
+            if not number:
+                raise
+            self.apart(f"gives {name} {error}, which cannot cross to its process")
+        self.trail.append(_Call(name, before, sent))
+        below = self.wire.count
+        try:
+            self.asking, asked = True, time.monotonic()
             try:
-                data = self.link.ask(request, self.deadline)
+                data = self.link.ask(sent, min(asked + self.left_to_it, self.test_until))
             finally:
                 self.asking = False
-            self.trail[-1] = Call(name, request, data)
-            kind, fields = checked(codec.loads(data, known), number)
-            if kind != "refused":
-                changed, lines, output = fields[-3:]
-                if changed is not None:
-                    codec.apply_changes(known, count, changed)
-                if lines and self.lines:
-                    last = self.program.count("\n") + 1
-                    self.traced.update(line for line in lines if type(line) is int and 0 < line <= last)
-                if output and sys.stdout is not self.stdout:
-                    sys.stdout.write(output)
-        except (Late, Gone, Unforeseen) as error:
+                self.left_to_it -= time.monotonic() - asked
+            answer, _, kept = data.rpartition(b"\n")
+            self.trail[-1] = _Call(name, before, sent, answer)
+            kind, fields = checked(self.wire.loads(answer), number)
+            if kind in ("refused", "failed"):
+                self.wire.forget(before)
+                if kind == "refused":
+                    self.apart(
+                        f"takes from {name or 'the program'} {fields[0]}, which cannot cross from its process"
+                    )
+                return "raised", (MemoryError if fields[0] == "MemoryError" else RuntimeError)(), 0
+            value, changed, line, lines, output = fields
+            if changed is not None:
+                self.wire.change(changed, below)
+            numbers = codec.kept_numbers(kept)
+            self.wire.release(numbers)
+            self.kept = self.wire.contents([each for each in numbers if each in self.wire.objects])
+        except (Late, Gone) as error:
             self._leave(error)
         except ValueError as error:
             self._leave(Unreadable(error))
-        return kind, fields
+        if lines and self.lines:
+            last = self.program.count("\n") + 1
+            self.traced.update(each for each in lines if type(each) is int and 0 < each <= last)
+        if output and sys.stdout is not self.stdout:
+            sys.stdout.write(output)
+        return kind, value, line
 
     def _leave(self, why: Exception) -> NoReturn:
         """Leave the test: the candidate will be ended."""
@@ -383,9 +420,6 @@ class _Run:
         """End the candidate; the outcome is by what it was ended for."""
         self.link = self.left = None
         ended = self.end()
-        if isinstance(why, Unforeseen):
-            self.unforeseen = True
-            return _PASS  # of no meaning: the program will be run again
         doing = self._last_call()
         if isinstance(why, Unreadable):
             return _Outcome("reject", "value", f"{doing}: what came back cannot be read ({why})")
@@ -399,21 +433,26 @@ class _Run:
         return _Outcome("reject", "exit", f"{doing} ended the process ({how})")
 
     def _halt(self, outcome: _Outcome) -> NoReturn:
-        self.stop = outcome
+        self.stop = self.stop or outcome
+        if threading.get_ident() != self.place[1]:
+            signal.raise_signal(signal.SIGALRM)  # the test waits for this thread, maybe for ever
         raise _Stop from None
 
     # --- the tests
 
     def _set_up(self) -> None:
-        self.scope = self.suite.scope(self.functions, self.others)
+        entries = {name: self.names[name] for name in self.suite.entry_points}
+        self.scope = self.suite.scope(entries, self.names)
 
     def _test(self, test: Test) -> None:
+        if test.shared:
+            self._halt(_apart(f"it {test.shared}"))
         if test.example is not None:
             self._example(test)
             return
         exec(test.code, self.scope)
         if self.suite.kind == "check":
-            self.scope["check"](self.functions[self.suite.entry_points[0]])
+            self.scope["check"](self.names[self.suite.entry_points[0]])
 
     def _example(self, test: Test) -> None:
         """An example of a doctest, by doctest's own comparison."""
@@ -427,6 +466,7 @@ class _Run:
             with redirect_stdout(io.StringIO()) as output:
                 exec(test.code, self.scope)
             wanted, got = example.want, output.getvalue()
+            got += "\n" if got and not got.endswith("\n") else ""  # as doctest does
         except Exception as error:
             if example.exc_msg is None:
                 raise
@@ -440,11 +480,13 @@ class _Run:
         if not same(wanted, got, flags):
             source = example.source.strip()
             self._halt(
-                _Outcome(
-                    "reject",
-                    "value" if self._opaque() else "assertion",
-                    f">>> {cut(source, 200)}\nexpected: {cut(wanted.strip(), 150)}\n"
-                    f"got: {cut(got.strip(), 150) or 'nothing'}",
+                self._certain(
+                    _Outcome(
+                        "reject",
+                        "assertion",
+                        f">>> {cut(source, 200)}\nexpected: {cut(wanted.strip(), 150)}\n"
+                        f"got: {cut(got.strip(), 150) or 'nothing'}",
+                    )
                 )
             )
 
@@ -469,6 +511,8 @@ class _Run:
         """End the test itself, a little after a candidate that does not answer would be ended."""
 
         def ring(*_: object) -> NoReturn:
+            if self.stop is not None or self.left is not None:
+                raise _Stop
             if self.asking:
                 self._leave(Late())
             if self.trail:
@@ -484,7 +528,7 @@ class _Run:
             return
         before = signal.signal(signal.SIGALRM, ring)
         # Again and again: a test may catch everything.
-        signal.setitimer(signal.ITIMER_REAL, max(self.deadline - time.monotonic(), 0.0) + GRACE, GRACE)
+        signal.setitimer(signal.ITIMER_REAL, max(self.test_until - time.monotonic(), 0.0) + GRACE, GRACE)
         try:
             yield
         finally:
@@ -497,61 +541,49 @@ class _Run:
         cause: BaseException | None = error
         while cause is not None:
             if any(cause is each for each in self.raised):
+                if isinstance(cause, NameError) and cause.name in self.suite.own:
+                    return _apart(f"the program uses {cause.name}, which the tests define")
                 reason = "memory" if isinstance(cause, MemoryError) else "exception"
-                return _Outcome("reject", reason, self._explain(error))
+                return self._certain(_Outcome("reject", reason, self._explain(error)))
             cause = cause.__cause__
-        if isinstance(error, NameError) and getattr(error, "name", None) in self.suite.names:
-            return _Outcome("reject", "missing", f"the program does not define {error.name}")
+        if isinstance(error, NameError) and error.name in self.suite.names:
+            return self._certain(_Outcome("reject", "missing", f"the program does not define {error.name}"))
         if isinstance(error, SystemExit):
             return _Outcome("error", "tests", f"{self.suite.place(error)} ends the process")
         if isinstance(error, AssertionError):
-            return _Outcome("reject", "value" if self._opaque() else "assertion", self._explain(error))
-        if isinstance(error, codec.CutShort):
-            return _Outcome("error", "tests", f"{self._last_call()}: {error}; {REFUSED}")
+            return self._certain(_Outcome("reject", "assertion", self._explain(error)))
         # What the tests' own process lacks is nobody's fault but theirs, whatever came back before.
-        if not self.trail or isinstance(error, (ImportError, OSError, MemoryError)):
+        if not self.calls or isinstance(error, (ImportError, OSError, MemoryError)):
             return _Outcome(
-                "error", "tests", f"{self.suite.place(error)} raises {name}: {cut(str(error), 200)}"
+                "error", "tests", f"{self.suite.place(error)} raises {name}: {cut(text_of(error), 200)}"
             )
-        if isinstance(error, (AttributeError, TypeError)) and (self.made or self._opaque()):
-            return self._remote()
         # The tests work with the right values: what they stumble over is what came back.
-        return _Outcome("reject", "value", self._explain(error))
+        return self._certain(_Outcome("reject", "value", self._explain(error)))
+
+    def _certain(self, outcome: _Outcome) -> _Outcome:
+        """The outcome, if the test would have failed in the program's process too."""
+        if self.skipped:
+            return _apart("an earlier test could not be done, and this one failed")
+        if self.test is not None and self.test.doubt:
+            return _apart(f"it {self.test.doubt}, and failed")
+        if "object" in self.wire.handles or (self.wire.handles and self.suite.asks_types):
+            return _apart("the test has objects of the program's, and failed")
+        if self.wire.nan:
+            return _apart("the test works with nan, which has lost its identity, and failed")
+        return outcome
 
     # --- words
 
-    def _foreign(self, name: str, value: Any) -> _Outcome:
-        """The outcome of a call with an argument that cannot cross."""
-        if isinstance(value, codec.Opaque):
-            if self.made:
-                return self._remote()
-            return _Outcome("reject", "value", f"{name} is given what a call returned: {value!r}")
-        what = f"{name} is given an argument of type {type(value).__name__}, which cannot leave the tests' process"
-        return _Outcome("error", "tests", f"{what}; {REFUSED}")
-
-    def _remote(self) -> _Outcome:
-        """The outcome of a test that does more with an object of the program's than compare it."""
-        said = (
-            f"the test works with an object of the program's class {self.made or self._opaque()}; {REFUSED}"
-        )
-        return _Outcome("error", "tests", said)
-
-    def _refused(self, why: str, known: codec.Known) -> _Outcome:
-        if any(hasattr(each, "dtype") for each in known.objects):
-            # These tests hand over arrays. A candidate can say this too, and gains nothing: it is no pass.
-            return _Outcome("error", "tests", f"{self._last_call()} could not be given its arguments: {why}")
-        return _Outcome("reject", "value", f"{self._last_call()}: {why}")
-
-    def _not_loaded(self, kind: str, fields: list[Any]) -> _Outcome:
-        type_name, own_name, _, message, line, *_ = fields
+    def _not_loaded(self, kind: str, error: Any, line: int) -> _Outcome:
+        message = text_of(error)
+        place = self._program_line(line)
         if kind == "syntax":
-            place = self._program_line(line)
             return _Outcome("reject", "syntax", f"{cut(message, 300)}{place}")
-        reason = "memory" if type_name == "MemoryError" else "exception"
-        text = (
-            f"loading the program raised {cut(own_name, 60)}: {cut(message, 300)}{self._program_line(line)}"
-        )
-        return _Outcome("reject", reason, text)
+        if isinstance(error, NameError) and error.name in self.suite.own:
+            return _apart(f"the program uses {error.name}, which the tests define")
+        reason = "memory" if isinstance(error, MemoryError) else "exception"
+        name = cut(type(error).__name__, 60)
+        return _Outcome("reject", reason, f"loading the program raised {name}: {cut(message, 300)}{place}")
 
     def _program_line(self, line: int) -> str:
         lines = self.program.splitlines()
@@ -573,54 +605,37 @@ class _Run:
             parts.append(f"{type(error).__name__}: {cut(message, 150)}")
         return "\n".join(parts + [self._told(call) for call in list(self.trail)[-max(calls, 1) :]])
 
-    def _told(self, call: Call) -> str:
+    def _told(self, call: _Call) -> str:
         """A call with what came back. It is read again: the tests may have changed the values since."""
-        known = codec.Known()
-        text = written(call, known)
-        if call.answer is None:
-            return f"{text} was not answered"
-        _, kind, *fields = codec.loads(call.answer, known)
+        if not call.answer:
+            return f"{self._written(call)} was not answered"
+        try:
+            request, answer = self.wire.again(call.count, call.request, call.answer)
+        except ValueError:  # of something that is forgotten since
+            return call.name
+        text, (_, kind, *fields) = _request_in_words(call.name, request), answer
         if kind == "raised":
-            return f"{text} raised {cut(fields[1], 60)}: {cut(fields[3], 150)}{self._program_line(fields[4])}"
+            said = f"{cut(type(fields[0]).__name__, 60)}: {cut(text_of(fields[0]), 150)}"
+            return f"{text} raised {said}{self._program_line(fields[2])}"
         return f"{text} returned {short(fields[0], 200)}" if kind == "value" else text
 
-    def _last_call(self) -> str:
-        return written(self.trail[-1], codec.Known())
-
-    def _opaque(self) -> str:
-        """The type of an object in what came back last that could not cross; "" when there is none."""
-        known = codec.Known()
-        if self.trail and self.trail[-1].answer is not None:
-            codec.loads(self.trail[-1].request, known)
-            codec.loads(self.trail[-1].answer, known)
-        return next((each.name for each in known.objects if type(each) is codec.Opaque), "")
-
-
-def _importable(name: str) -> bool:
-    return name in sys.stdlib_module_names or name in sys.modules
-
-
-def _class(name: str, base: type[BaseException]) -> type[BaseException]:
-    try:
-        return type(name, (base,), {"__module__": "builtins"})
-    except (TypeError, ValueError):  # no name for a class
-        return base
-
-
-def _rebuilt(
-    name: str, own_name: str, args: tuple[Any, ...], message: str, known: Mapping[str, type[BaseException]]
-) -> BaseException:
-    """The candidate's exception, as the built-in type that is nearest to its own, under its own type's name."""
-    kind = codec.EXCEPTIONS.get(name, Exception)
-    if own_name in known:
-        kind = known[own_name]
-    elif own_name != name:
-        kind = _class(own_name, kind)
-    for given in (args, (message,), ()):
+    def _written(self, call: _Call) -> str:
         try:
-            error = kind(*given)
-        except Exception:
-            continue  # an argument that this type does not take
-        if text_of(error)[: len(message) or None] == message:
-            return error
-    return kind()
+            (request,) = self.wire.again(call.count, call.request)
+        except ValueError:
+            return call.name
+        return _request_in_words(call.name, request)
+
+    def _last_call(self) -> str:
+        return self._written(self.trail[-1])
+
+
+def _request_in_words(name: str, request: list[Any]) -> str:
+    if request[0] == "load":
+        return "loading the program"
+    return written(name, *request[2:4]) if request[0] == "call" else name
+
+
+def _named(value: Any) -> str:
+    """What a function or a class calls itself."""
+    return value.__name__ if issubclass(type(value), (Function, type)) else "a function"

@@ -12,7 +12,6 @@ import symtable
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -25,9 +24,6 @@ __all__ = ["MODULE", "Broken", "CompiledSuite", "Test"]
 
 MODULE = "__tests__"
 """The name of the module that the tests are."""
-AHEAD = (
-    1 << 15
-)  # bytes of calls that are sent before they are asked for; a socket takes as many without waiting
 READABLE = 100_000  # characters of a test's source that is still parsed to find a whole statement
 
 
@@ -40,12 +36,31 @@ class _Rehearsal(BaseException):
 
 
 class Test(NamedTuple):
+    """One test.
+
+    Attributes:
+        code: what is executed.
+        shared: why it says nothing of a program in another process; "" where it does.
+        doubt: why it may fail there though the program is right; "" where it does not.
+        example: of a doctest.
+    """
+
     code: CodeType
-    example: Any = None  # of a doctest
+    shared: str = ""
+    doubt: str = ""
+    example: Any = None
 
 
 class CompiledSuite:
-    """A suite, compiled once."""
+    """A suite, compiled once.
+
+    Attributes:
+        names: what it takes from a program, entry points first.
+        pythons: the names of Python's own that it reads.
+        own: the names that it defines, which the program does not see.
+        shared: why none of its tests says anything of a program in another process; "" where one does.
+        asks_types: whether it may ask what type something is.
+    """
 
     def __init__(
         self,
@@ -57,29 +72,42 @@ class CompiledSuite:
     ) -> None:
         self.kind = kind
         self.entry_points = tuple(entry_points)
-        self.foreseen: tuple[bytes, ...] = ()
-        self._learns = True
         self.sources: dict[str, str] = {}
         self.spans: dict[str, list[tuple[int, int]]] = {}
         if not self.entry_points:
             raise Broken("the suite names no entry point")
         self.setup = self._compile(setup, "<setup>")
+        self._reach = _reach(setup)
         self.tests: list[Test]
         if kind in ("check", "script"):
-            self.tests = [Test(self._compile(source, "<tests>"))]
+            self.tests = [self._test(source, "<tests>")]
         elif kind == "asserts":
-            self.tests = [Test(self._compile(each, f"<test {i}>")) for i, each in enumerate(asserts)]
+            self.tests = [self._test(each, f"<test {i}>") for i, each in enumerate(asserts)]
         elif kind == "doctest":
             self.tests = self._examples(source)
         else:
             raise Broken(f"there is no kind of suite called {kind!r}")
         if not self.tests:
             raise Broken("the suite has no tests")
-        free, bound = set[str](), {*self.entry_points, *dir(builtins), *vars(ModuleType(MODULE))}
+        free, bound = set[str](), {*self.entry_points, *vars(ModuleType(MODULE))}
+        pythons = {*dir(builtins)}
+        meddling = set[str]()
         for name, text in self.sources.items():
-            _names(symtable.symtable(text, name, "exec"), free, bound)
-        self.names = (*self.entry_points, *sorted(free - bound))
+            table = symtable.symtable(text, name, "exec")
+            _names(table, free, bound)
+            if name != "<setup>":
+                meddling |= {each.get_name() for each in table.get_symbols() if _is_made(each)}
+        self._meddling = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(meddling))) or '(?!)'})\b")
+        self.names = (*self.entry_points, *sorted(free - bound - pythons))
+        self.pythons = tuple(sorted(free & pythons - bound))
+        self.own = frozenset(bound - {*self.entry_points})
+        self.shared = self.tests[0].shared if all(test.shared for test in self.tests) else ""
+        self.asks_types = any("type" in text for text in self.sources.values())
         self.called = re.compile(rf"\b(?:{'|'.join(map(re.escape, ('candidate', *self.entry_points)))})\(")
+
+    def _test(self, text: str, name: str, mode: str = "exec") -> Test:
+        code, reach = self._compile(text, name, mode), _reach(text)
+        return Test(code, self._reach[0] or reach[0], self._reach[1] or reach[1])
 
     def _compile(self, text: str, name: str, mode: str = "exec") -> CodeType:
         self.sources[name] = text
@@ -96,10 +124,21 @@ class CompiledSuite:
         except ValueError as error:
             raise Broken(str(error)) from None
         return [
-            Test(self._compile(each.source, f"<example {i}>", "single"), each)
+            self._test(each.source, f"<example {i}>", "single")._replace(example=each)
             for i, each in enumerate(examples)
             if doctest.SKIP not in each.options
         ]
+
+    def meddles(self, program: str) -> str:
+        """Which name the tests make that the program's functions would read; "" when there is none."""
+        if not self._meddling.search(program):
+            return ""
+        try:
+            read = _read_inside(symtable.symtable(program, "program", "exec"))
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return ""
+        names = sorted(name for name in read if self._meddling.fullmatch(name))
+        return f"makes the name {names[0]}, which the program reads" if names else ""
 
     def rehearse(self) -> None:
         """Execute what comes before the first call of a candidate.
@@ -140,19 +179,6 @@ class CompiledSuite:
         scope |= functions
         return scope
 
-    def learn(self, requests: Sequence[bytes], *, predictable: bool) -> None:
-        """Remember the calls of a program, for the next one.
-
-        Args:
-            requests: in their order.
-            predictable: whether they were what was foreseen.
-        """
-        if not predictable:
-            self.foreseen, self._learns = (), False
-        if self._learns and len(requests) > len(self.foreseen):
-            sizes = accumulate(map(len, requests))
-            self.foreseen = tuple(each for each, size in zip(requests, sizes, strict=True) if size <= AHEAD)
-
     def frames(self, error: BaseException) -> list[tuple[str, int, dict[str, Any]]]:
         """The suite's own frames on the way of an exception, innermost first: file, line, variables."""
         found = []
@@ -180,6 +206,84 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.stmt) and not hasattr(node, "body"):
             yield node.lineno, node.end_lineno or node.lineno
+
+
+# What does the same in whatever process it is used, and does nothing to the process.
+_PURE = frozenset(
+    """__future__ abc array ast base64 binascii bisect calendar cmath collections colorsys contextlib copy
+    dataclasses datetime decimal difflib doctest enum errno fractions functools graphlib hashlib heapq html io
+    ipaddress itertools json keyword math numbers numpy operator pprint random re secrets statistics string
+    struct sys textwrap time timeit types typing unicodedata unittest uuid zlib zoneinfo""".split()  # noqa: SIM905
+)
+_REACHING = frozenset({"open", "input", "breakpoint", "__import__"})
+_OF_SYS = frozenset(
+    """argv displayhook excepthook exit_func getframe _getframe meta_path modules path setprofile setswitchinterval
+    settrace stderr stdin""".split()  # noqa: SIM905
+)
+_DOUBTFUL = frozenset(
+    """getcontext id localcontext redirect_stderr seed set_int_max_str_digits setcontext setrecursionlimit
+    setstate""".split()  # noqa: SIM905
+)
+
+
+def _reach(text: str) -> tuple[str, str]:
+    """What tests use of their process that the program would find there too: certainly, and perhaps."""
+    if len(text) > READABLE:  # it has its data inside; what it imports it uses
+        modules = re.findall(r"^\s*(?:from|import)\s+([\w.]+)", text, re.MULTILINE)
+        return next(filter(None, map(_outside, modules)), ""), ""
+    names: dict[str, str] = {}
+    used: set[str] = set()
+    stored: set[str] = set()
+    doubt = ""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            names |= {each.asname or each.name.partition(".")[0]: each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {each.asname or each.name: f"{node.module}.{each.name}" for each in node.names}
+        elif isinstance(node, ast.Name):
+            used.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            used.add(node.attr)
+            if isinstance(node.value, ast.Name):
+                used.add(f"{node.value.id}.{node.attr}")
+                stored |= {node.value.id} if isinstance(node.ctx, (ast.Store, ast.Del)) else set()
+        elif isinstance(node, ast.Compare) and any(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
+            sides = [ast.unparse(each) for each in (node.left, *node.comparators)]
+            if not any(
+                each in ("None", "True", "False", "...") or each.startswith("type(") for each in sides
+            ):
+                doubt = "compares identities"
+    outside = [said for name, module in names.items() if name in used and (said := _outside(module))]
+    reached = used & _REACHING or {f"sys.{name}" for name in _OF_SYS} & {*used, *names.values()}
+    outside += [f"uses {name}" for name in sorted(reached)]
+    outside += [f"changes {name}" for name in sorted(stored & names.keys())]
+    doubtful = {*used, *(module.rpartition(".")[2] for module in names.values())} & _DOUBTFUL
+    return next(iter(outside), ""), f"uses {min(doubtful)}" if doubtful else doubt
+
+
+def _outside(module: str) -> str:
+    return (
+        f"uses {module}"
+        if module.partition(".")[0] not in _PURE or module.startswith("unittest.mock")
+        else ""
+    )
+
+
+def _is_made(symbol: symtable.Symbol) -> bool:
+    """Whether a name is bound, and not only to what is imported."""
+    return (symbol.is_assigned() or symbol.is_namespace()) and not symbol.is_imported()
+
+
+def _read_inside(table: symtable.SymbolTable) -> set[str]:
+    """The globals that a program's functions read."""
+    found = set[str]()
+    for child in table.get_children():
+        if child.get_type() == "function":
+            found |= {
+                each.get_name() for each in child.get_symbols() if each.is_referenced() and each.is_global()
+            }
+        found |= _read_inside(child)
+    return found
 
 
 def _names(table: symtable.SymbolTable, free: set[str], bound: set[str]) -> None:

@@ -7,24 +7,18 @@ from __future__ import annotations
 
 import ast
 import reprlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING or __package__:
-    from draftverify_code.sandbox import codec
+    from draftverify_code.sandbox.mirror import name_of
 else:
-    import codec
+    from mirror import name_of
 
-__all__ = ["Call", "clean", "cut", "named_values", "short", "text_of", "written"]
+__all__ = ["clean", "cut", "named_values", "short", "text_of", "written"]
 
 FEEDBACK = 600  # characters
-
-
-class Call(NamedTuple):
-    name: str
-    request: bytes
-    answer: bytes | None
 
 
 class _Repr(reprlib.Repr):
@@ -32,6 +26,9 @@ class _Repr(reprlib.Repr):
         super().__init__()
         self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = self.maxdeque = self.maxdict = 40
         self.maxstring = self.maxother = 200
+
+    def repr1(self, x: Any, level: int) -> str:
+        return name_of(x) or super().repr1(x, level)
 
     def repr_int(self, x: int, level: int) -> str:
         return repr(x) if x.bit_length() < 400 else f"<int of {x.bit_length()} bits>"
@@ -44,7 +41,7 @@ def short(value: Any, most: int) -> str:
     """The repr, of a value of any size."""
     try:
         return cut(_bounded(value), most)
-    except Exception:
+    except BaseException:  # what the program's class defines itself cannot be used here
         return f"<{type(value).__name__}>"
 
 
@@ -59,19 +56,16 @@ def clean(text: str) -> str:
 def text_of(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:
+    except BaseException:
         return ""
 
 
-def written(call: Call, known: codec.Known) -> str:
+def written(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """A call as Python writes it."""
-    if not call.name:
-        return "loading the program"
-    _, _, args, kwargs = codec.loads(call.request, known)
     words = [short(each, 120) for each in args] + [
-        f"{name}={short(each, 120)}" for name, each in kwargs.items()
+        f"{key}={short(each, 120)}" for key, each in kwargs.items()
     ]
-    return cut(f"{call.name}({', '.join(words)})", 240)
+    return cut(f"{name}({', '.join(words)})", 240)
 
 
 def named_values(statement: str, variables: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -84,6 +78,7 @@ def named_values(statement: str, variables: Mapping[str, Any]) -> Iterator[tuple
     for name in names:
         if (
             name in variables
+            and not name_of(variables[name])
             and not callable(variables[name])
             and not isinstance(variables[name], ModuleType)
         ):

@@ -14,13 +14,13 @@ from typing import Any
 import msgspec
 
 from draftverify import Check, ConfigError, Context, Proposal, Verifier
-from draftverify.verifiers import Combined, StagePass, Way, names_of, stands_outside
+from draftverify.verifiers import Combined, StagePass, Way, names_of, resting_on, stands_outside
 
 __all__ = ["Stages", "StagesWay", "check_stages"]
 
 TIERS = ("none", "landlock", "namespaces", "bubblewrap")
 """Isolation, from the weakest."""
-INTEGRITIES = ("shared-process", "separate-process", "static")
+INTEGRITIES = ("shared-process", "mixed", "separate-process", "static")
 """Integrity, from the weakest; a stage that runs nothing of the candidate does not weaken what others did."""
 KNOWN = frozenset({"isolation", "integrity", "order", "dropped", "skipped"})
 
@@ -121,7 +121,7 @@ class StagesWay(Way):
             if check.verdict not in ("pass", "abstain"):
                 self._ended[index] = check if found.verification is not None else _broken(check)
             elif trusted and check.verdict == "pass":
-                self._vouched[index] = check
+                self._vouched[index] = resting_on(check, self._vouched[index])
             elif trusted:
                 self._abstained[index] = check
 
