@@ -264,7 +264,7 @@ def test_on_real_programs_right_passes_and_wrong_does_not(box, kind):
     assert "-1" in wrong.feedback
     assert [check.verdict for check in others] == ["reject", "reject", "reject"]
     assert [check.reason for check in others[1:]] == ["exit", "syntax"]
-    assert verification.notes == {"isolation": box.tier, "integrity": "separate-process"}
+    assert verification.notes == {"isolation": box.tier, "integrity": "mixed"}
 
 
 def test_the_judge_has_numpy_for_the_tests(box):

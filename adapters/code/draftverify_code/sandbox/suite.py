@@ -215,15 +215,15 @@ _PURE = frozenset(
     ipaddress itertools json keyword math numbers numpy operator pprint random re secrets statistics string
     struct sys textwrap time timeit types typing unicodedata unittest uuid zlib zoneinfo""".split()  # noqa: SIM905
 )
-_REACHING = frozenset({"open", "input", "breakpoint", "__import__"})
+_REACHING = frozenset(
+    """__import__ breakpoint getcontext getrecursionlimit getstate input localcontext open redirect_stderr
+    setcontext""".split()  # noqa: SIM905
+)
 _OF_SYS = frozenset(
-    """argv displayhook excepthook exit_func getframe _getframe meta_path modules path setprofile setswitchinterval
-    settrace stderr stdin""".split()  # noqa: SIM905
+    """_getframe argv displayhook excepthook meta_path modules path setprofile setswitchinterval settrace
+    stderr stdin""".split()  # noqa: SIM905
 )
-_DOUBTFUL = frozenset(
-    """getcontext id localcontext redirect_stderr seed set_int_max_str_digits setcontext setrecursionlimit
-    setstate""".split()  # noqa: SIM905
-)
+_DOUBTFUL = frozenset({"id", "seed", "set_int_max_str_digits", "setrecursionlimit", "setstate"})
 
 
 def _reach(text: str) -> tuple[str, str]:
@@ -254,10 +254,11 @@ def _reach(text: str) -> tuple[str, str]:
             ):
                 doubt = "compares identities"
     outside = [said for name, module in names.items() if name in used and (said := _outside(module))]
-    reached = used & _REACHING or {f"sys.{name}" for name in _OF_SYS} & {*used, *names.values()}
+    last = {module.rpartition(".")[2] for module in names.values()}
+    reached = {*used, *last} & _REACHING or {f"sys.{name}" for name in _OF_SYS} & {*used, *names.values()}
     outside += [f"uses {name}" for name in sorted(reached)]
     outside += [f"changes {name}" for name in sorted(stored & names.keys())]
-    doubtful = {*used, *(module.rpartition(".")[2] for module in names.values())} & _DOUBTFUL
+    doubtful = {*used, *last} & _DOUBTFUL
     return next(iter(outside), ""), f"uses {min(doubtful)}" if doubtful else doubt
 
 
