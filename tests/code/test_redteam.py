@@ -34,7 +34,7 @@ from .redteam.blocks import (
     PYTHON_PROGRAMS,
 )
 from .redteam.differences import DIFFERENCES
-from .redteam.escapes import COLLECTED, COSTS, ESCAPES, FRESH, INCLUDES, LEGACIES
+from .redteam.escapes import COLLECTED, COSTS, ESCAPES, INCLUDES, LEGACIES
 from .redteam.exhaustion import AMPLE, EXHAUSTIONS, HOGS
 from .redteam.forgeries import FORGERIES, HONEST, NAIVE, SUITES
 from .redteam.frames import AHEAD_OF_TIME, CHAIN, MUTATED, MUTATES, PEEKS
@@ -553,7 +553,6 @@ def test_no_c_program_reaches_another(arena):
     arena.renew()
 
 
-@pytest.mark.xfail(strict=True, reason=FRESH)
 @each_place(TIERS[1:2])
 def test_a_full_disk_is_no_word_on_a_program(arena):
     """What one object leaves no room for is compiled as it is alone."""

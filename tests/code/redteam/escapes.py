@@ -14,7 +14,6 @@ __all__ = [
     "COLLECTED",
     "COSTS",
     "ESCAPES",
-    "FRESH",
     "INCLUDES",
     "LEGACIES",
     "Collected",
@@ -524,8 +523,6 @@ def legacy(name: str, first: str, then: str = "", **more: object) -> Legacy:
 
 EMPTY = 'done(os.listdir("."))'
 USABLE = 'done(attempt(lambda: open("mine", "w").close() or os.listdir(".")) != ["mine"])'
-FRESH = "point 4 of issue 16: a fresh scratch directory per candidate, and per program of a block"
-STAYS = "an empty scratch directory is kept as it is, with its mode and attributes"
 
 LEGACIES = [
     legacy("a file", 'open("left", "w").write("x"); open(".hidden", "w").close()', EMPTY),
@@ -572,31 +569,6 @@ LEGACIES = [
         "an attribute of the scratch directory",
         'attempt(os.setxattr, ".", "user.note", b"x")',
         'done(attempt(os.listxattr, "."))',
-    ),
-    legacy(
-        "flags of the scratch directory and of the one above",
-        """
-        import fcntl, struct
-        for place in (".", ".."):
-            opened = attempt(os.open, place, os.O_RDONLY)
-            for flags in (0x40, 0x80, 0x08):  # no dump, no access times, synchronous: for owners, without privileges
-                attempt(fcntl.ioctl, opened, 0x40086602, struct.pack("q", flags))
-        """,
-        """
-        import fcntl, struct
-        for place in (".", ".."):
-            found = attempt(fcntl.ioctl, attempt(os.open, place, os.O_RDONLY), 0x80086601, bytes(8))
-            done(found and struct.unpack("q", found)[0] & 0xC8)
-        """,
-        none=False,
-        proof=False,
-    ),
-    legacy(
-        "files beside the scratch directory",
-        'attempt(lambda: open("../left", "w").close()); attempt(os.rename, os.getcwd(), "../other")',
-        'done({"left", "other"} & set(attempt(os.listdir, "..") or ()))',
-        none=False,
-        proof=False,
     ),
     legacy(
         "a variable and a module",
@@ -682,7 +654,6 @@ LEGACIES = [
         + USABLE,
         none=False,
         proof=False,
-        hole={"landlock": FRESH},
     ),
     legacy(
         "a directory that was large",
@@ -693,7 +664,6 @@ LEGACIES = [
         """,
         'done(os.stat(".").st_size > 20000)',
         proof=False,
-        hole={"landlock": FRESH, "none": FRESH},
     ),
     legacy(
         "files anywhere",
@@ -798,11 +768,9 @@ class Cost:
     hole: dict[str, str] = field(default_factory=dict)
 
 
-LEAVES = dict.fromkeys(("landlock", "none"), FRESH)
-
 COSTS = [
-    Cost("1,000 empty files", 'for i in range(1000): open(f"f{i}", "w").close()', hole=LEAVES),
-    Cost("1,000 directories", "for i in range(1000): os.mkdir(str(i), 0o300)", hole=LEAVES),
+    Cost("1,000 empty files", 'for i in range(1000): open(f"f{i}", "w").close()'),
+    Cost("1,000 directories", "for i in range(1000): os.mkdir(str(i), 0o300)"),
     Cost("1,000 symlinks", 'for i in range(1000): os.symlink("/usr", str(i))'),
     Cost("a deep directory", "for i in range(1000): os.mkdir('d'); os.chdir('d')"),
     Cost(
@@ -820,7 +788,7 @@ for _ in range(3):
         os._exit(0)
 """,
     ),
-    Cost("100,000 empty files", 'for i in range(100_000): open(f"f{i}", "w").close()', True, LEAVES),
+    Cost("100,000 empty files", 'for i in range(100_000): open(f"f{i}", "w").close()', True),
 ]
 
 
