@@ -6,6 +6,7 @@ command line names that mark (`-m exhaustive`) or the test itself (`file.py::tes
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,9 @@ settings.load_profile("draftverify")
 # A shell's background job, as a CI's may be, ignores Ctrl-C; what the tests are about is a process that does not.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# What the tests run with no isolation is their own; root is asked twice for that.
+os.environ.setdefault("DRAFTVERIFY_NO_ISOLATION_AS_ROOT", "1")
 
 ALLOWED = Path(__file__).parent / "allowed_skips.txt"
 _skipped = pytest.StashKey[list[str]]()

@@ -22,6 +22,7 @@ PAGES = [
     "tokens.md",
     "sampling.md",
     "verifiers.md",
+    "code.md",
     "../README.md",
 ]
 

@@ -13,7 +13,16 @@ from draftverify.calibration.agreement import (
     krippendorff_alpha,
     labels_needed,
 )
-from draftverify.calibration.artifact import Artifact, ScoreArtifact, load, load_scores, save, save_scores
+from draftverify.calibration.artifact import (
+    Artifact,
+    ScoreArtifact,
+    load,
+    load_scores,
+    read_artifact,
+    save,
+    save_scores,
+    write_artifact,
+)
 from draftverify.calibration.best_of_n import BestOfN, best_of_n
 from draftverify.calibration.controller import Fixed, Measured
 from draftverify.calibration.costs import CostModel, Curve, fit_costs
@@ -93,6 +102,7 @@ __all__ = [
     "precision",
     "predict",
     "predict_solved",
+    "read_artifact",
     "reliability",
     "risk_coverage",
     "save",
@@ -102,4 +112,5 @@ __all__ = [
     "solved_ratio",
     "specificity",
     "tally",
+    "write_artifact",
 ]

@@ -43,7 +43,7 @@ class Board:
 
     def __exit__(self, *_: object) -> None: ...
 
-    def judge(self, suite: Any, programs: Any, limits: Any) -> list[Finding]:
+    def judge(self, suite: Any, programs: Any, limits: Any, *, enough: int | None) -> list[Finding]:
         self.asked.append((suite, list(programs), limits))
         return [self.finding(suite, self.board[program]) for program in programs]
 
@@ -114,6 +114,27 @@ def test_what_was_not_run_is_not_a_pass_and_a_failed_check_is_no_refusal() -> No
     nan = float("nan")
     expected = [[0] * 4, [0] * 4, [1, 0, 1, 0], [1, nan, 1, nan], [nan] * 4, [nan] * 4]
     np.testing.assert_array_equal(found.evidence.cross, np.asarray(expected))
+
+
+def test_what_cannot_be_judged_apart_has_its_row_from_one_process() -> None:
+    """Marked with the caveat; the other programs' rows are the judge's."""
+    program = "class P:\n    def __init__(self, x): self.x = x\ndef f(x): return P(x)\n"
+    other = program.replace("P(x)", "P(1)")
+
+    class Apart(Sandbox):
+        def judge(self, suite: Any, programs: Any, limits: Any = None, **more: Any) -> list[Finding]:
+            needs = Finding(Check("error", reason="needs shared-process"), (None,) * 2)
+            return [needs if each != "good" else Finding(Check("pass"), (True,) * 2) for each in programs]
+
+    tests = ["assert f(1).x == 1", "assert f(2).x == 2", "assert f(1).x == 1"]
+    found = verify(GeneratedTests(sandbox=Apart()), program, "good", other, tests=tests)
+    assert found.evidence.cross.tolist() == [[1, 1, 1], [1, 1, 1], [1, 0, 1]]
+    assert [(check.verdict, check.caveat) for check in found.checks] == [
+        ("pass", "shared-process"),
+        ("pass", ""),
+        ("pass", "shared-process"),
+    ]
+    assert found.notes["integrity"] == "mixed"
 
 
 def test_without_tests_it_abstains() -> None:

@@ -56,6 +56,7 @@ def test_the_right_program_passes_and_a_wrong_one_stops_at_its_first_case(box):
     assert (wrong.verdict, wrong.reason, wrong.score) == ("reject", "output", pytest.approx(2 / 3))
     assert wrong.feedback == ("case 3 of 3: with the input\n-3\n\nit is to write\n-6\nand wrote\n6\n")
     assert verification.notes == {"isolation": box.tier, "integrity": "separate-process"}
+    assert {check.caveat for check in verification.checks} == {""}
 
 
 @pytest.mark.parametrize(
@@ -192,6 +193,15 @@ def test_a_compiler_does_not_read_the_machine(box):
 
 
 @needs_cc
+def test_a_build_that_fills_the_disk_is_an_error(box):
+    """It says nothing of the program."""
+    big = IN_C + "char x[80 << 20] = {1};\n"
+    if shutil.which("cc") is None:
+        pytest.skip("this machine has no C compiler")
+    (check,) = checks_of(Cases(box, **C), [big])
+    assert (check.verdict, check.reason) == ("error", "tool"), check
+
+
 def test_a_build_that_makes_nothing_is_an_error(box):
     """The configuration's fault, which the message says."""
     (check,) = checks_of(Cases(box, **(C | {"build": ["true"]})), [IN_C])

@@ -42,6 +42,7 @@ def test_status_zero_passes_and_any_other_is_refused(box):
         ("reject", "status", "has x"),
     ]
     assert verification.checks[1].feedback == "it ended with status 3\ny = 2"
+    assert {check.caveat for check in verification.checks} == {"shared-process"}
     assert verification.notes == {"isolation": box.tier, "integrity": "shared-process"}
 
 

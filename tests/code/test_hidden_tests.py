@@ -60,6 +60,15 @@ def test_mbpp_hides_all_but_the_shown_asserts(tmp_path: Path) -> None:
     assert "test_list" not in task.input
 
 
+def test_truths_that_need_the_programs_process_are_judged_there() -> None:
+    """Unless the metric is to take no such word; then it says nothing."""
+    task = Task(id="1", input={}, truth={"test_list": ["assert LIMIT == 3"]})
+    assert HiddenTests()(task, accepted("LIMIT = 3")) is True
+    assert HiddenTests()(task, accepted("LIMIT = 4")) is False
+    with pytest.raises(ContractError, match="needs shared-process"):
+        HiddenTests(integrity="separate-process")(task, accepted("LIMIT = 3"))
+
+
 def test_endless_programs_are_wrong_and_broken_tests_say_nothing() -> None:
     """Time out: not solved. Tests that do not parse: the metric fails. Without truth or acceptance: as every metric."""
     metric = HiddenTests(timeout=1.0)

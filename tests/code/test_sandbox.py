@@ -103,6 +103,17 @@ def test_no_isolation_is_only_taken_in_words():
         assert box.tier == "none"
 
 
+def test_root_is_asked_twice_for_no_isolation(monkeypatch):
+    """A program of root's may end every process of the machine."""
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.delenv(host.AS_ROOT)
+    with pytest.raises(ConfigError, match=f"{host.AS_ROOT}=1"):
+        Sandbox(isolation="none").open()
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with Sandbox(isolation="none", workers=1) as box:
+        assert box.tier == "none"
+
+
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
@@ -275,6 +286,27 @@ def test_disk_is_a_limit(box):
     assert exit.limit == "disk" or exit.status == 1
     assert b"all" not in exit.stdout
     assert run(box, "open('x', 'wb').write(bytes(1 << 19))", limits=limits).status == 0
+
+
+def test_what_the_harness_writes_is_not_the_programs(box):
+    """The given files may be as large and as many as the limits: there is as much again for the program."""
+    given = {f"d{i % 9}/{i}": bytes(90_000) for i in range(11)}
+    code = "open('x', 'wb').write(bytes(900_000)); [open(f'y{i}', 'w').close() for i in range(10)]; import time; time.sleep(0.2)"
+    exit = run(box, code, files=given, limits=Limits(wall=20.0, disk=1 << 20, files=12))
+    assert (exit.status, exit.limit) == (0, ""), exit
+
+
+def test_what_one_leaves_costs_the_next_nothing(box):
+    """It is removed when its candidate has ended, before the next one's clock starts; by the thousand, too."""
+    many = "def add(a, b):\n    for i in range(1000): open(f'{b}-{i}', 'w').close()\n    return a + b"
+    box.judge(ADD, [many], Limits(wall=20.0, files=2000))
+    began = time.monotonic()
+    [next] = box.judge(ADD, ["def add(a, b): return a + b"], FAIR)
+    assert next.check.verdict == "pass"
+    assert time.monotonic() - began < 1.0
+    assert run(box, many + "\nadd(1, 2)", limits=Limits(wall=20.0, files=2000)).status == 0
+    exit = run(box, "import os; print(os.listdir())")
+    assert (exit.stdout, exit.seconds < 1.0) == (b"[]\n", True)
 
 
 def test_the_number_of_files_is_a_limit(box):

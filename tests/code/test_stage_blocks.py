@@ -28,8 +28,10 @@ class Box:
     def __init__(self, *, in_order: bool = False) -> None:
         self.in_order = in_order
         self.given: list[list[str]] = []
+        self.rounds = 0
 
     def run(self, commands):
+        self.rounds += 1
         return [self._run(json.loads(command.stdin)) for command in commands]
 
     def _run(self, programs):
@@ -87,6 +89,14 @@ def test_one_culprit_costs_few_invocations():
     box = Box()
     words([*(f"good {number}" for number in range(63)), "crash"], box)
     assert len(box.given) == 13
+
+
+def test_one_that_hangs_costs_few_rounds():
+    """A round takes as long as the tool may take: of 64 programs one is found in three, not in seven."""
+    box = Box()
+    found = words([*(f"good {number}" for number in range(63)), "hang"], box)
+    assert found == ["pass"] * 63 + ["timeout"]
+    assert box.rounds == 3
 
 
 def test_in_order_a_culprit_costs_two_invocations():

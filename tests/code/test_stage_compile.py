@@ -114,6 +114,22 @@ def test_a_compiler_that_fails_is_an_error(monkeypatch):
     assert {check.reason for check in found[2:]} == {"tool"}
 
 
+def test_what_one_program_makes_is_gone_before_the_next():
+    """Together their objects are more than the disk holds; each alone is not."""
+    objects = [f"char x[10 << 20] = {{1}};\nint v{i};\n" for i in range(24)]
+    assert {check.verdict for check in checks(objects)} == {"pass"}
+
+
+def test_a_full_disk_is_an_error(monkeypatch):
+    """Never a rejection, although the compiler's words come when nothing more can be written."""
+    monkeypatch.setattr(compile_stage, "executable", lambda name, how: compile_stage.Path("/bin/sh"))
+    stage = Compile("any", command=["sh", "-c", '. "./$0"', "{file}"], suffix=".sh")
+    full = "head -c 50000000 /dev/zero >a && head -c 50000000 /dev/zero >b && exit 0"
+    found = checks(["exit 0", full, "echo no; exit 1"], stage)
+    assert [check.verdict for check in found] == ["pass", "error", "reject"]
+    assert "No space left" in found[1].feedback
+
+
 @pytest.mark.parametrize("word", ["{file}", "{files}"])
 @pytest.mark.parametrize(
     ("command", "suffix", "said"),

@@ -387,7 +387,7 @@ def test_a_plan_is_written_down_and_read_back(tmp_path: Path) -> None:
         ("{", "no plan of stages"),
         ('{"kind": "draftverify.operating_point", "version": 1}', "operating_point"),
         ('{"kind": "draftverify.stage_plan", "version": 2}', "version 2"),
-        ('{"kind": "draftverify.stage_plan", "version": 1}', "no plan of stages"),
+        ('{"kind": "draftverify.stage_plan", "version": 1}', "the plan of stages is damaged"),
         ("[1]", "no plan of stages"),
         ("\xff", "no plan of stages"),
     ],

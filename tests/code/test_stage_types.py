@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from importlib import util
 
 import pytest
@@ -144,6 +145,21 @@ def test_a_checker_that_breaks_on_a_program_is_an_error_of_this_program(monkeypa
         ("error", "tool"),
         ("reject", "type"),
     ]
+
+
+def test_a_program_that_hangs_the_checker_is_a_timeout_of_its_own(monkeypatch):
+    """It has its seconds and no more, and the others have their word."""
+    trap = "import glob, time\nif any('boom' in open(each).read() for each in glob.glob('*.py')): time.sleep(99)\n"
+    monkeypatch.setattr(types, "_START_MYPY", trap + types._START_MYPY)
+    began = time.monotonic()
+    found = Types("mypy", timeout=4).verify(CONTEXT, Proposal.alternatives([GOOD, "boom = 1\n", BAD])).checks
+    assert time.monotonic() - began < 16
+    assert [(check.verdict, check.reason) for check in found] == [
+        ("pass", ""),
+        ("timeout", "wall"),
+        ("reject", "type"),
+    ]
+    assert "mypy did not end within 4 s" in found[1].feedback
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,7 @@ def test_right_passes_and_wrong_is_refused_with_values(box, runner):
         runner
     ] in wrong.feedback
     assert verification.notes == {"isolation": box.tier, "integrity": "shared-process"}
+    assert {check.caveat for check in verification.checks} == {"shared-process"}
 
 
 FAILING = [

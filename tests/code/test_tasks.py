@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import gzip
 import json
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -13,8 +15,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from draftverify import ConfigError, ResourceError, Task
+from draftverify import ConfigError, Outcome, Proposal, ResourceError, Task
+from draftverify.testing import make_context
+from draftverify_code import HiddenTests, Tests
+from draftverify_code.generators.extract import parsed
 from draftverify_code.tasks import HumanEval, Mbpp
+from draftverify_llm import read_rows
 
 PROBLEM = {
     "task_id": "Toy/0",
@@ -35,6 +41,27 @@ SIMILAR = {
         "assert similar_elements((11,), (11,)) == (11,)",
     ],
     "challenge_test_list": ["assert similar_elements((), ()) == 'a challenge'"],
+}
+
+# In EvalPlus' own layout: inputs, and a solution that says what is right for them.
+HALVES = {
+    "task_id": "Toy/1",
+    "prompt": 'def halves(xs):\n    """Half of each."""\n',
+    "entry_point": "halves",
+    "canonical_solution": "    return [x / 2 for x in xs]\n",
+    "test": "def check(candidate):\n    assert candidate([2]) == [1]\n",
+    "base_input": [[[2]], [[]]],
+    "plus_input": [[[1.5, 3]]],
+    "atol": 0,
+}
+SETS = {
+    "task_id": "Mbpp/2",
+    "prompt": '"""\nWrite a function for what two have in common.\nassert similar_elements((1, 2), (2,)) == (2,)\n"""',
+    "entry_point": "similar_elements",
+    "canonical_solution": "def similar_elements(a, b):\n    return tuple(each for each in a if each in b)\n",
+    "base_input": [[[1, 2], [2]]],
+    "plus_input": [[[3, 4, 5], [5, 3]], [[], []]],
+    "atol": 0,
 }
 
 
@@ -91,7 +118,7 @@ def test_the_package_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("packed", [True, False])
 def test_any_file_of_the_layout(packed: bool, tmp_path: Path) -> None:
     """Gzipped or not; fields beside the layout's are not read."""
-    path = write(tmp_path, {**PROBLEM, "plus_input": [[1]]})
+    path = write(tmp_path, {**PROBLEM, "contract": "assert True"})
     if packed:
         path = tmp_path / "tasks.jsonl.gz"
         path.write_bytes(gzip.compress(json.dumps(PROBLEM).encode()))
@@ -168,12 +195,134 @@ def test_mbpp_plus_has_a_script(tmp_path: Path) -> None:
         (["assert is_sorted(chain(1)) == 2"], "def chain(x): return x", "chain"),
         (["assert not f(1)"], "this is no Python", "f"),
         (["assert (g(1), 2) == (1, 2)\n"], None, "g"),
+        (["assert sum(1, 2) == 3", "assert sum(3, 4) == 7"], "def sum(a, b): return a + b", "sum"),
+        (["assert sorted(max([3])) == 3"], "max = lambda many: many[0]", "max"),
+        (["assert len(f(1)) == 1"], "def f(x): return len([x])", "f"),
     ],
 )
 def test_the_function_under_test(asserts: list[str], code: str | None, name: str, tmp_path: Path) -> None:
-    """Called in every assert, not Python's own, defined by the solution where that can be told."""
+    """Called in every assert and defined by the solution; where that cannot be told, not Python's own."""
     (task,) = Mbpp(write(tmp_path, {**SIMILAR, "test_list": asserts, "code": code})).load()
     assert task.input["entry_point"] == name
+
+
+def verdicts(task: Task, *programs: str) -> list[str]:
+    """What the stage `code.tests` says of each."""
+    found = Tests().verify(make_context(task), Proposal.alternatives(programs))
+    assert not any("error" in check.verdict for check in found.checks), found.checks
+    return [check.verdict for check in found.checks]
+
+
+def test_a_function_may_be_called_like_a_builtin(tmp_path: Path) -> None:
+    """MBPP's problem 126 asks for another `sum`; its tests call the program's, and not Python's."""
+    row = {**SIMILAR, "test_list": ["assert sum(10, 15) == 6"], "code": "def sum(a, b):\n    return 6"}
+    (task,) = Mbpp(write(tmp_path, row)).load()
+    assert verdicts(task, row["code"], "def sum(a, b):\n    return 7", "x = 1") == [
+        "pass",
+        "reject",
+        "reject",
+    ]
+
+
+def test_humaneval_plus_in_its_own_layout(tmp_path: Path) -> None:
+    """All inputs are tests, not only those of `test`; floats agree nearly, in a list of the same length and type."""
+    (task,) = HumanEval(write(tmp_path, HALVES)).load()
+    head = HALVES["prompt"]
+    assert "x / 2" not in task.input["prompt"]
+    assert verdicts(
+        task,
+        f"{head}    return [x * (0.5 + 1e-9) for x in xs]",
+        f"{head}    return [1.0] if xs else []",
+        f"{head}    return tuple(x / 2 for x in xs)",
+        f"{head}    return [x / 2 for x in xs] + [0.0] * (len(xs) > 1)",
+        f"{head}    while xs:\n        xs.pop()\n    return xs",
+    ) == ["pass", "reject", "reject", "reject", "reject"]
+
+
+def test_mbpp_plus_in_its_own_layout(tmp_path: Path) -> None:
+    """JSON's lists are tuples again; any order of this problem's elements will do; the asserts are the prompt's."""
+    (task,) = Mbpp(write(tmp_path, SETS)).load()
+    assert task.input["entry_point"] == "similar_elements"
+    assert task.input["prompt"] == (
+        "Write a function for what two have in common.\n\nIt must satisfy:\n"
+        "assert similar_elements((1, 2), (2,)) == (2,)"
+    )
+    head = "def similar_elements(a, b):\n    "
+    assert verdicts(
+        task,
+        f"{head}assert type(a) is tuple\n    return [each for each in b if each in a]",
+        f"{head}return (2,)",
+        f"{head}return a",
+    ) == ["pass", "reject", "reject"]
+    (hidden,) = Mbpp(write(tmp_path, SETS), hidden=True).load()
+    assert hidden.input["test_list"] == ["assert similar_elements((1, 2), (2,)) == (2,)"]
+    assert "test" not in hidden.input
+    (unshown,) = Mbpp(write(tmp_path, SETS), shown=0).load()
+    assert unshown.input["prompt"].endswith("in common.\n\nThe function is called `similar_elements`.")
+
+
+@pytest.mark.parametrize(
+    ("id", "name", "given", "right", "wrong"),
+    [
+        ("Mbpp/56", "check", [1], "1.0", "0"),
+        ("Mbpp/558", "digit_distance_nums", [9, 100], "109 - 99", "0"),
+        ("Mbpp/581", "surface_Area", [3, 4], "35", "34"),
+        ("Mbpp/737", "check_str", ["a"], "'a match'", "None"),
+        ("Mbpp/124", "angle", ["1.5", "2j"], "b.imag * 0 + 1", "2"),
+        ("Mbpp/252", "polar", ["-inf"], "int(a.real < -9)", "a"),
+        (32, "find_zero", [[1, 2], float("inf")], "int(b > 9)", "2"),
+    ],
+)
+def test_what_else_is_right_in_evalplus(
+    id: str | int, name: str, given: list[Any], right: str, wrong: str, tmp_path: Path
+) -> None:
+    """Another reading of the task, anything but None, complex numbers; only for the problem that has it."""
+    solution = f"def {name}(a, b=None):\n    return 1\n"
+    row = {**SETS, "task_id": id, "entry_point": name, "canonical_solution": solution, "plus_input": []}
+    (task,) = Mbpp(write(tmp_path, {**row, "base_input": [given], "atol": 1e-4})).load()
+    head = f"def {name}(a, b=None):\n    return "
+    assert verdicts(task, head + "1", head + right, head + wrong) == ["pass", "pass", "reject"]
+
+
+def test_find_zero_is_any_zero(tmp_path: Path) -> None:
+    """HumanEval/32: what the polynomial says, not the reference."""
+    row = {
+        **HALVES,
+        "task_id": "HumanEval/32",
+        "entry_point": "find_zero",
+        "prompt": "def find_zero(xs):\n    ...\n",
+        "canonical_solution": "    return 1.0\n",
+        "base_input": [[[2, -3, 1]]],
+        "plus_input": [],
+        "atol": 1e-4,
+    }
+    (task,) = HumanEval(write(tmp_path, row)).load()
+    head = "def find_zero(xs):\n    return "
+    assert verdicts(task, head + "1.0", head + "2", head + "3.0") == ["pass", "pass", "reject"]
+
+
+def test_a_problem_may_have_its_own_time(tmp_path: Path) -> None:
+    """A line's `timeout`, or the loader's for its id, goes before the stage's and the metric's."""
+    rows = [{**PROBLEM, "timeout": 7}, {**PROBLEM, "task_id": "Toy/1"}]
+    path = write(tmp_path, *rows)
+    assert [task.input.get("timeout") for task in HumanEval(path).load()] == [7.0, None]
+    short = HumanEval(path, timeouts={"Toy/0": 0.3}).load()[0]
+    slow = "import time\ndef one():\n    time.sleep(0.6)\n    return 1\n"
+    [check] = Tests(timeout=9).verify(make_context(short), Proposal.alternatives([slow])).checks
+    assert check.verdict == "timeout"
+    assert not HiddenTests(timeout=9)(short, Outcome(status="accepted", value=slow))
+    long = HumanEval(path, timeouts={"Toy/0": 9}).load()[0]
+    [check] = Tests(timeout=0.3).verify(make_context(long), Proposal.alternatives([slow])).checks
+    assert check.verdict == "pass"
+    assert HiddenTests(timeout=0.3)(long, Outcome(status="accepted", value=slow))
+    [check] = (
+        Tests(timeout=9, integrity="shared-process")
+        .verify(make_context(short), Proposal.alternatives([slow]))
+        .checks
+    )
+    assert check.verdict == "timeout"
+    with pytest.raises(ConfigError, match="timeouts: the file has no task 'Toy/9'"):
+        HumanEval(path, timeouts={"Toy/9": 1}).load()
 
 
 @pytest.mark.parametrize(
@@ -230,8 +379,34 @@ def test_a_test_of_humaneval_may_be_a_script(tmp_path: Path) -> None:
         (
             Mbpp,
             [{**SIMILAR, "test_list": ["assert True", "assert len([])"]}],
-            r":1: no function is called in every",
+            r":1: no function is called in every assert of `test_list`; give",
         ),
+        (
+            Mbpp,
+            [{**SIMILAR, "test_list": ["assert len([]) == 0", "assert len([1])"]}],
+            r":1: no function is called in every assert of `test_list` but Python's own len, which `code` does not",
+        ),
+        (
+            Mbpp,
+            [{**SIMILAR, "timeout": 0}],
+            r":1: a task's `timeout` should be a number of seconds above 0, not 0",
+        ),
+        (HumanEval, [{**PROBLEM, "timeout": "9"}], r":1: a task's `timeout` .*, not '9'"),
+        (
+            HumanEval,
+            ['{"task_id": "Toy/0", "timeout": Infinity}'],
+            r":1: `prompt` should be a text; there is none",
+        ),
+        (Mbpp, ['{"task_id": 1, "prompt": "\\ud800"}'], r":1: not JSON: .*surrogates"),
+        (
+            Mbpp,
+            [{**SETS, "plus_input": [[1], 2]}],
+            r":1: `plus_input` should be a list of lists of arguments",
+        ),
+        (Mbpp, [{**SETS, "base_input": [], "plus_input": {}}], r":1: .* hold no input"),
+        (Mbpp, [{**SETS, "base_input": [[1]]}], r":1: the inputs are not those of Mbpp/2 in MBPP\+: 'int'"),
+        (Mbpp, [{**SETS, "atol": "little"}], r":1: `atol` should be a number, not 'little'"),
+        (Mbpp, [{**SETS, "canonical_solution": ""}], r":1: `canonical_solution` should be a text"),
         (Mbpp, [{**SIMILAR, "test_list": ["assert f(1)", "x"]}], r":1: no function is called in every"),
         (
             Mbpp,
@@ -260,6 +435,35 @@ def test_a_wrong_file_is_refused_with_its_place(
     """One wrong line refuses the file: a benchmark that quietly lost a problem is another benchmark."""
     with pytest.raises(ConfigError, match=message):
         source(write(tmp_path, *rows)).load()
+
+
+DATA = Path(os.environ.get("DRAFTVERIFY_DATA", Path(__file__).parents[2] / "../shared/data"))
+FILES = {
+    "mbpp/sanitized-mbpp.json": (Mbpp, 427),
+    "mbpp/mbpp.jsonl": (Mbpp, 974),
+    "mbpp/MbppPlus.jsonl.gz": (Mbpp, 378),
+    "mbpp/MbppPlus-OriginFmt.jsonl.gz": (Mbpp, 378),
+    "humanevalplus/HumanEvalPlus.jsonl.gz": (HumanEval, 164),
+    "humanevalplus/HumanEvalPlus-Mini.jsonl.gz": (HumanEval, 164),
+    "humanevalplus/HumanEvalPlus-OriginFmt.jsonl.gz": (HumanEval, 164),
+}
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_the_published_files_load_whole(file: str) -> None:
+    """Every problem, and the function to write is one that its own solution defines."""
+    if not (DATA / file).is_file():
+        pytest.skip(f"{file} is not in DRAFTVERIFY_DATA")
+    loader, count = FILES[file]
+    tasks = loader(DATA / file).load()
+    assert len(tasks) == count
+    for (_, row), task in zip(read_rows(DATA / file, infinities=True), tasks, strict=True):
+        head = row["prompt"] if loader is HumanEval else ""
+        code = row["code"] if "code" in row else head + row["canonical_solution"]
+        tree = parsed(code)
+        assert tree is not None
+        names = {each.name for each in tree.body if isinstance(each, (ast.FunctionDef, ast.ClassDef))}
+        assert task.input["entry_point"] in names
 
 
 FIELDS = [

@@ -90,6 +90,10 @@ def test_asserts_are_tests_of_their_own():
         (["assert apply(lambda f: f(1)) == [g(1) for g in (int, str)]"], "", ("apply",)),
         (["assert f(1) == 1", "assert g(1) == f(2)"], "", ("f", "g")),
         (["assert isclose(area(2), 4)"], "from math import isclose", ("area",)),
+        (["match f(1):\n    case {'a': g, **h}: g(h())\n    case [*g]: pass"], "", ("f",)),
+        (["import math as m\nassert m.pi == math(1)"], "", ("math",)),
+        (["assert Color.RED.value == 1"], "", ()),
+        (["class Mine(Base):\n    pass\nassert Mine().run() == 1"], "", ()),
     ],
 )
 def test_entry_points_are_what_the_tests_call_and_nobody_defines(asserts, setup, expected):
@@ -126,7 +130,9 @@ def test_examples_in_words_end_at_a_fence():
         ({"test": "def check(candidate): pass"}, "entry_point"),
         ({"test": "assert (1"}, "do not parse"),
         ({"test_list": ["assert (1"]}, "do not parse"),
-        ({"test_list": ["assert len([1]) == 1"]}, "call no function"),
+        ({"test_list": "assert f(1) == 1"}, "must be a list of texts"),
+        ({"test_list": ["assert len([1]) == 1"]}, "use nothing of the program"),
+        ({"test": "assert __name__"}, "use nothing of the program"),
         ({"doctest": True, "prompt": "no examples"}, "no examples"),
         ({"doctest": True, "prompt": ">>> f(1)\n1\n  >>>f(2)\n"}, "cannot be read"),
     ],
@@ -145,7 +151,6 @@ def test_any_text_as_tests_is_a_suite_or_a_clear_refusal(text):
             suite = suite_of(**each)
         except ContractError:
             continue
-        assert suite.entry_points
         assert all(name.isidentifier() for name in suite.entry_points)
 
 
@@ -257,9 +262,9 @@ def test_on_real_programs_right_passes_and_wrong_does_not(box, kind):
     assert (wrong.verdict, wrong.reason) == ("reject", "assertion")
     assert wrong.score == pytest.approx({"asserts": 1 / 3, "doctest": 1 / 2}.get(kind, 0.0))
     assert "-1" in wrong.feedback
-    assert [check.verdict for check in others] == ["error", "reject", "reject"]
-    assert [check.reason for check in others] == ["needs shared-process", "exit", "syntax"]
-    assert verification.notes == {"isolation": box.tier, "integrity": "separate-process"}
+    assert [check.verdict for check in others] == ["reject", "reject", "reject"]
+    assert [check.reason for check in others[1:]] == ["exit", "syntax"]
+    assert verification.notes == {"isolation": box.tier, "integrity": "mixed"}
 
 
 def test_the_judge_has_numpy_for_the_tests(box):
@@ -315,24 +320,282 @@ def test_beside_the_program_right_passes_and_wrong_does_not(box, kind):
         assert check.score < 1
 
 
-def test_beside_the_program_an_object_that_equals_everything_passes(box):
-    """What `integrity: shared-process` in the record means."""
-    (check,) = checks_of(Tests(box, integrity="shared-process"), CHECK, [LIAR])
-    assert check.verdict == "pass"
+@pytest.mark.parametrize("value", ["Any()", "[1, (Any(),)]", "{'a': Any()}"])
+def test_beside_the_program_an_object_that_equals_everything_does_not_pass(box, value):
+    """Wherever it stands in what came back, in whatever order it is compared, and if a test catches all it can."""
+    program = LIAR.replace("return Any()", f"return {value}")
+    stage = Tests(box, integrity="shared-process")
+    caught = "try:\n    assert {}\nexcept BaseException:\n    pass"
+    for wanted in ("[1, (2,)]", "{'a': 3}", "4"):
+        for test in (f"add(1, 2) == {wanted}", f"{wanted} == add(1, 2)", f"add(1, 2) in [{wanted}]"):
+            (check,) = checks_of(stage, {"test_list": [caught.format(test), f"assert {test}"]}, [program])
+            assert check.verdict == "reject", test
+    (check,) = checks_of(stage, {"test_list": [caught.format(f"add(1, 2) == {value}")]}, [program])
+    assert (check.verdict, check.reason) == ("reject", "value")
+    assert "equals everything" in check.feedback
+
+
+HONEST = """\
+from unittest.mock import ANY
+
+
+class Vector:
+    def __init__(self, x): self.x = x
+    def __eq__(self, other): return self.x == other.x
+
+
+class Polite(Vector):
+    def __eq__(self, other): return self.x == other.x if isinstance(other, Vector) else NotImplemented
+
+
+class Never:
+    def __eq__(self, other): return other is self
+
+
+def add(a, b): return a.__class__(a.x + b.x)
+"""
+
+
+def test_beside_the_program_honest_comparisons_hold(box):
+    """Those that stumble over a stranger, or have nothing to say of it, and what equals everything by Python's word."""
+    asserts = [
+        "assert add(Vector(1), Vector(2)) == Vector(3)",
+        "assert [add(Polite(1), Polite(2))] == [Polite(3)]",
+        "assert add(Polite(1), Polite(2)) == ANY",
+        "one = Never()\nassert one == one",
+        "import numpy as np\nassert (np.array([1, 2]) == np.array([1, 2])).all()",
+    ]
+    stage = Tests(None, timeout=10.0, integrity="shared-process")
+    (check,) = checks_of(stage, {"entry_point": "add", "test_list": asserts}, [HONEST])
+    assert (check.verdict, check.caveat) == ("pass", "shared-process"), check.feedback
+
+
+PLAIN = """\
+# %% a global that calls change
+count = 0
+def f():
+    global count
+    count += 1
+# tests
+f(); f()
+assert count == 2
+# %% a function that the tests replace
+def load(): return 1
+def f(): return load()
+# tests
+def load(): return 2
+assert f() == 2
+from unittest import mock
+with mock.patch("program.load", lambda: 3):
+    assert f() == 3
+# %% a coroutine
+import asyncio
+async def f(x):
+    await asyncio.sleep(0)
+    return x
+# tests
+assert asyncio.run(f(3)) == 3
+async def main():
+    assert await f(4) == 4
+asyncio.run(main())
+# %% what inspection finds
+import functools, inspect, typing
+@functools.cache
+def f(x: "int", *, y=2) -> int:
+    return x
+# tests
+assert str(inspect.signature(f)) == "(x: 'int', *, y=2) -> int"
+f(1); f(1)
+assert f.cache_info().hits == 1
+assert "return x" in inspect.getsource(f)
+assert typing.get_type_hints(f) == {"x": int, "return": int}
+assert f.__module__ == __name__
+# %% process pools
+from concurrent.futures import ProcessPoolExecutor
+import multiprocessing
+def square(x): return x * x
+def f(how, xs):
+    with ProcessPoolExecutor(2, multiprocessing.get_context(how)) as pool:
+        return list(pool.map(square, xs))
+# tests
+for how in ("fork", "spawn"):
+    assert f(how, [1, 2]) == [1, 4]
+# %% pickles
+import pickle
+class P:
+    def __eq__(self, other): return type(other) is P
+def f(): return pickle.dumps(P())
+# tests
+assert pickle.loads(f()) == P()
+assert repr(P) == "<class 'program.P'>"
+# %% files, processes, another directory
+import os, pathlib, subprocess, sys, tempfile
+def f(text):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "a")
+        path.write_text(text)
+        command = [sys.executable, "-c", f"print(open({str(path)!r}).read())"]
+        return subprocess.run(command, capture_output=True, text=True).stdout
+# tests
+assert f("hello") == "hello\\n"
+os.chdir("/")
+assert f("there") == "there\\n"
+# %% nothing is held
+import weakref
+class Node: pass
+kept = weakref.WeakSet()
+def f():
+    node = Node()
+    kept.add(node)
+    return node
+# tests
+n = f()
+assert n is n
+assert [n] == [n]
+del n
+assert len(kept) == 0
+# %% an assertion's own words
+def f(): return 1
+# tests
+try:
+    assert f() == 2, "boom"
+except AssertionError as error:
+    assert error.args == ("boom",)
+try:
+    assert f() == 2
+except AssertionError as error:
+    assert error.args == ()
+# %% nothing of the program is called
+LIMIT = 3
+# tests
+assert LIMIT == 3
+"""
+CELLS = dict(cell.split("\n", 1) for cell in PLAIN.split("# %% ")[1:])
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_beside_the_program_it_is_as_in_plain_python(box, name):
+    """Program and tests share a namespace, the module `program`, which is a file that other processes can import."""
+    program, tests = CELLS[name].split("# tests\n")
+    found = checks_of(Tests(box, timeout=20.0, integrity="shared-process"), {"test": tests}, [program])
+    assert [(check.verdict, check.feedback) for check in found] == [("pass", "")]
+
+
+@pytest.mark.parametrize(
+    ("program", "tests", "said"),
+    [
+        ("def f(): return [1]", "x = 2\nassert f() == [\n    x]", "f() == [x], where the left side is [1]"),
+        ("def f(): return 1", "assert f(); assert f() > 1, 'no'", "left side is 1 and the right side is 1: no"),
+        ("def f(): return 0", "assert f()", "assert f()"),
+        ("def f(): assert 1 == 2", "f()", "f(): AssertionError (line 1: def f(): assert 1 == 2)"),
+        ("def f(): return 0", "def same(a, b):\n    assert a is b\nsame(f(), 1)", "a is b, where the left side is 0"),
+    ],
+)  # fmt: skip
+def test_beside_the_program_a_failed_assertion_is_told_with_its_values(box, program, tests, said):
+    """Whatever stands on its line, and whosever it is."""
+    (check,) = checks_of(
+        Tests(box, integrity="shared-process"), {"entry_point": "f", "test": tests}, [program]
+    )
+    assert (check.verdict, check.reason) == ("reject", "assertion")
+    assert said in check.feedback
+
+
+def test_beside_the_program_what_the_sandbox_forbids_is_an_error(box):
+    """The program is not to blame for it; nor is it for a setup that fails without it."""
+    program = "import socket\ndef f():\n    socket.socket(socket.AF_INET, socket.SOCK_STREAM)\n"
+    (check,) = checks_of(Tests(box, integrity="shared-process"), {"test": "f()"}, [program])
+    assert (check.verdict, check.reason, check.caveat) == ("error", "tests", "")
+    given = {"setup": "one = Node(1)", "test": "f(one)"}
+    programs = [
+        "class Node: pass\ndef f(x): pass",
+        "class Node:\n    def __init__(self, x): 1 / 0\ndef f(x): pass",
+    ]
+    found = checks_of(Tests(box, integrity="shared-process"), given, programs)
+    assert [check.verdict for check in found] == ["reject", "reject"]
+
+
+# --- where the tests cannot be judged apart
+
+
+class Apart(Sandbox):
+    """A real sandbox in which the tests of some programs cannot be judged apart."""
+
+    def judge(self, suite, programs, limits, *, enough=None, lines=False):
+        return [Finding(self.said.get(program, NEEDS)) for program in programs]
+
+
+NEEDS = Check("error", reason="needs shared-process", feedback="this suite needs `integrity: shared-process`")
+
+
+@pytest.fixture(scope="module")
+def apart():
+    with Apart() as made:
+        yield made
+
+
+def verified(stage, programs, **more):
+    return stage.verify(make_context(Task(id="t", input=ASSERTS), **more), Proposal.alternatives(programs))
+
+
+def test_what_cannot_be_judged_apart_is_judged_beside_and_marked(apart):
+    """Those programs alone, equal ones once; the notes say that the block is mixed."""
+    apart.said = {RIGHT: Check("pass", 1.0)}
+    runs = []
+    run = Sandbox.run
+    apart.run = lambda commands: runs.append(len(commands)) or run(apart, commands)
+    stage = Tests(apart)
+    other = RIGHT + "\n"
+    found = verified(stage, [RIGHT, WRONG, other, WRONG])
+    assert [(check.verdict, check.caveat) for check in found.checks] == [
+        ("pass", ""),
+        ("reject", "shared-process"),
+        ("pass", "shared-process"),
+        ("reject", "shared-process"),
+    ]
+    assert found.notes["integrity"] == "mixed"
+    assert runs == [2]
+    apart.said = {}
+    assert verified(stage, [RIGHT, WRONG]).notes["integrity"] == "shared-process"
+    apart.said = {RIGHT: Check("pass"), WRONG: Check("error", reason="sandbox")}
+    assert verified(stage, [RIGHT, WRONG]).notes["integrity"] == "separate-process"
+
+
+def test_beside_too_no_more_is_run_than_is_enough(apart):
+    """The lowest that pass count, whoever judged them; an item of which enough passed before it is unchecked."""
+    others = [f"{RIGHT}#{number}" for number in range(8)]
+    apart.said = {others[3]: Check("pass"), others[4]: UNCHECKED}
+    found = verified(Tests(apart), [WRONG, *others[:5]], enough=2)
+    assert [check.verdict for check in found.checks] == ["reject", "pass", "pass", *["unchecked"] * 3]
+    apart.said = {others[0]: Check("pass"), others[1]: UNCHECKED}
+    found = verified(Tests(apart), [WRONG, others[0], WRONG, others[1]], enough=1)
+    assert [check.verdict for check in found.checks] == ["reject", "pass", "unchecked", "unchecked"]
+
+
+def test_separate_process_alone_stays_an_error(apart):
+    """Who wants the stronger integrity, and no other, gets it, for tests that name nothing to call too."""
+    apart.said = {}
+    stage = Tests(apart, integrity="separate-process")
+    assert verified(stage, [RIGHT]).checks[0].reason == "needs shared-process"
+    (check,) = checks_of(stage, {"test": "assert LIMIT == 3"}, ["LIMIT = 3"])
+    assert (check.verdict, check.reason) == ("error", "needs shared-process")
+    (check,) = checks_of(Tests(apart), {"test": "assert LIMIT == 3"}, ["LIMIT = 3"])
+    assert (check.verdict, check.caveat) == ("pass", "shared-process")
 
 
 def test_beside_the_program_its_other_names_are_the_tests_too(box):
-    """Where they do not define them, nor Python; a setup may use them."""
+    """Where they do not define them, as in plain Python; a setup may use them."""
     program = "class Node:\n    def __init__(self, x): self.x = x\n"
     program += "def len(x): return 7\ndef add(a, b): return a.x + b\n"
     given = {
         "setup": "one = Node(1)",
-        "test_list": ["assert add(one, 2) == 3", "assert add(Node(2), len('a')) == 3"],
+        "test_list": ["assert add(one, 2) == 3", "assert add(Node(2), len('a')) == 9"],
     }
     (check,) = checks_of(Tests(box, integrity="shared-process"), {**given, "entry_point": "add"}, [program])
     assert check.verdict == "pass", check
-    (check,) = checks_of(Tests(box), {**given, "entry_point": "add"}, [program])
-    assert check.verdict == "pass", check
+    stage = Tests(box, integrity="separate-process")
+    (check,) = checks_of(stage, {**given, "entry_point": "add"}, [program])
+    assert check.verdict == "error"
+    assert "shared-process" in check.feedback
 
 
 def test_beside_the_program_time_runs_out(box):
@@ -349,13 +612,13 @@ def test_beside_the_program_processor_time_runs_out(box):
     limits = Limits(wall=20.0, cpu=1.0)
     stage = Tests(box, timeout=1.0, integrity="shared-process")
     suite = stage.suite(Task(id="t", input=ASSERTS))
-    job = {"mode": "suite", "target": "", "suite": msgspec.to_builtins(suite)}
+    job = {"mode": "suite", "target": "program.py", "suite": msgspec.to_builtins(suite)}
     expected = Expected({str(number): False for number in range(3)})
     for program, word in (
         (busy, ("timeout", "cpu")),
         ("import os\nos.kill(os.getpid(), 9)", ("reject", "exit")),
     ):
-        run = Run.of({**job, "program": program}, {}, limits)
+        run = Run.of(job, {"program.py": program.encode()}, limits)
         check = judged(run, box.run([run.command])[0], expected)
         assert (check.verdict, check.reason) == word
 

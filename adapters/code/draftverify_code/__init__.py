@@ -1,6 +1,7 @@
 """Drafts of code, checked by syntax, types, compilers and tests, in a sandbox."""
 
 from draftverify_code.agreement import GeneratedTests
+from draftverify_code.checking import check
 from draftverify_code.generators import Mutate, Recorded, Sample
 from draftverify_code.hidden_tests import HiddenTests
 from draftverify_code.planner import Planned, measure
@@ -61,6 +62,7 @@ __all__ = [
     "Tests",
     "Tier",
     "Types",
+    "check",
     "load_plan",
     "measure",
     "plan_stages",

@@ -2,7 +2,8 @@
 
 The tests are as unsure as the programs, so none of them alone refuses a program: the verifier gives the whole matrix,
 for the rule `agreement`, and the share of passed tests as a score, for the rule `best`. Nothing of a test or a program
-is ever executed here: the tests run in a judge's sandboxed process, the programs in theirs.
+is ever executed here: the tests run in a judge's sandboxed process, the programs in theirs; where a test needs more of
+a program than values, in one process with it, and the check has the caveat "shared-process".
 
 A test can do to the judge that it runs in what it likes: with its task's evidence, which is a model's word anyway, but
 not with anything else, since every pass has a sandbox of its own, and no judge outlives it.
@@ -26,7 +27,8 @@ from draftverify import Check, ConfigError, Context, Cost, Evidence, Proposal, T
 from draftverify_code.generators.recorded import find_task
 from draftverify_code.program import program_of
 from draftverify_code.sandbox import Finding, Sandbox, Suite
-from draftverify_code.stages.running import capped, limits_of
+from draftverify_code.stages.running import capped, integrity_of
+from draftverify_code.stages.tests import Tests
 from draftverify_llm import RecordedTask, TextModel, read_recording, read_rows
 
 __all__ = ["COMPLETION", "INSTRUCTION", "GeneratedTests", "extract_asserts", "read_tests"]
@@ -149,16 +151,16 @@ class GeneratedTests:
         tests, units = self._tests(context)
         cross = np.full((len(programs), len(tests)), np.nan)
         checks = (Check("abstain", reason="no tests", stage=self.name),) * len(programs)
-        notes = {"integrity": "separate-process"}
+        notes: dict[str, str] = {"integrity": "separate-process"}
         if tests and programs:
             entry_point, setup = _entry_point(context.task), str(context.task.input.get("setup") or "")
             distinct = {test: place for place, test in enumerate(dict.fromkeys(tests))}
             suite = Suite("asserts", (entry_point,), asserts=tuple(distinct), setup=setup)
             # A copy of a sandbox is one with the same settings and no processes yet.
             with copy(self.sandbox) if self.sandbox is not None else Sandbox() as box:
-                limits = limits_of(self.timeout, self.memory, each=self.timeout / 4)
-                findings = box.judge(suite, programs, limits)
-                notes["isolation"] = box.tier
+                stage = Tests(box, self.timeout, self.memory)
+                findings = stage.findings(suite, programs, each=self.timeout / 4)
+                notes = {"isolation": box.tier, "integrity": integrity_of(each.check for each in findings)}
             places = [distinct[test] for test in tests]
             for row, finding in zip(cross, findings, strict=True):
                 row[:] = _row(finding, len(distinct))[places]
@@ -170,9 +172,10 @@ class GeneratedTests:
         share, found = float((row == 1.0).mean()), finding.check
         said = capped(found.feedback)
         if share > 0.0:
-            return Check("pass", share, feedback=said if share < 1.0 else "", stage=self.name)
+            said = said if share < 1.0 else ""
+            return Check("pass", share, feedback=said, stage=self.name, caveat=found.caveat)
         score = 0.0 if found.verdict == "reject" else None
-        return Check(found.verdict, score, found.reason, said, self.name)
+        return Check(found.verdict, score, found.reason, said, self.name, caveat=found.caveat)
 
     def _tests(self, context: Context) -> tuple[tuple[str, ...], float]:
         """The task's tests, repeated ones as often as they were written, and what asking for them cost just now."""

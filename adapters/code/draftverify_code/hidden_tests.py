@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from draftverify import ContractError, Outcome, Task
 from draftverify_code.program import program_of
 from draftverify_code.sandbox import Sandbox
-from draftverify_code.stages.running import Sandboxed, limits_of, sandbox_for
-from draftverify_code.stages.tests import Tests
+from draftverify_code.stages.running import Sandboxed, seconds_of
+from draftverify_code.stages.tests import Tests, suite_of
 
 __all__ = ["HiddenTests"]
 
@@ -14,19 +16,27 @@ __all__ = ["HiddenTests"]
 class HiddenTests(Sandboxed):
     """Whether the accepted program passes the tests of the task's truth: its `test`, or its `test_list`.
 
-    The tests run in a process of their own, as those of `code.tests` do. A program that runs out of time or memory has
-    failed them; where the check itself breaks, the metric has failed and says nothing of the program.
+    The tests run as those of `code.tests` do. A program that runs out of time or memory has failed them; where the
+    check itself breaks, the metric has failed and says nothing of the program.
 
     Args:
         sandbox: where programs run; a shared one with the strongest isolation of this machine when None.
-        timeout: seconds for all tests of one program together.
+        timeout: seconds for all tests of one program together; a task's own `timeout` goes before it.
         memory: MiB of one program.
+        integrity: where the assertions run, as in `code.tests`.
     """
 
-    def __init__(self, sandbox: Sandbox | None = None, timeout: float = 10.0, memory: int = 1024) -> None:
+    def __init__(
+        self,
+        sandbox: Sandbox | None = None,
+        timeout: float = 10.0,
+        memory: int = 1024,
+        integrity: Literal["auto", "separate-process", "shared-process"] = "auto",
+    ) -> None:
         self.sandbox = sandbox
         self.timeout = timeout
         self.memory = memory
+        self.integrity: Literal["auto", "separate-process", "shared-process"] = integrity
 
     def __call__(self, task: Task, outcome: Outcome) -> bool | None:
         """Raises: ContractError: the truth's tests cannot be read, or running them broke."""
@@ -41,9 +51,9 @@ class HiddenTests(Sandboxed):
             program = program_of(value)
         except ContractError:  # an answer that is no program has solved nothing
             return False
-        suite = Tests().suite(Task(id=task.id, input={**task.input, **task.truth}))
-        box = sandbox_for(self.sandbox)
-        (finding,) = box.judge(suite, [program], limits_of(self.timeout, self.memory))
+        suite = suite_of({**task.input, **task.truth}, f"task {task.id}")
+        stage = Tests(self.sandbox, self.timeout, self.memory, self.integrity)
+        (finding,) = stage.findings(suite, [program], seconds=seconds_of(task.input, self.timeout))
         check = finding.check
         if check.verdict not in ("pass", "reject", "timeout"):
             raise ContractError(f"the hidden tests came to nothing ({check.reason}): {check.feedback}")

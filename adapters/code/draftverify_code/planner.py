@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from logging import getLogger
 from threading import Lock
 from typing import Any
@@ -129,7 +128,7 @@ def spent(
     return Spending(tuple(seconds), tuple(accepted))
 
 
-class Planned:
+class Planned(Stages):
     """Stages that find their own order: the first programs are seen by every stage, later ones by those that pay.
 
     While it calibrates, an item's check is the one that `Stages` would give (items beyond `context.enough` are checked
@@ -149,7 +148,7 @@ class Planned:
         level: the probability of calibrating again, per plan, when nothing has changed, at most.
     """
 
-    deterministic = False
+    deterministic = False  # type: ignore[assignment]
 
     def __init__(
         self,
@@ -159,16 +158,14 @@ class Planned:
         draft: float = 0.0,
         level: float = 0.05,
     ) -> None:
-        check_stages(stages, trusted)
+        super().__init__(stages, trusted)
         if len(stages) - trusted > MOST_FILTERS:
             raise ConfigError(
                 f"{len(stages) - trusted} stages are left to order; at most {MOST_FILTERS} can be"
             )
         if calibrate < 1:
             raise ConfigError(f"a planner calibrates on one program or more, not {calibrate}")
-        self.stages = stages
         self.calibrate = calibrate
-        self.trusted = trusted
         self.draft = draft
         self.level = level
         self.plans = 0
@@ -183,29 +180,14 @@ class Planned:
         active = self._active
         return None if active is None else active.plan
 
-    @cached_property
-    def _whole(self) -> Stages:
-        return Stages(self.stages, self.trusted)
-
     @property
-    def provides(self) -> frozenset[str]:
-        """As `Stages`."""
-        return self._whole.provides
+    def verify_many(self) -> Any:
+        """There is none: a pass over many tasks' blocks would be timed as one.
 
-    @property
-    def families(self) -> frozenset[str]:
-        """As `Stages`."""
-        return self._whole.families
-
-    @property
-    def outside(self) -> bool:
-        """As `Stages`."""
-        return self._whole.outside
-
-    @property
-    def concurrent(self) -> bool:
-        """Whether every stage is."""
-        return self._whole.concurrent
+        Raises:
+            AttributeError: always.
+        """
+        raise AttributeError("verify_many")
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One block, through all stages or through those of the plan."""
@@ -278,31 +260,6 @@ class Planned:
                         "%s has passed %.3f since plan %d: planning again", found.stage, rate, active.number
                     )
                     self._active = None
-
-    def prepare(self, task: Task) -> Task:
-        """The task as each stage in turn prepares it."""
-        return self._whole.prepare(task)
-
-    def describe(self, values: Sequence[Any]) -> list[str]:
-        """As `Stages`."""
-        return self._whole.describe(values)
-
-    @property
-    def reads(self) -> frozenset[str]:
-        """As `Stages`."""
-        return self._whole.reads
-
-    def check_settings(self, settings: Any) -> None:
-        """Every stage looks at the settings."""
-        self._whole.check_settings(settings)
-
-    def open(self) -> None:
-        """Open every stage."""
-        self._whole.open()
-
-    def close(self) -> None:
-        """Close every stage."""
-        self._whole.close()
 
 
 class _Active(msgspec.Struct, frozen=True, eq=False):
@@ -446,6 +403,8 @@ def _table(stages: Sequence[Verifier], trusted: int, blocks: Sequence[_Block]) -
 
 
 def _blocks(programs: Sequence[Any], size: int | None) -> Iterator[Proposal]:
+    if isinstance(programs, str):
+        raise ConfigError(f"the programs of a task must be a list, not the text {programs!r:.80}")
     step = size or max(len(programs), 1)
     for start in range(0, len(programs), step):
         yield Proposal.alternatives(tuple(programs[start : start + step]))

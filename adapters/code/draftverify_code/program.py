@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
 from draftverify import ContractError
 
-__all__ = ["REASONS", "Reason", "program_of"]
+__all__ = ["REASONS", "Reason", "program_of", "texts_of"]
 
 Reason: TypeAlias = Literal[
     "syntax",  # it does not parse
@@ -51,3 +51,17 @@ def program_of(item: Any) -> str:
             f"an item must be a program's text, or a mapping with `text`, not {type(item).__name__}"
         )
     return text
+
+
+def texts_of(values: Any, what: str) -> tuple[str, ...]:
+    """A list of texts; one text is none.
+
+    Raises:
+        ContractError: naming it as `what`.
+    """
+    if isinstance(values, Sequence) and not isinstance(values, (str, bytes)):
+        found = tuple(values)
+        if all(isinstance(each, str) for each in found):
+            return found
+    hint = "; put it into a list" if isinstance(values, str) else ""
+    raise ContractError(f"{what} must be a list of texts, not {values!r:.80}{hint}")

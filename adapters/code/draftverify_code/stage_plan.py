@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from draftverify import ConfigError
-from draftverify.calibration import Estimate
+from draftverify.calibration import Estimate, read_artifact, write_artifact
 from draftverify_code.stage_costs import predict_cost
 
 __all__ = [
@@ -31,8 +31,6 @@ __all__ = [
     "save_plan",
 ]
 
-KIND = "draftverify.stage_plan"
-VERSION = 1
 FOLDS = 10
 """Parts of the calibration that are held out, one after the other, for what a plan costs."""
 MOST_FILTERS = 12
@@ -122,17 +120,8 @@ class StagePlan(msgspec.Struct, frozen=True, kw_only=True):
         return predict_cost(*self.unseen, new_tasks)
 
     def __str__(self) -> str:
-        head = (
-            "stage",
-            "",
-            "ms a pass",
-            "ms an item",
-            "passes",
-            "of those left",
-            "good lost",
-            "ms a refusal",
-            "why",
-        )
+        columns = "stage,,ms a pass,ms an item,passes,of those left,good lost,ms a refusal,why"
+        head = tuple(columns.split(","))
         rows = [head] + [
             (
                 row.stage,
@@ -414,16 +403,17 @@ class _Prediction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     clusters: int
 
 
-class _Written(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    kind: str = KIND
-    version: int = VERSION
+class _Written(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="draftverify.stage_plan",
+):
+    version: int = 1
     plan: StagePlan
     predicted: _Prediction
-
-
-class _Header(msgspec.Struct):
-    kind: str
-    version: int
 
 
 def save_plan(path: str | os.PathLike[str], plan: StagePlan, *, new_tasks: int) -> Estimate:
@@ -435,11 +425,7 @@ def save_plan(path: str | os.PathLike[str], plan: StagePlan, *, new_tasks: int) 
     found = plan.predict(new_tasks)
     high = found.high if math.isfinite(found.high) else None
     written = _Prediction(new_tasks, found.value, found.low, high, found.trials, found.clusters)
-    target = Path(path)
-    scratch = target.with_name(target.name + ".part")
-    text = msgspec.json.format(msgspec.json.encode(_Written(plan=plan, predicted=written)))
-    scratch.write_bytes(text + b"\n")
-    scratch.replace(target)
+    write_artifact(Path(path), _Written(plan=plan, predicted=written))
     return found
 
 
@@ -449,19 +435,7 @@ def load_plan(path: str | os.PathLike[str]) -> tuple[StagePlan, Estimate]:
     Raises:
         ConfigError: when the file is missing, is not one, or has a version that this release does not know.
     """
-    try:
-        text = Path(path).read_bytes()
-        header = msgspec.json.decode(text, type=_Header)
-        if (header.kind, header.version) != (KIND, VERSION):
-            raise ConfigError(
-                f"this is {header.kind!r} version {header.version}, not {KIND!r} version {VERSION}",
-                where=str(path),
-            )
-        written = msgspec.json.decode(text, type=_Written)
-    except OSError as error:
-        raise ConfigError(f"the plan cannot be read: {error.strerror}", where=str(path)) from error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(f"this is no plan of stages: {error}", where=str(path)) from error
+    written = read_artifact(path, _Written, "plan of stages")
     said = written.predicted
     high = math.inf if said.high is None else said.high
     return written.plan, Estimate(said.value, said.low, high, said.trials, said.clusters)

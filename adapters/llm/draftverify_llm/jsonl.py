@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,32 +16,51 @@ __all__ = ["read_rows"]
 LONGEST_LINE = 256 << 20  # bytes; a gzipped file may hold more in a line than fits into memory
 
 
-def read_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def read_rows(
+    path: Path, *, infinities: bool = False, halves: bool = False
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects of a file, each with its place ("path:line", or "path: entry N" of an array).
 
     A `.jsonl` has one object a line, empty lines skipped; a file that begins with `[` is one array of objects. Either
     may be gzipped, whatever it is called. One wrong line refuses the file: a benchmark that quietly lost a
     problem is another benchmark.
 
+    Args:
+        path: the file.
+        infinities: whether `NaN` and `Infinity` are let through, which are no JSON, and which Python writes.
+        halves: whether halves of surrogate pairs are let through, which can be written nowhere later.
+
     Raises:
-        ConfigError: the file cannot be read, is not UTF-8, or a line or entry is no JSON object. `NaN` and `Infinity`
-            are no JSON.
+        ConfigError: the file cannot be read, is not UTF-8, or a line or entry is no JSON object.
     """
+
+    def decoded(line: bytes, where: str) -> Any:
+        try:
+            text = line.decode(errors="surrogatepass" if halves else "strict")
+            value = json.loads(text, parse_constant=None if infinities else _no_constant)
+            if not halves and (b"\\ud" in line or b"\\uD" in line):
+                json.dumps(value, ensure_ascii=False).encode()
+            return value
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(f"not JSON: {error}", where=where) from error
+
     try:
         with open(path, "rb") as raw:
             zipped = raw.read(2) == b"\x1f\x8b"
             raw.seek(0)
             if not zipped:
-                yield from _rows(raw, path)
+                yield from _rows(raw, path, decoded)
                 return
             with gzip.open(raw) as file:
-                yield from _rows(file, path)  # type: ignore[arg-type]
+                yield from _rows(file, path, decoded)  # type: ignore[arg-type]
     except (OSError, EOFError, zlib.error) as error:
         said = getattr(error, "strerror", None) or error
         raise ConfigError(f"the file cannot be read: {said}", where=str(path)) from error
 
 
-def _rows(file: BinaryIO, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _rows(
+    file: BinaryIO, path: Path, decoded: Callable[[bytes, str], Any]
+) -> Iterator[tuple[str, dict[str, Any]]]:
     number = 0
     while line := file.readline(LONGEST_LINE + 1):
         number += 1
@@ -54,21 +73,11 @@ def _rows(file: BinaryIO, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             continue
         if number == 1 and line.lstrip().startswith(b"["):
             rest = file.read(LONGEST_LINE)
-            entries = _decoded(line + rest, where)
+            entries = decoded(line + rest, where)
             for index, entry in enumerate(entries):
                 yield _object(entry, f"{path}: entry {index}")
             return
-        yield _object(_decoded(line, where), where)
-
-
-def _decoded(line: bytes, where: str) -> Any:
-    try:
-        value = json.loads(line.decode(), parse_constant=_no_constant)
-        if b"\\ud" in line or b"\\uD" in line:
-            json.dumps(value, ensure_ascii=False).encode()  # half a character can be written nowhere later
-        return value
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"not JSON: {error}", where=where) from error
+        yield _object(decoded(line, where), where)
 
 
 def _no_constant(word: str) -> Any:

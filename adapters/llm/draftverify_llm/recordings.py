@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -51,11 +52,24 @@ class RecordedTask(msgspec.Struct, frozen=True):
         where: the place in the file of the first of them.
         prompt: what they answer; "" where the file does not say.
         samples: in the file's order.
+        wrong: the place of a line of it that holds half of a surrogate pair, which no record could hold; "" of most.
     """
 
     where: str
     prompt: str = ""
     samples: tuple[RecordedSample, ...] = ()
+    wrong: str = ""
+
+    def usable(self) -> RecordedTask:
+        """Itself.
+
+        Raises:
+            ConfigError: one of its lines is wrong.
+        """
+        if self.wrong:
+            said = "half of a surrogate pair is in this line, which is no character; mend the line or take it out"
+            raise ConfigError(said, where=self.wrong)
+        return self
 
 
 def find_recording(
@@ -67,7 +81,7 @@ def find_recording(
     """The recorded samples of a task, by its id or by its prompt (its `question`, else its `prompt`).
 
     Raises:
-        ConfigError: there are none.
+        ConfigError: there are none, or a line of them is wrong.
     """
     if match == "task_id":
         key, ask = task.id, "are its ids those of the tasks?"
@@ -75,7 +89,7 @@ def find_recording(
         prompt = task.input.get("question", task.input.get("prompt", ""))
         key, ask = plain_prompt(str(prompt)), "are its prompts those of the tasks?"
     if key in tasks:
-        return tasks[key]
+        return tasks[key].usable()
     near = difflib.get_close_matches(key, tasks, n=1) if match == "task_id" else []
     hint = f"did you mean {near[0]!r}?" if near else ask
     raise ConfigError(f"there are no samples of the task {task.id!r}; {hint}", where=str(path))
@@ -109,7 +123,8 @@ def read_recording(
     Other names are mapped by `fields`: our word, and the path of it in the file, with dots into objects and numbers
     into lists; all but the first three are looked for in each sample. A `*` in a path stands for the
     sample's number, where they are kept in parallel lists: `{text: "code.*", score: "rewards.*.0"}`. An empty path says
-    that the file has no such thing. One line that cannot be read refuses the whole file, with its place.
+    that the file has no such thing. One line that cannot be read refuses the whole file, with its place; one that
+    can be, but holds half of a surrogate pair, refuses its task alone, when that is asked for.
 
     Args:
         path: the file.
@@ -127,7 +142,8 @@ def read_recording(
     found: dict[str, tuple[str, str, list[RecordedSample], bool]] = {}
     unseen = {name for name, at in fields.items() if at and name not in ("task_id", "text")}
     row: Mapping[str, Any] = {}
-    for where, row in read_rows(path):
+    wrong: dict[str, str] = {}
+    for where, row in read_rows(path, halves=True):
         key, prompt = _key(row, paths, match, where)
         listed, samples = _samples(row, paths, where, unseen)
         unseen -= {name for name in ("prompt", "samples") if _at(row, paths[name]) is not _MISSING}
@@ -137,6 +153,10 @@ def read_recording(
         if prompt != prompt_before:
             raise ConfigError(f"the task {key[:80]!r} has another prompt than at {first}", where=where)
         before.extend(samples)
+        try:
+            json.dumps(row, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            wrong.setdefault(key, where)
     if not found:
         raise ConfigError("the file holds no samples", where=str(path))
     drawn = any(samples for _, _, samples, _ in found.values())
@@ -148,7 +168,10 @@ def read_recording(
                 where=str(path),
                 path=f"fields.{name}",
             )
-    return {key: RecordedTask(where, prompt, tuple(all)) for key, (where, prompt, all, _) in found.items()}
+    return {
+        key: RecordedTask(where, prompt, tuple(all), wrong.get(key, ""))
+        for key, (where, prompt, all, _) in found.items()
+    }
 
 
 _MISSING: Any = object()

@@ -572,7 +572,31 @@ LEGACIES = [
         "an attribute of the scratch directory",
         'attempt(os.setxattr, ".", "user.note", b"x")',
         'done(attempt(os.listxattr, "."))',
-        hole={"none": STAYS},
+    ),
+    legacy(
+        "flags of the scratch directory and of the one above",
+        """
+        import fcntl, struct
+        for place in (".", ".."):
+            opened = attempt(os.open, place, os.O_RDONLY)
+            for flags in (0x40, 0x80, 0x08):  # no dump, no access times, synchronous: for owners, without privileges
+                attempt(fcntl.ioctl, opened, 0x40086602, struct.pack("q", flags))
+        """,
+        """
+        import fcntl, struct
+        for place in (".", ".."):
+            found = attempt(fcntl.ioctl, attempt(os.open, place, os.O_RDONLY), 0x80086601, bytes(8))
+            done(found and struct.unpack("q", found)[0] & 0xC8)
+        """,
+        none=False,
+        proof=False,
+    ),
+    legacy(
+        "files beside the scratch directory",
+        'attempt(lambda: open("../left", "w").close()); attempt(os.rename, os.getcwd(), "../other")',
+        'done({"left", "other"} & set(attempt(os.listdir, "..") or ()))',
+        none=False,
+        proof=False,
     ),
     legacy(
         "a variable and a module",

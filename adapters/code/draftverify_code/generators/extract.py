@@ -13,12 +13,14 @@ import textwrap
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 __all__ = ["extract", "fenced", "parsed", "preamble", "truncate"]
 
 LONGEST = 100_000  # characters; a longer text is not parsed
 TRIES = 24  # how often a run of lines is cut and parsed again, and how many runs are looked for in one text
+LABOUR = 12  # times its own length that of a text is parsed while such runs are looked for, beyond
+SLACK = 20_000  # characters
 _PYTHON = ("python", "py", "python3")
 _ALIASES = (
     ("c++", "cpp", "cc", "cxx"), ("c#", "cs", "csharp"), ("go", "golang"), ("javascript", "js"), ("rust", "rs"),
@@ -31,9 +33,10 @@ _FENCE = re.compile(
 )
 _ONE_LINE = re.compile(r"```(?:(?:python3?|py)[ \t])?(?P<code>[^`\n]+)```")
 _CODE = re.compile(
-    r"^(?:from\s+\.*\w|import\s+\w|(?:async\s+)?def\s|class\s|@\w|if\s+__name__|[A-Za-z_]\w*(?:\s*:[^=]+)?\s*=)"
+    r"^(?:from\s+\.*\w|import\s+\w|(?:async\s+)?def\s|class\s|@\w|if\s+__name__|[A-Za-z_]\w*\s*(?::[^=]+)?=)"
 )
 _CLAUSE = re.compile(r"^(?:else|elif|except|finally)\b|^[)\]}]")  # goes on with the statement above
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
 _SHOWING = ("print", "pprint", "testmod", "exit", "quit")  # calls that serve no function
 _TESTING = ("doctest", "unittest", "pytest")
@@ -89,7 +92,7 @@ def extract(
         return _by_tag(text, blocks, prompt if continues else "", entry_point, language)
     if len(text) > LONGEST:
         return max((block for _, block in blocks), key=len, default=text)
-    reader = _Reader(prompt if continues else "", entry_point)
+    reader = _Reader(prompt if continues else "", entry_point, LABOUR * (len(text) + len(prompt)) + SLACK)
     regions = [block for tag, block in blocks if not tag or tag.lower() in _PYTHON]
     regions = regions or [block for _, block in blocks]
     found = [each for region in regions for each in reader.read(region)]
@@ -155,8 +158,11 @@ def _blocks(text: str) -> Iterator[tuple[str, str]]:
 
 def preamble(prompt: str, entry_point: str) -> str:
     """What stands in a prompt above the entry point: imports and helpers; "" when it does not define it."""
-    found = re.search(rf"^(?:@.*\n)*(?:async[ \t]+)?def[ \t]+{re.escape(entry_point)}\b", prompt, re.M)
-    return prompt[: found.start()] if entry_point and found else ""
+    found = re.search(rf"^(?:async[ \t]+)?def[ \t]+{re.escape(entry_point)}\b", prompt, re.M)
+    lines = prompt[: found.start()].splitlines(keepends=True) if entry_point and found else []
+    while lines and lines[-1].startswith("@"):
+        lines.pop()
+    return "".join(lines)
 
 
 def parsed(text: str) -> ast.Module | None:
@@ -193,8 +199,7 @@ class _Program:
 
     def has_function(self) -> bool:
         """Whether its top level defines a function or a class."""
-        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-        return any(isinstance(each, kinds) for each in self.tree.body)
+        return any(isinstance(each, _FUNCTIONS) for each in self.tree.body)
 
     def lacks(self) -> set[str]:
         """The names that it reads and binds nowhere."""
@@ -207,25 +212,24 @@ class _Reader:
     Args:
         prompt: code that a text may continue; "" when it may not.
         entry_point: the wanted name, or "".
+        labour: characters that may be parsed in search of whole statements, over all texts together.
     """
 
-    def __init__(self, prompt: str, entry_point: str) -> None:
+    def __init__(self, prompt: str, entry_point: str, labour: int) -> None:
         self.prompt = prompt
         self.entry_point = entry_point
+        self.labour = labour
 
     def read(self, region: str) -> list[_Program]:
         """The programs that a region may stand for, best reading last; none when nothing of it parses."""
         region = region.strip("\n").rstrip()
         if not region.strip():
             return []
-        whole = [
-            program
-            for text in _dedentings(region)
-            if (program := _Program.of(text)) and not program.prosaic()
-        ]
+        texts = [region, textwrap.dedent(region)] if region[:1].isspace() else [region]
+        whole = [program for text in texts if (program := _Program.of(text)) and not program.prosaic()]
         found = [made for program in whole if (made := self._seen(program))]
         if not any(each.wanted for each in found):
-            pieces = _statements(region)
+            pieces = self._statements(region)
             if pieces and (made := self._seen(_Program.of(pieces), whole=False)):
                 found.append(made)
         if not any(each.wanted for each in found) and (made := self._continued(region)):
@@ -270,17 +274,22 @@ class _Reader:
     def completed(self, program: _Program, others: Sequence[_Program]) -> _Program:
         """With what it lacks, as far as the answer's other blocks and the prompt's preamble have it."""
         above = _Program.of(preamble(self.prompt, self.entry_point))
+        lacks, bound, texts = program.lacks(), _binds(program.tree), [program.text.lstrip("\n")]
         for other in [*reversed(others), *([above] if above is not None else [])]:
-            if program.lacks() & other.defines() and self.entry_point not in other.defines():
-                joined = _Program.of(other.text.strip("\n") + "\n\n\n" + program.text.lstrip("\n"))
-                program = program if joined is None else joined
-        return program
+            names = other.defines()
+            if names & lacks and self.entry_point not in names:
+                binds = _binds(other.tree)
+                bound |= binds
+                lacks -= binds
+                lacks |= other.lacks() - bound
+                texts.append(other.text.strip("\n"))
+        return (_Program.of("\n\n\n".join(reversed(texts))) or program) if len(texts) > 1 else program
 
     def _seen(self, program: _Program | None, whole: bool = True) -> _Program | None:
         if program is None or not program.tree.body:
             return None
         wanted = not self.entry_point or any(self._wanted(each) for each in program.tree.body)
-        return _Program(program.text, program.tree, wanted, whole)
+        return replace(program, wanted=wanted, whole=whole)
 
     def _wanted(self, statement: ast.stmt) -> bool:
         if self.entry_point not in _bound(statement):
@@ -301,11 +310,51 @@ class _Reader:
             first = "\n".join([step + lines[0].lstrip(), *lines[1:]])
             readings += [(first, True), (textwrap.indent(flat, step), True)]
         for text, lost in readings:
-            kept = _longest_prefix(head + text, at_least=head.count("\n"))
-            program = self._seen(_Program.of(kept))
+            program = self._seen(self._longest_prefix(head + text, at_least=head.count("\n")))
             # Prose, indented, is believed to be a body only where it returns something.
             if program is not None and program.wanted and not (lost and not self._returns(program.tree)):
-                return _Program(program.text, program.tree, True, kept == head + text)
+                return replace(program, whole=program.text == head + text)
+        return None
+
+    def _statements(self, text: str) -> str:
+        """The lines of a text that are Python, prose left out: runs of whole statements, put together."""
+        lines = text.split("\n")
+        code = [line for line in lines if _CODE.match(line.lstrip())]
+        margin = min((len(line) - len(line.lstrip()) for line in code), default=0)
+        lines = [_less(line, margin) for line in lines]
+        found: list[str] = []
+        place = runs = 0
+        while place < len(lines) and runs < TRIES:
+            # A stack of decorators is tried from its first one alone.
+            if _CODE.match(lines[place]) and not (place and lines[place][0] == lines[place - 1][:1] == "@"):
+                kept = self._longest_prefix("\n".join(lines[place:]))
+                runs += 1
+                if kept is not None:
+                    found.append(kept.text.rstrip())
+                    place += kept.text.count("\n")
+            place += 1
+        return "\n\n".join(each for each in found if each)
+
+    def _longest_prefix(self, text: str, at_least: int = 0) -> _Program | None:
+        """The most whole top-level statements from the start that parse.
+
+        Args:
+            text: of which lines are taken from the start.
+            at_least: more lines than so many.
+        """
+        lines = text.split("\n")
+        end = len(lines)
+        for _ in range(TRIES):
+            text = "\n".join(lines[:end])
+            self.labour -= len(text)
+            if end <= at_least or self.labour < 0:
+                break
+            tree = _parse(text)
+            if not isinstance(tree, int):
+                return _Program(text, tree)
+            # What is thrown away begins at a line that is not indented: never a part of a statement alone.
+            bad = min(tree - 1, end - 1) if tree else -1
+            end = next((i for i in range(bad, -1, -1) if _begins_statement(lines, i)), 0)
         return None
 
     def _returns(self, tree: ast.Module) -> bool:
@@ -421,53 +470,10 @@ def _parse(text: str) -> ast.Module | int:
         return 0
 
 
-def _longest_prefix(text: str, at_least: int = 0) -> str:
-    """The most whole top-level statements from the start that parse; "" when there are none.
-
-    Args:
-        text: of which lines are taken from the start.
-        at_least: more lines than so many.
-    """
-    lines = text.split("\n")
-    end = len(lines)
-    for _ in range(TRIES):
-        if end <= at_least:
-            break
-        tree = _parse("\n".join(lines[:end]))
-        if not isinstance(tree, int):
-            return "\n".join(lines[:end])
-        # What is thrown away begins at a line that is not indented: never a part of a statement alone.
-        bad = min(tree - 1, end - 1) if tree else -1
-        end = next((i for i in range(bad, -1, -1) if _begins_statement(lines, i)), 0)
-    return ""
-
-
-def _statements(text: str) -> str:
-    """The lines of a text that are Python, prose left out: runs of whole statements, put together."""
-    lines = text.split("\n")
-    starts = [len(line) - len(line.lstrip()) for line in lines if _CODE.match(line.lstrip())]
-    lines = [_less(line, min(starts, default=0)) for line in lines]
-    found: list[str] = []
-    place = runs = 0
-    while place < len(lines) and runs < TRIES:
-        if not _CODE.match(lines[place]):
-            place += 1
-            continue
-        kept = _longest_prefix("\n".join(lines[place:]))
-        found.append(kept.rstrip())
-        runs += 1
-        place += kept.count("\n") + 1
-    return "\n\n".join(each for each in found if each)
-
-
 def _begins_statement(lines: Sequence[str], place: int) -> bool:
     line = lines[place]
     decorated = place > 0 and lines[place - 1].startswith("@")
     return bool(line) and not line[0].isspace() and not _CLAUSE.match(line) and not decorated
-
-
-def _dedentings(region: str) -> list[str]:
-    return [region, textwrap.dedent(region)] if region[:1].isspace() else [region]
 
 
 def _less(line: str, indentation: int) -> str:
@@ -485,7 +491,7 @@ def _indentation_of_body(prompt: str) -> int:
 
 def _bound(node: ast.AST) -> list[str]:
     """The names that this very node binds."""
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+    if isinstance(node, _FUNCTIONS):
         return [node.name]
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         return [alias.asname or alias.name.split(".")[0] for alias in node.names]
@@ -559,8 +565,7 @@ def _is_showing(statement: ast.stmt) -> bool:
 
 
 def _is_definition(statement: ast.AST) -> bool:
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
-    return isinstance(statement, kinds)
+    return isinstance(statement, (*_FUNCTIONS, ast.Import, ast.ImportFrom))
 
 
 def _has_body(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -624,7 +629,8 @@ def _last_long(texts: Sequence[str]) -> int | None:
     A model quotes what it corrects before it writes the correction, and may show how to use it after.
     """
     sizes = [len(each.strip()) for each in texts]
-    return next((i for i in reversed(range(len(sizes))) if 2 * sizes[i] >= max(sizes)), None)
+    most = max(sizes, default=0)
+    return next((i for i in reversed(range(len(sizes))) if 2 * sizes[i] >= most), None)
 
 
 def _opening(entry_point: str) -> re.Pattern[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -57,75 +57,39 @@ PRIORS: Mapping[str, float] = {
 AROUND = 1000  # bytes before and after a place in which other names are looked for, where there are more
 
 _BOUNDARY = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
-_COMPARISONS: Mapping[str, tuple[str, ...]] = {
-    "<": (">", ">=", "!=", "=="),
-    "<=": (">=", ">", "=="),
-    ">": ("<", "<=", "!=", "=="),
-    ">=": ("<=", "<", "=="),
-    "==": ("!=", ">=", "<=", ">", "<"),
-    "!=": ("==", ">", "<"),
-}
-_ARITHMETIC: Mapping[str, tuple[str, ...]] = {
-    "+": ("-", "*"),
-    "-": ("+", "//"),
-    "*": ("//", "+", "**", "/"),
-    "/": ("//", "*"),
-    "//": ("/", "*", "%", "-"),
-    "%": ("//", "-", "/"),
-    "**": ("*",),
-    "&": ("|", "^"),
-    "|": ("&", "^"),
-    "^": ("&", "|"),
-    "<<": (">>",),
-    ">>": ("<<",),
-}
+_COMPARISONS = {
+    "<": "> >= != ==", "<=": ">= > ==", ">": "< <= != ==", ">=": "<= < ==", "==": "!= >= <= > <", "!=": "== > <",
+}  # fmt: skip
+_ARITHMETIC = {
+    "+": "- *", "-": "+ //", "*": "// + ** /", "/": "// *", "//": "/ * % -", "%": "// - /", "**": "*",
+    "&": "| ^", "|": "& ^", "^": "& |", "<<": ">>", ">>": "<<",
+}  # fmt: skip
 _NOT_COMMUTATIVE = (ast.Sub, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.LShift, ast.RShift, ast.Add)
-_FUNCTIONS: tuple[tuple[str, ...], ...] = (
-    ("min", "max"),
-    ("any", "all"),
-    ("sorted", "reversed", "list", "set", "tuple"),
-    ("sum", "len", "max", "min"),
-    ("int", "float", "round"),
-    ("str", "repr"),
-    ("ord", "chr"),
-    ("floor", "ceil"),
-    ("hex", "bin", "oct"),
-)
-_METHODS: tuple[tuple[str, ...], ...] = (
-    ("append", "extend", "add"),
-    ("append", "appendleft"),
-    ("pop", "popleft"),
-    ("add", "update", "discard"),
-    ("lower", "upper"),
-    ("swapcase", "lower", "upper"),
-    ("capitalize", "title", "upper"),
-    ("islower", "isupper"),
-    ("isalpha", "isalnum", "isdigit"),
-    ("startswith", "endswith"),
-    ("find", "rfind", "index", "count"),
-    ("strip", "lstrip", "rstrip"),
-    ("split", "rsplit", "splitlines"),
-    ("ljust", "rjust"),
-    ("keys", "values", "items"),
-    ("union", "intersection", "difference", "symmetric_difference"),
-    ("floor", "ceil"),
-    ("remove", "discard"),
-)
 _WRAPPERS = ("abs", "sorted", "list", "set", "len", "int", "str", "sum", "max", "min")
 _CONVERSIONS = ("int", "str", "abs", "float", "len")
-_CONTAINERS = ("[]", "{}", '""', "set()", "0")
+_TIGHT = (ast.Name, ast.Call, ast.Attribute, ast.Subscript)  # they need no parentheses in an operation
 
 
-def _families(families: Iterable[tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+def _families(*families: str) -> dict[str, tuple[str, ...]]:
+    """By name, the other names of all its families, each of which is one text."""
     related: dict[str, dict[str, None]] = {}
-    for family in families:
+    for family in map(str.split, families):
         for name in family:
             related.setdefault(name, {}).update(dict.fromkeys(other for other in family if other != name))
     return {name: tuple(others) for name, others in related.items()}
 
 
-_OTHER_FUNCTION = _families(_FUNCTIONS)
-_OTHER_METHOD = _families(_METHODS)
+_OTHER_FUNCTION = _families(
+    "min max", "any all", "sorted reversed list set tuple", "sum len max min", "int float round", "str repr",
+    "ord chr", "floor ceil", "hex bin oct",
+)  # fmt: skip
+_OTHER_METHOD = _families(
+    "append extend add", "append appendleft", "pop popleft", "add update discard", "lower upper",
+    "swapcase lower upper", "capitalize title upper", "islower isupper", "isalpha isalnum isdigit",
+    "startswith endswith", "find rfind index count", "strip lstrip rstrip", "split rsplit splitlines",
+    "ljust rjust", "keys values items", "union intersection difference symmetric_difference", "floor ceil",
+    "remove discard",
+)  # fmt: skip
 
 # Between these an operation needs no parentheses of its own.
 _BEFORE = {
@@ -187,14 +151,28 @@ def _replaced(source: Source, node: ast.AST, text: str, operator: str, *, atom: 
     return Change(start, end, text, operator)
 
 
-def _operator(
-    source: Source, left: ast.AST, right: ast.AST, words: tuple[str, ...]
-) -> tuple[int, int] | None:
+def _instead(
+    source: Source, node: ast.AST, operator: str, *texts: str, atom: bool = True
+) -> Iterator[Change]:
+    """Each of several texts in a node's place."""
+    return (_replaced(source, node, text, operator, atom=atom) for text in texts)
+
+
+def _swapped(source: Source, node: ast.AST, one: ast.AST, other: ast.AST, operator: str = "swap") -> Change:
+    """A node with two others inside it the other way round."""
+    (start, end), (a, b), (c, d) = map(source.span, (node, one, other))
+    data = source.data
+    text = data[start:a] + data[c:d] + data[b:c] + data[a:b] + data[d:end]
+    return Change(start, end, text.decode(), operator)
+
+
+def _operator(source: Source, left: ast.AST, right: ast.AST, words: str) -> tuple[int, int] | None:
     """The span of an operator of one or two words between two operands."""
+    wanted = words.split()
     tokens = source.between(source.span(left)[1], source.span(right)[0])
     for place, token in enumerate(tokens):
-        if tuple(each.text for each in tokens[place : place + len(words)]) == words:
-            return token.start, tokens[place + len(words) - 1].end
+        if [each.text for each in tokens[place : place + len(wanted)]] == wanted:
+            return token.start, tokens[place + len(wanted) - 1].end
     return None
 
 
@@ -211,72 +189,52 @@ def _compare(source: Source, node: ast.Compare) -> Iterator[Change]:
     operands = [node.left, *node.comparators]
     for left, operator, right in zip(operands, node.ops, operands[1:], strict=False):
         symbol = _SYMBOLS.get(type(operator), "")
-        found = _operator(source, left, right, tuple(symbol.split()))
+        found = _operator(source, left, right, symbol)
         if found is None:
             continue
         if symbol in _BOUNDARY:
             yield Change(*found, _BOUNDARY[symbol], "boundary")
         if symbol in _IDENTITY:
             yield Change(*found, _IDENTITY[symbol], "identity")
-        for other in _COMPARISONS.get(symbol, ()):
+        for other in _COMPARISONS.get(symbol, "").split():
             yield Change(*found, other, "comparison")
 
 
 def _binary(source: Source, node: ast.BinOp) -> Iterator[Change]:
     symbol = _SYMBOLS.get(type(node.op), "")
-    found = _operator(source, node.left, node.right, (symbol,))
-    if found is None:
+    found = _operator(source, node.left, node.right, symbol)
+    if not symbol or found is None:
         return
-    for other in _ARITHMETIC.get(symbol, ()):
+    for other in _ARITHMETIC.get(symbol, "").split():
         yield Change(*found, other, "arithmetic")
-    start, end = source.span(node)
-    left, right = source.span(node.left), source.span(node.right)
     if isinstance(node.op, _NOT_COMMUTATIVE):
-        yield Change(start, end, _exchanged(source, (start, end), left, right), "swap")
+        yield _swapped(source, node, node.left, node.right)
     for kept in (node.left, node.right):
         yield _replaced(source, node, source.text(kept), "drop", atom=not isinstance(kept, ast.BinOp))
     # a + b // c read as it was not meant: the tree's right operand begins where the text has no parenthesis.
-    inner = node.right
-    if isinstance(inner, ast.BinOp) and source.before(right[0]) == symbol:
-        head = source.data[start : source.span(inner.left)[1]].decode()
-        tail = source.data[source.span(inner.left)[1] : end].decode()
-        yield Change(start, end, f"({head}){tail}", "grouping")
-    inner = node.left
-    if isinstance(inner, ast.BinOp) and source.before(left[0]) != "(":
-        operand = source.span(inner.right)[0]
-        head, tail = source.data[start:operand].decode(), source.data[operand:end].decode()
-        yield Change(start, end, f"{head}({tail})", "grouping")
-
-
-def _exchanged(source: Source, whole: tuple[int, int], one: tuple[int, int], other: tuple[int, int]) -> str:
-    """A span's text with two spans inside it the other way round."""
-    data = source.data
-    return b"".join(
-        (
-            data[whole[0] : one[0]],
-            data[other[0] : other[1]],
-            data[one[1] : other[0]],
-            data[one[0] : one[1]],
-            data[other[1] : whole[1]],
-        )
-    ).decode()
+    (start, end), data = source.span(node), source.data
+    if isinstance(node.right, ast.BinOp) and source.before(source.span(node.right)[0]) == symbol:
+        cut = source.span(node.right.left)[1]
+        yield Change(start, end, f"({data[start:cut].decode()}){data[cut:end].decode()}", "grouping")
+    if isinstance(node.left, ast.BinOp) and source.before(source.span(node.left)[0]) != "(":
+        cut = source.span(node.left.right)[0]
+        yield Change(start, end, f"{data[start:cut].decode()}({data[cut:end].decode()})", "grouping")
 
 
 def _boolean(source: Source, node: ast.BoolOp) -> Iterator[Change]:
     word, other = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
     for left, right in pairwise(node.values):
-        found = _operator(source, left, right, (word,))
+        found = _operator(source, left, right, word)
         if found is not None:
             yield Change(*found, other, "boolean")
-    start = source.span(node)[0]
     for place, value in enumerate(node.values):
-        begin, stop = source.span(value)
-        if source.before(begin) == "(" and source.after(stop) == ")":
+        start, end = source.span(value)
+        if source.before(start) == "(" and source.after(end) == ")":
             continue  # its parentheses would stay behind
         if place:
-            yield Change(source.span(node.values[place - 1])[1], stop, "", "drop")
+            yield Change(source.span(node.values[place - 1])[1], end, "", "drop")
         else:
-            yield Change(start, source.span(node.values[1])[0], "", "drop")
+            yield Change(source.span(node)[0], source.span(node.values[1])[0], "", "drop")
     yield _replaced(source, node, f"not ({source.text(node)})", "negation", atom=False)
 
 
@@ -302,52 +260,38 @@ def _constant(source: Source, node: ast.Constant) -> Iterator[Change]:
             yield _replaced(source, node, f"-{source.text(node)}", "far constant", atom=False)
         parent = source.parents.get(node)
         if isinstance(parent, (ast.Assign, ast.AnnAssign)) and parent.value is node:
-            for text in ('float("inf")', 'float("-inf")', "None", "[]", '""'):
-                yield _replaced(source, node, text, "far constant")
+            others = ('float("inf")', 'float("-inf")', "None", "[]", '""')
+            yield from _instead(source, node, "far constant", *others)
         if value in (0, 1, 2):
-            for name in _names_near(source, node):
-                yield _replaced(source, node, name, "name")
+            yield from _instead(source, node, "name", *_names_near(source, node))
     elif value is None:
-        for text in ("0", "[]", "False", "True", '""'):
-            yield _replaced(source, node, text, "far constant")
+        yield from _instead(source, node, "far constant", "0", "[]", "False", "True", '""')
     elif isinstance(value, str) and source.before(source.span(node)[1]) == source.text(node):
         cases = (value.lower(), value.upper(), value.capitalize(), value.strip(), value + " ", " " + value)
-        for text in dict.fromkeys((*_near(source.strings, value), *cases, "", " ")):
-            if text != value:
-                yield _replaced(source, node, repr(text), "text")
+        texts = dict.fromkeys((*_near(source.strings, value), *cases, "", " "))
+        yield from _instead(source, node, "text", *(repr(text) for text in texts if text != value))
 
 
 def _container(source: Source, node: ast.List | ast.Dict | ast.Set) -> Iterator[Change]:
     if not getattr(node, "elts", None) and not getattr(node, "keys", None):
-        for text in _CONTAINERS:
-            yield _replaced(source, node, text, "far constant")
+        yield from _instead(source, node, "far constant", "[]", "{}", '""', "set()", "0")
 
 
 def _pair(source: Source, node: ast.Tuple) -> Iterator[Change]:
-    if (
-        len(node.elts) == 2
-        and _is_read(node)
-        and not any(isinstance(each, ast.Starred) for each in node.elts)
-    ):
-        span = source.span(node)
-        yield Change(
-            *span, _exchanged(source, span, source.span(node.elts[0]), source.span(node.elts[1])), "swap"
-        )
+    starred = any(isinstance(each, ast.Starred) for each in node.elts)
+    if len(node.elts) == 2 and _is_read(node) and not starred:
+        yield _swapped(source, node, *node.elts)
 
 
 def _name(source: Source, node: ast.Name) -> Iterator[Change]:
     if not _is_read(node):
         return
     parent = source.parents.get(node)
-    if isinstance(parent, ast.Call) and parent.func is node:
-        for other in _OTHER_FUNCTION.get(node.id, ()):
-            yield _replaced(source, node, other, "call")
-        return
-    if isinstance(parent, (ast.arg, ast.AnnAssign)) and parent.annotation is node:
-        return
-    for other in _names_near(source, node):
-        if other != node.id:
-            yield _replaced(source, node, other, "name")
+    if source.is_called(node):
+        yield from _instead(source, node, "call", *_OTHER_FUNCTION.get(node.id, ()))
+    elif not (isinstance(parent, (ast.arg, ast.AnnAssign)) and parent.annotation is node):
+        others = (other for other in _names_near(source, node) if other != node.id)
+        yield from _instead(source, node, "name", *others)
 
 
 def _names_near(source: Source, node: ast.expr) -> Sequence[str]:
@@ -370,8 +314,8 @@ def _near(values: Sequence[str], value: str) -> Sequence[str]:
 
 
 def _attribute(source: Source, node: ast.Attribute) -> Iterator[Change]:
-    start = source.span(node)[1] - len(node.attr.encode())
     end = source.span(node)[1]
+    start = end - len(node.attr.encode())
     if source.data[start:end].decode() != node.attr:
         return
     called = source.is_called(node)
@@ -386,9 +330,8 @@ def _attribute(source: Source, node: ast.Attribute) -> Iterator[Change]:
 
 def _call(source: Source, node: ast.Call) -> Iterator[Change]:
     arguments = [each for each in node.args if not isinstance(each, (ast.Starred, ast.GeneratorExp))]
-    whole = source.span(node)
     for one, other in pairwise(arguments):
-        yield Change(*whole, _exchanged(source, whole, source.span(one), source.span(other)), "swap")
+        yield _swapped(source, node, one, other)
         yield Change(source.span(one)[1], source.span(other)[1], "", "drop")
     if len(node.args) == 1 == len(arguments) and not node.keywords:
         yield _replaced(source, node, source.text(arguments[0]), "unwrap", atom=False)
@@ -401,64 +344,66 @@ def _call(source: Source, node: ast.Call) -> Iterator[Change]:
 def _builtin(source: Source, node: ast.Call, name: str, arguments: list[ast.expr]) -> Iterator[Change]:
     texts = [source.text(each) for each in arguments]
     if name == "range" and len(texts) == len(node.args) and 0 < len(texts) < 4:
-        start, stop = ("0", texts[0]) if len(texts) == 1 else (texts[0], texts[1])
-        step = f", {texts[2]}" if len(texts) == 3 else ""
+        yield from _instead(source, node, "range", *_ranges(*texts))
+    elif name in ("sorted", "max", "min") and texts and not node.keywords:
+        end = source.span(node)[1]
+        more = ", reverse=True)" if name == "sorted" else ", default=0)"
+        if source.data[end - 1 : end] == b")" and source.before(end - 1) != ",":
+            yield Change(end - 1, end, more, "call")
+    elif name == "int" and len(texts) == 1:
+        yield _replaced(source, node, f"round({texts[0]})", "call")
+    elif name == "round" and len(texts) == 1:
+        yield from _instead(source, node, "call", f"int({texts[0]})", f"round({texts[0]}, 2)")
+
+
+def _ranges(first: str, second: str = "", step: str = "") -> Iterator[str]:
+    """Other calls of range() than the one with these arguments."""
+    start, stop = (first, second) if second else ("0", first)
+    if second:
         bounds = [
             (start, f"{stop} + 1"),
             (start, f"{stop} - 1"),
             (f"{start} + 1", stop),
             (f"{start} - 1", stop),
         ]
-        if len(texts) == 1:
-            bounds = [("0", f"{stop} + 1"), ("0", f"{stop} - 1"), ("1", stop), ("1", f"{stop} + 1")]
-        else:
-            bounds += [(f"{start} + 1", f"{stop} + 1"), ("0", stop), ("1", stop)]
-        for low, high in bounds:
-            yield _replaced(source, node, f"range({low}, {high}{step})", "range")
-        if not step:
-            yield _replaced(source, node, f"range({stop} - 1, {start} - 1, -1)", "range")
-            yield _replaced(source, node, f"range({start}, {stop}, 2)", "range")
-        elif texts[2] == "-1":
-            yield _replaced(source, node, f"range({stop} + 1, {start} + 1)", "range")
-    elif name in ("sorted", "max", "min") and texts and not node.keywords:
-        end = source.span(node)[1]
-        more = ", reverse=True)" if name == "sorted" else ", default=0)"
-        if source.data[end - 1 : end] == b")" and source.before(end - 1) != ",":
-            yield Change(end - 1, end, more, "call")
-    elif name in ("int", "round") and len(texts) == 1:
-        yield _replaced(source, node, f"{'round' if name == 'int' else 'int'}({texts[0]})", "call")
-        if name == "round":
-            yield _replaced(source, node, f"round({texts[0]}, 2)", "call")
+        bounds += [(f"{start} + 1", f"{stop} + 1"), ("0", stop), ("1", stop)]
+    else:
+        bounds = [("0", f"{stop} + 1"), ("0", f"{stop} - 1"), ("1", stop), ("1", f"{stop} + 1")]
+    for low, high in bounds:
+        yield f"range({low}, {high}, {step})" if step else f"range({low}, {high})"
+    if not step:
+        yield f"range({stop} - 1, {start} - 1, -1)"
+        yield f"range({start}, {stop}, 2)"
+    elif step == "-1":
+        yield f"range({stop} + 1, {start} + 1)"
 
 
 def _method(
     source: Source, node: ast.Call, method: ast.Attribute, arguments: list[ast.expr]
 ) -> Iterator[Change]:
-    owner = source.text(method.value)
+    name, owner = method.attr, source.text(method.value)
     texts = [source.text(each) for each in arguments]
     used = not isinstance(source.parents.get(node), ast.Expr)
-    if not node.args and not node.keywords:
+    bare = not node.args and not node.keywords
+    others: list[str] = []
+    operations: list[str] = []
+    if bare:
         yield _replaced(source, node, owner, "unwrap")
-    if method.attr == "pop":
-        for given in ("", "0", "-1"):
-            if [given] != texts and bool(given) != bool(not texts and not given):
-                yield _replaced(source, node, f"{owner}.pop({given})", "call")
-    elif method.attr == "sort" and not node.args and not node.keywords:
-        yield _replaced(source, node, f"{owner}.sort(reverse=True)", "call")
-        if used:
-            yield _replaced(source, node, f"sorted({owner})", "call")
-    elif method.attr == "append" and len(texts) == 1:
-        yield _replaced(source, node, f"{owner}.insert(0, {texts[0]})", "call")
-        yield _replaced(source, node, f"{owner}.append(list({texts[0]}))", "call")
-        if used:
-            yield _replaced(source, node, f"{owner} + [{texts[0]}]", "call", atom=False)
-    elif method.attr in ("issubset", "issuperset", "startswith", "endswith") and len(texts) == 1:
-        yield _replaced(source, node, f"{owner} == {texts[0]}", "call", atom=False)
-    elif method.attr == "get" and len(texts) == 1:
-        yield _replaced(source, node, f"{owner}.get({texts[0]}, 0)", "call")
-    elif method.attr == "split":
-        for given in ("", '" "', '","'):
-            yield _replaced(source, node, f"{owner}.split({given})", "call")
+    if name == "pop":
+        others = [f"{owner}.pop({given})" for given in ("0", "-1") if [given] != texts]
+    elif name == "sort" and bare:
+        others = [f"{owner}.sort(reverse=True)", *([f"sorted({owner})"] if used else [])]
+    elif name == "append" and len(texts) == 1:
+        others = [f"{owner}.insert(0, {texts[0]})", f"{owner}.append(list({texts[0]}))"]
+        operations = [f"{owner} + [{texts[0]}]"] if used else []
+    elif name in ("issubset", "issuperset", "startswith", "endswith") and len(texts) == 1:
+        operations = [f"{owner} == {texts[0]}"]
+    elif name == "get" and len(texts) == 1:
+        others = [f"{owner}.get({texts[0]}, 0)"]
+    elif name == "split":
+        others = [f"{owner}.split({given})" for given in ("", '" "', '","')]
+    yield from _instead(source, node, "call", *others)
+    yield from _instead(source, node, "call", *operations, atom=False)
 
 
 def _subscript(source: Source, node: ast.Subscript) -> Iterator[Change]:
@@ -466,14 +411,13 @@ def _subscript(source: Source, node: ast.Subscript) -> Iterator[Change]:
     if isinstance(inner, ast.Subscript) and not isinstance(node.slice, ast.Slice):
         one, other = source.span(inner.slice), source.span(node.slice)
         if source.data[one[1] : other[0]].strip() == b"][":
-            span = source.span(node)
-            yield Change(*span, _exchanged(source, span, one, other), "swap")
+            yield _swapped(source, node, inner.slice, node.slice)
     if _is_read(node):
         yield _replaced(source, node, source.text(inner), "drop")
 
 
 def _slice(source: Source, node: ast.Slice) -> Iterator[Change]:
-    if source.parents.get(node) is None or not isinstance(source.parents[node], ast.Subscript):
+    if not isinstance(source.parents.get(node), ast.Subscript):
         return
     lower = source.text(node.lower) if node.lower else ""
     upper = source.text(node.upper) if node.upper else ""
@@ -490,12 +434,8 @@ def _slice(source: Source, node: ast.Slice) -> Iterator[Change]:
 
 
 def _conditional(source: Source, node: ast.IfExp) -> Iterator[Change]:
-    span = source.span(node)
-    yield Change(
-        *span, _exchanged(source, span, source.span(node.body), source.span(node.orelse)), "negation"
-    )
-    for kept in (node.body, node.orelse):
-        yield _replaced(source, node, source.text(kept), "drop")
+    yield _swapped(source, node, node.body, node.orelse, "negation")
+    yield from _instead(source, node, "drop", source.text(node.body), source.text(node.orelse))
 
 
 def _comprehension(source: Source, node: ast.comprehension) -> Iterator[Change]:
@@ -512,51 +452,37 @@ def _slot(source: Source, node: ast.expr) -> Iterator[Change]:
     text = source.text(node)
     if _is_condition(parent, node):
         if not isinstance(node, (ast.UnaryOp, ast.Constant)):
-            loose = isinstance(node, (ast.Name, ast.Call, ast.Attribute, ast.Subscript))
-            yield _replaced(source, node, f"not {text}" if loose else f"not ({text})", "negation", atom=False)
+            negated = f"not {text}" if isinstance(node, _TIGHT) else f"not ({text})"
+            yield _replaced(source, node, negated, "negation", atom=False)
         if isinstance(node, (ast.Name, ast.Attribute)):
             yield _replaced(source, node, f"len({text}) > 1", "condition", atom=False)
         if not isinstance(parent, ast.BoolOp):
-            yield _replaced(source, node, "True", "condition")
-            yield _replaced(source, node, "False", "condition")
+            yield from _instead(source, node, "condition", "True", "False")
         return
     if isinstance(node, (ast.Constant, ast.Starred, ast.GeneratorExp, ast.Slice, ast.Lambda, ast.JoinedStr)):
         return
-    counted = _is_counted(parent, node)
     shifted = isinstance(node, ast.BinOp) and isinstance(node.right, ast.Constant)
-    if (
-        counted
-        and not shifted
-        and isinstance(node, (ast.Name, ast.BinOp, ast.Call, ast.Subscript, ast.Attribute))
-    ):
-        for more in ("- 1", "+ 1"):
-            yield _replaced(source, node, f"{text} {more}", "off by one", atom=False)
+    if _is_counted(parent, node) and not shifted and isinstance(node, (*_TIGHT, ast.BinOp)):
+        yield from _instead(source, node, "off by one", f"{text} - 1", f"{text} + 1", atom=False)
     if isinstance(parent, ast.For) and parent.iter is node and not _is_call_of(node, "range"):
-        for other in (f"{text}[1:]", f"{text}[:-1]", f"reversed({text})", f"sorted({text})", f"list({text})"):
-            yield _replaced(source, node, other, "iteration")
+        others = (f"{text}[1:]", f"{text}[:-1]", f"reversed({text})", f"sorted({text})", f"list({text})")
+        yield from _instead(source, node, "iteration", *others)
     if isinstance(parent, ast.BinOp) and isinstance(node, (ast.Name, ast.Subscript, ast.Call)):
-        for name in _CONVERSIONS:
-            if not _is_call_of(node, name):
-                yield _replaced(source, node, f"{name}({text})", "wrap")
-    if isinstance(parent, ast.Assign) and isinstance(
-        node, (ast.Name, ast.Call, ast.Attribute, ast.Subscript)
-    ):
+        yield from _wrapped(source, node, text, _CONVERSIONS)
+    if isinstance(parent, ast.Assign) and isinstance(node, _TIGHT):
         yield _replaced(source, node, f"not {text}", "negation", atom=False)
-    if _is_value(parent, node):
-        yield from _wrapped(source, node, text)
+    if _is_value(parent, node) and not isinstance(node, (ast.Tuple, ast.Dict, ast.Compare, ast.BoolOp)):
+        yield from _wrapped(source, node, text, _WRAPPERS)
+        plain = isinstance(node, (*_TIGHT, ast.List, ast.ListComp))
+        if plain:
+            more = ("[::-1]", ".lower()", ".strip()", "[0]", "[-1]", "[:]")
+            yield from _instead(source, node, "wrap", *(text + each for each in more))
+        yield _replaced(source, node, f"-{text}" if plain else f"-({text})", "wrap", atom=False)
 
 
-def _wrapped(source: Source, node: ast.expr, text: str) -> Iterator[Change]:
-    if isinstance(node, (ast.Tuple, ast.Dict, ast.Compare, ast.BoolOp)):
-        return
-    plain = isinstance(node, (ast.Name, ast.Call, ast.Attribute, ast.Subscript, ast.List, ast.ListComp))
-    for name in _WRAPPERS:
-        if not _is_call_of(node, name):
-            yield _replaced(source, node, f"{name}({text})", "wrap")
-    if plain:
-        for more in ("[::-1]", ".lower()", ".strip()", "[0]", "[-1]", "[:]"):
-            yield _replaced(source, node, text + more, "wrap")
-    yield _replaced(source, node, f"-{text}" if plain else f"-({text})", "wrap", atom=False)
+def _wrapped(source: Source, node: ast.expr, text: str, names: Sequence[str]) -> Iterator[Change]:
+    others = (f"{name}({text})" for name in names if not _is_call_of(node, name))
+    return _instead(source, node, "wrap", *others)
 
 
 def _is_call_of(node: ast.expr, name: str) -> bool:

@@ -37,7 +37,8 @@ class Recorded:
     Other names are mapped by `fields`: our word, and the path of it in the file, with dots into objects and numbers
     into lists; `text`, `answer`, `correct` and `score` are looked for in each sample. A `*` in a path stands for the
     sample's number, where they are kept in parallel lists: `{text: "code.*", score: "rewards.*.0"}`. An empty path says
-    that the file has no such thing. One line that cannot be read refuses the whole file, with its place.
+    that the file has no such thing. One line that cannot be read refuses the whole file, with its place; one that
+    can be, but holds half of a surrogate pair, refuses its task alone.
 
     The place in the file is read off the rounds so far: a round whose items are the next ones was this part's own,
     any other was somebody else's. The proposal's evidence holds "answer", "correct" and "score", one entry per item,
@@ -142,7 +143,7 @@ def find_task(
     """The recorded samples of a task.
 
     Raises:
-        ConfigError: there are none, or several recordings fit equally well.
+        ConfigError: there are none, several recordings fit equally well, or a line of them is wrong.
     """
     prompt = task.input.get("prompt", "")
     if match == "task_id" or plain_prompt(prompt) in tasks:
@@ -163,7 +164,7 @@ def find_task(
             else "no recorded prompt is like its own"
         )
         raise ConfigError(f"there are no samples of the task {task.id!r}: {what}", where=str(path))
-    return tasks[keys[0]]
+    return tasks[keys[0]].usable()
 
 
 def _last_defined(prompt: str) -> str:

@@ -18,6 +18,8 @@ COMPOUND = (*LOOPS, ast.If, ast.With, ast.Try)
 PLAIN = (ast.Assign, ast.AugAssign, ast.Expr)
 NEAREST = 20  # other names, texts or attributes that are tried in one place
 COPIES = 12  # functions with more plain statements than this are too long to copy each to each place
+_JUMPS = {ast.Break: ("continue",), ast.Continue: ("break",), ast.Pass: ("continue", "break", "return")}
+_SIGNS = {"+=": "-= = *=", "-=": "+= =", "*=": "+= //=", "//=": "*= /= -="}
 
 
 class Change(NamedTuple):
@@ -97,12 +99,8 @@ def _is_docstring(source: Source, statement: ast.stmt) -> bool:
 def _words(source: Source, statement: ast.stmt) -> Iterator[Change]:
     """Another keyword or another sign of assignment."""
     start, end = source.span(statement)
-    if isinstance(statement, ast.Break):
-        yield Change(start, end, "continue", "jump")
-    elif isinstance(statement, ast.Continue):
-        yield Change(start, end, "break", "jump")
-    elif isinstance(statement, ast.Pass):
-        for word in ("continue", "break", "return"):
+    if isinstance(statement, (ast.Break, ast.Continue, ast.Pass)):
+        for word in _JUMPS[type(statement)]:
             yield Change(start, end, word, "jump")
     elif isinstance(statement, ast.If):
         if source.data[start:].startswith(b"elif"):
@@ -118,22 +116,15 @@ def _words(source: Source, statement: ast.stmt) -> Iterator[Change]:
     elif isinstance(statement, ast.AugAssign):
         tokens = source.between(source.span(statement.target)[1], source.span(statement.value)[0])
         for token in tokens[:1]:
-            others = {
-                "+=": ("-=", "=", "*="),
-                "-=": ("+=", "="),
-                "*=": ("+=", "//="),
-                "//=": ("*=", "/=", "-="),
-            }
-            for other in others.get(token.text, ("+=", "-=")):
+            for other in _SIGNS.get(token.text, "+= -=").split():
                 yield Change(token.start, token.end, other, "augmented")
     elif isinstance(statement, ast.Assign) and len(statement.targets) == 1:
         target = statement.targets[0]
         if isinstance(target, (ast.Name, ast.Subscript, ast.Attribute)):
             tokens = source.between(source.span(target)[1], source.span(statement.value)[0])
             for token in tokens[:1]:
-                if token.text == "=":
-                    for other in ("+=", "-="):
-                        yield Change(token.start, token.end, other, "augmented")
+                for other in ("+=", "-=") if token.text == "=" else ():
+                    yield Change(token.start, token.end, other, "augmented")
         if _function_around(source, statement) is not None and isinstance(target, ast.Name):
             yield Change(start, source.span(statement.value)[0], "return ", "return")
     elif isinstance(statement, ast.Return):

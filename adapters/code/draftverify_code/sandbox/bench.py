@@ -25,6 +25,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import confine
 import judge
 import keeper
 from frames import receive, send
@@ -113,7 +114,7 @@ def main() -> None:
         for name in keeper.WARM:
             importlib.import_module(name)
         sealed = keeper.Sealed(config)
-        sealed.seal({"cpu": 1 << 30, "memory": MEMORY, "disk": 1 << 20, "processes": 16})
+        confine.take(sealed.seal(cpu=1 << 30, memory=MEMORY, disk=1 << 20, processes=16))
     except Exception as error:
         send(host, {"error": f"{type(error).__name__}: {error}"})
         os._exit(1)

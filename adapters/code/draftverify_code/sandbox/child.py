@@ -50,15 +50,16 @@ _MISSING = object()
 KEPT = 1 << 16  # bytes of a request's output
 
 
-def serve(channel: socket.socket) -> None:
+def serve(channel: socket.socket, program: _Program | None = None) -> None:
     """Answer requests until the other end is closed, or breaks off inside a frame.
 
     Args:
         channel: a connected stream socket.
+        program: what `rehearse` made, so that nothing need be made here.
     """
     # What the loop needs is bound before the program runs, so that one that patches a module by accident harms nobody.
     receive, send, head = channel.recv, channel.sendall, codec.HEAD
-    program = _Program()
+    program = program or _Program()
     number = 0
     buffer = bytearray()
     while True:
@@ -97,10 +98,13 @@ def f(items: List[float], bound: Optional[float] = None) -> Tuple[int, bool]:
 """
 
 
-def rehearse() -> None:
+def rehearse() -> _Program:
     """Load and call a program of no interest, in the process that candidates will be forked from.
 
     What Python allocates and fills in at the first use of anything is then there: a candidate copies fewer pages.
+
+    Returns:
+        For each of them, where it is: a place for its program.
     """
     stdout, argv = sys.stdout, sys.argv
     program = _Program()
@@ -110,6 +114,7 @@ def rehearse() -> None:
         program.answer(0, f'["call",{{"ref":{function}}},{arguments},null]'.encode())
     sys.stdout, sys.argv = stdout, argv
     del sys.modules[MODULE], linecache.cache[FILE]
+    return _Program()
 
 
 class _Program:

@@ -12,27 +12,31 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import platform
 import resource
 import struct
 import sys
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
 
 __all__ = [
     "drop_privileges",
     "enter_namespaces",
     "landlock_abi",
-    "limit",
+    "limits",
+    "mount_scratch",
     "new_ruleset",
     "no_new_privileges",
-    "renew_scratch",
     "restrict",
     "syscall_filters",
+    "take",
+    "unmount",
     "unshare_processes",
 ]
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 _libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
+_libc.capset.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
 _libc.mount.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p]
 
 CLONE_NEWNS = 0x00020000
@@ -61,6 +65,21 @@ def _checked(result: int, what: str) -> int:
         error = ctypes.get_errno()
         raise OSError(error, f"{what}: {os.strerror(error)}")
     return result
+
+
+Step: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
+"""A system call and its arguments, which returns None or 0.
+
+What each candidate does before its program runs is prepared before the fork: all that it touches itself, down to the
+reference counts of a function's code, is copied for it page by page.
+"""
+
+
+def take(steps: Iterable[Step]) -> None:
+    """Do one after the other, raising OSError."""
+    for call, arguments in steps:
+        if call(*arguments):
+            _checked(-1, f"{call}{arguments}")
 
 
 def prctl(option: int, a: int = 0, b: int = 0, c: int = 0, d: int = 0) -> None:
@@ -138,9 +157,9 @@ def no_new_privileges() -> None:
     prctl(PR_SET_NO_NEW_PRIVS, 1)
 
 
-def restrict(ruleset: int) -> None:
-    """Enter a Landlock ruleset, for good (`no_new_privileges` first)."""
-    _checked(int(_libc.syscall(446, ruleset, 0)), "landlock_restrict_self")
+def restrict(ruleset: int) -> Step:
+    """Entering a Landlock ruleset, for good (`no_new_privileges` first)."""
+    return _libc.syscall, (446, ruleset, 0)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -209,10 +228,11 @@ _OUTRIGHT = {
     "aarch64": (*(140, 30), *(52, 53, 452, 54, 55), *(88,), *(5, 6, 7, 14, 15, 16, 463, 466)),
 }
 _SOCKETPAIR = {"x86_64": 53, "aarch64": 199}
+_IOCTL = {"x86_64": 16, "aarch64": 29}
 
 _LOAD, _EQUAL, _AT_LEAST, _SET, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
-EPERM, ENOSYS = 1, 38
+EPERM, ENOTTY, ENOSYS = 1, 25, 38
 
 
 class _Program(ctypes.Structure):
@@ -226,9 +246,9 @@ class Filter:
         self._instructions = instructions
         self._program = _Program(len(instructions) // 8, instructions)
 
-    def install(self) -> None:
-        """Enter it, for good (`no_new_privileges` first)."""
-        prctl(PR_SET_SECCOMP, 2, ctypes.addressof(self._program))
+    def install(self) -> Step:
+        """Entering it, for good (`no_new_privileges` first)."""
+        return _libc.prctl, (PR_SET_SECCOMP, 2, ctypes.addressof(self._program), 0, 0)
 
 
 def syscall_filters(*, alone: bool = True, signals: bool = True) -> tuple[Filter, Filter] | None:
@@ -242,7 +262,7 @@ def syscall_filters(*, alone: bool = True, signals: bool = True) -> tuple[Filter
         signals: whether signals to other processes are allowed; without, where nothing else keeps a candidate from
             signalling its neighbours, not even to its own children.
     """
-    machine = platform.machine()
+    machine = os.uname().machine
     if sys.platform != "linux" or machine not in _DENIED:
         return None
     audit, clone = _ARCHITECTURE[machine]
@@ -272,6 +292,12 @@ def syscall_filters(*, alone: bool = True, signals: bool = True) -> tuple[Filter
         step(_AND, 0xF),
         step(_EQUAL, 1, 1, 0),
         step(_RETURN, _ERRNO | EPERM),
+        step(_LOAD, 0),
+        step(_EQUAL, _IOCTL[machine], 0, 5),  # the terminals' alone, which all descriptors share: none sets
+        step(_LOAD, 24),  # a file's flags, which would outlive the candidate
+        step(_AND, 0xFF00),
+        step(_EQUAL, ord("T") << 8, 1, 0),
+        step(_RETURN, _ERRNO | ENOTTY),
         step(_LOAD, 0),
         step(_EQUAL, clone, 0, 3),
         step(_LOAD, 16),  # clone's flags
@@ -373,6 +399,7 @@ def make_root(root: str, readable: list[str], hidden: list[str], scratch: str) -
         os.makedirs(os.path.dirname(target), exist_ok=True)
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o600))
         _mount(f"/dev/{device}", target, None, MS_BIND)
+    os.symlink(scratch, root + "/dev/shm")  # where semaphores are made, which process pools need
     os.makedirs(root + scratch, mode=0o755)
     os.makedirs(root + "/proc", exist_ok=True)
     _mount("/proc", root + "/proc", None, MS_BIND | MS_REC)
@@ -385,11 +412,14 @@ def make_root(root: str, readable: list[str], hidden: list[str], scratch: str) -
     _libc.syscall(442, -100, b"/", 0, attributes, len(attributes))  # the directories made above, read-only
 
 
-def renew_scratch(scratch: str, disk: int, files: int, *, mounted: bool) -> None:
-    """An empty file system of at most `disk` bytes and `files` entries at `scratch`, in place of the one there."""
-    if mounted:
-        _checked(int(_libc.umount2(scratch.encode(), MNT_DETACH)), "umount")
-    _mount("tmpfs", scratch, "tmpfs", MS_NOSUID | MS_NODEV, f"mode=700,size={disk},nr_inodes={files + 2}")
+def mount_scratch(place: str, disk: int, files: int) -> None:
+    """An empty file system of at most `disk` bytes and `files` entries."""
+    _mount("tmpfs", place, "tmpfs", MS_NOSUID | MS_NODEV, f"mode=700,size={disk},nr_inodes={files + 2}")
+
+
+def unmount(place: str) -> None:
+    """Take a file system away, whoever still looks at it."""
+    _checked(int(_libc.umount2(place.encode(), MNT_DETACH)), "umount")
 
 
 def become_nobody(user: int, *, keep_reading: bool = False) -> None:
@@ -407,20 +437,19 @@ def become_nobody(user: int, *, keep_reading: bool = False) -> None:
     os.setresuid(user, user, user)
     prctl(PR_SET_DUMPABLE, 1)  # else /proc/self stays root's, and the new user's maps could not be written
     if keep_reading:
-        _set_capabilities(1 << 2, inheritable=1 << 2)  # CAP_DAC_READ_SEARCH
+        take([_set_capabilities(1 << 2, inheritable=1 << 2)])  # CAP_DAC_READ_SEARCH
         prctl(PR_CAP_AMBIENT, 2, 2)
 
 
-def _set_capabilities(capabilities: int, inheritable: int = 0) -> None:
-    header = struct.pack("=Ii", 0x20080522, 0)
-    low, high, kept = capabilities & 0xFFFFFFFF, capabilities >> 32, inheritable & 0xFFFFFFFF
+def _set_capabilities(allowed: int, inheritable: int = 0) -> Step:
+    low, high, kept = allowed & 0xFFFFFFFF, allowed >> 32, inheritable & 0xFFFFFFFF
     data = struct.pack("=IIIIII", low, low, kept, high, high, 0)
-    _checked(int(_libc.capset(header, data)), "capset")
+    return _libc.capset, (struct.pack("=Ii", 0x20080522, 0), data)
 
 
-def drop_privileges() -> None:
-    """Give up every capability; with `no_new_privileges` none comes back."""
-    _set_capabilities(0)
+def drop_privileges() -> Step:
+    """Giving up every capability; with `no_new_privileges` none comes back."""
+    return _set_capabilities(0)
 
 
 def enter_namespaces(root: str, readable: list[str], hidden: list[str], scratch: str, user: int) -> None:
@@ -485,7 +514,7 @@ def mount_processes() -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def limit(cpu: float, memory: int, disk: int, processes: int) -> None:
+def limits(cpu: float, memory: int, disk: int, processes: int) -> list[Step]:
     """Resource limits of this process and what it starts: the backstop behind the keeper's own watch.
 
     Args:
@@ -494,10 +523,12 @@ def limit(cpu: float, memory: int, disk: int, processes: int) -> None:
         disk: bytes of one file.
         processes: how many of this user in this user namespace (no effect for the machine's root).
     """
-    seconds = max(int(-(-cpu // 1)), 1)
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (disk, disk))
-    resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    bounds = {
+        resource.RLIMIT_CPU: max(int(-(-cpu // 1)), 1),
+        resource.RLIMIT_AS: memory,
+        resource.RLIMIT_FSIZE: disk,
+        resource.RLIMIT_NPROC: processes,
+        resource.RLIMIT_NOFILE: 128,
+        resource.RLIMIT_CORE: 0,
+    }
+    return [(resource.setrlimit, (which, (bound, bound))) for which, bound in bounds.items()]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import queue
 import shutil
 import signal
 import socket
@@ -28,6 +27,7 @@ from typing import Any, TypeVar, get_args
 import msgspec
 
 from draftverify import UNCHECKED, Check, ConfigError, ResourceError
+from draftverify_code.program import texts_of
 from draftverify_code.sandbox.frames import receive, send
 from draftverify_code.sandbox.jobs import Command, Exit, Finding, Isolation, Limits, Suite, Tier
 from draftverify_code.sandbox.paths import Grants, grants
@@ -38,8 +38,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 COMPARING = 2.0  # seconds beyond a program's own that its judge may take
 LOADING = 30.0  # seconds that a suite may take before its first call of a candidate
 PATIENCE = 10.0  # seconds beyond a job's own limits after which its server counts as broken
-T = TypeVar("T")
+S = TypeVar("S", bound="_Server")
 NO_LIMITS = Limits()
+AS_ROOT = "DRAFTVERIFY_NO_ISOLATION_AS_ROOT"
+"""The variable that must be 1 for root to take the tier "none": a program of root's may end every process there is."""
 
 
 class Sandbox:
@@ -49,7 +51,9 @@ class Sandbox:
         isolation: "auto" takes the strongest that this machine has and refuses when there is none; "bubblewrap",
             "namespaces" (user, mount, network, IPC and process namespaces with a root directory of their own, Landlock
             and a system-call filter) and "landlock" (Landlock, the filter and limits alone) take that one or refuse;
-            "none" is no isolation but the limits, for programs that you would run yourself.
+            "none" is no isolation but the limits, for programs that you would run yourself; root is asked twice for
+            it, since a program of root's may end every process of the machine: the environment variable
+            DRAFTVERIFY_NO_ISOLATION_AS_ROOT must be 1.
         packages: installed Python packages that programs may read, with what they depend on.
         readable: further paths that programs may read.
         workers: how many run at once; the number of processors when 0.
@@ -97,7 +101,8 @@ class Sandbox:
         """Choose the isolation and start a first keeper.
 
         Raises:
-            ConfigError: the isolation is no known word, or `workers` is negative.
+            ConfigError: the isolation is no known word, or "none" for root, who was asked once; or `workers` is
+                negative.
             ResourceError: this machine does not allow the isolation asked for, or any; or a package is not installed.
         """
         self._opened()
@@ -146,7 +151,13 @@ class Sandbox:
 
         Returns:
             A Finding per program. Equal programs are run once.
+
+        Raises:
+            ContractError: the programs, the asserts or the entry points are no list of texts.
         """
+        programs = texts_of(programs, "the programs")
+        texts_of(suite.asserts, "the suite's asserts")
+        texts_of(suite.entry_points, "the suite's entry points")
         state = self._opened()
         if not programs:
             return []
@@ -202,16 +213,23 @@ class _State:
                 f"{sandbox.isolation!r} is no isolation; one of {', '.join(get_args(Isolation))} is",
                 path="isolation",
             )
+        if sandbox.isolation == "none" and os.geteuid() == 0 and os.environ.get(AS_ROOT) != "1":
+            raise ConfigError(
+                "with `isolation: none` a program that root runs may do all that root may: end every process, remove "
+                f"every file. Be another user, or ask for it twice: set the environment variable {AS_ROOT}=1",
+                path="isolation",
+            )
         if sandbox.workers < 0:
             raise ConfigError(f"workers is {sandbox.workers}; 0 (as many as processors) or more is needed")
         self.workers = sandbox.workers or os.cpu_count() or 1
         self.grants = grants(tuple(sandbox.packages), tuple(sandbox.readable))
         self.judges_grants = grants((*sandbox.packages, "numpy"), tuple(sandbox.readable))
         self.preload = tuple(name for name in sandbox.packages if name == "numpy")
-        self._keepers: queue.SimpleQueue[_Server] = queue.SimpleQueue()
-        self._judges: queue.SimpleQueue[_Judge] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._keepers: list[_Server] = []
+        self._judges: list[_Judge] = []
         self.tier, first = self._choose(sandbox.isolation)
-        self._keepers.put(first)
+        self._keepers.append(first)
         self.unloadable: dict[bytes, str] = {}
         self.pool = ThreadPoolExecutor(self.workers, "draftverify-sandbox")
         self.process = os.getpid()
@@ -264,7 +282,7 @@ class _State:
     def judge(self, encoded: bytes, program: str, limits: Limits, lines: bool) -> Finding:
         request = {"op": "run", "program": program, "limits": msgspec.to_builtins(limits), "lines": lines}
         try:
-            with self._idle(self._judges, lambda: _Judge(self)) as judge:
+            with self._idle(self._judges, lambda: _Judge(self), lambda each: each.has(encoded)) as judge:
                 broken = self.unloadable.get(encoded) or judge.load(encoded)
                 if broken:
                     return Finding(Check("error", reason="tests", feedback=broken))
@@ -291,29 +309,33 @@ class _State:
             )
 
     @contextmanager
-    def _idle(self, idle: queue.SimpleQueue[T], new: Callable[[], T]) -> Iterator[T]:
-        """An idle server, or a new one; one that breaks is ended and not put back."""
-        server: Any = None
-        with suppress(queue.Empty):
-            while not (server := idle.get_nowait()).alive:
+    def _idle(
+        self, idle: list[S], new: Callable[[], S], fits: Callable[[S], bool] = lambda _: True
+    ) -> Iterator[S]:
+        """An idle server, one that fits before others, or a new one; one that breaks is ended and not put back."""
+        server: S | None = None
+        while server is None:
+            with self._lock:
+                place = next((place for place, each in enumerate(idle) if fits(each)), 0)
+                server = idle.pop(place) if idle else None
+            if server is None:
+                server = new()
+            elif not server.alive:
                 server.kill()  # it was ended from outside while it was idle
-        if server is None or not server.alive:
-            server = new()
+                server = None
         try:
             yield server
         except BaseException:
             server.kill()
             raise
-        idle.put(server)
+        idle.append(server)
 
     def close(self) -> None:
         if os.getpid() != self.process:
             return  # of a fork: the servers are its parent's
         self.pool.shutdown(wait=True, cancel_futures=True)
-        for idle in (self._keepers, self._judges):
-            with suppress(queue.Empty):
-                while True:
-                    idle.get_nowait().kill()
+        for server in (*self._keepers, *self._judges):
+            server.kill()
 
 
 class _Unanswered(ResourceError, TimeoutError):
@@ -422,6 +444,8 @@ class _Server:
         if self.process.stderr is not None:
             self.process.stderr.close()
         for path in self._made:
+            with suppress(OSError):
+                os.chmod(path, 0o700)
             shutil.rmtree(path, ignore_errors=True)
 
 
@@ -454,13 +478,17 @@ class _Judge(_Server):
         """Whether it and its keeper are there."""
         return super().alive and self._keeper.alive
 
+    def has(self, encoded: bytes) -> bool:
+        """Whether it holds these tests."""
+        return self._loaded == encoded
+
     def load(self, encoded: bytes) -> str:
         """Give it the tests, unless it has them; says what is wrong with them.
 
         Raises:
             _Unloadable: it did not come to an end with them.
         """
-        if self._loaded != encoded:
+        if not self.has(encoded):
             if self._loaded is not None:
                 send(self.link, {"op": "drop"})
             self._loaded = None
@@ -491,10 +519,11 @@ def _start(
     scratch = "/scratch/box"
     root = ""
     if tier in ("landlock", "none"):
-        scratch = tempfile.mkdtemp(prefix="draftverify-")
-        made.append(scratch)
+        above = tempfile.mkdtemp(prefix="draftverify-")
+        made.append(above)
+        scratch = os.path.join(above, "box")
         if tier == "landlock" and os.geteuid() == 0:
-            os.chown(scratch, user, user)
+            os.chown(above, user, user)
     elif tier == "namespaces":
         root = tempfile.mkdtemp(prefix="draftverify-")
         made.append(root)
@@ -551,7 +580,9 @@ def _bubblewrap(shown: Grants, scratch: str) -> list[str]:
     argv = [program, "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
     # As the machine's root no user namespace is made here, so that the keeper can still become another user.
     argv += ["--cap-add", "ALL"] if os.geteuid() == 0 else ["--unshare-user"]
-    parents = {str(parent) for path in (*shown.shown, HERE, scratch) for parent in Path(path).parents}
+    parents = {
+        str(parent) for path in (*shown.shown, HERE, scratch, "/dev/shm") for parent in Path(path).parents
+    }
     for path in sorted(parents - {"/"}):
         argv += ["--perms", "0755", "--dir", path]  # made on the way they would be nobody's to enter
     for path in (*shown.shown, HERE):
@@ -565,12 +596,12 @@ def _bubblewrap(shown: Grants, scratch: str) -> list[str]:
             if each.startswith(path + "/"):
                 argv += ["--ro-bind", os.path.realpath(each), each]
         argv += ["--remount-ro", path]
+    for path in ("/proc", *(f"/dev/{device}" for device in ("null", "zero", "full", "random", "urandom"))):
+        argv += ["--dev-bind", path, path]
     argv += [
-        "--dev-bind",
-        "/proc",
-        "/proc",
-        "--dev",
-        "/dev",
+        "--symlink",  # where semaphores are made, which process pools need
+        scratch,
+        "/dev/shm",
         "--dir",
         scratch,
         "--remount-ro",

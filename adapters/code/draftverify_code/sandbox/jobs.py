@@ -13,7 +13,7 @@ __all__ = ["Command", "Exit", "Finding", "Integrity", "Isolation", "Limits", "Su
 
 Tier: TypeAlias = Literal["bubblewrap", "namespaces", "landlock", "none"]
 Isolation: TypeAlias = Literal["auto", "bubblewrap", "namespaces", "landlock", "none"]
-Integrity: TypeAlias = Literal["separate-process", "shared-process", "static"]
+Integrity: TypeAlias = Literal["separate-process", "mixed", "shared-process", "static"]
 SuiteKind: TypeAlias = Literal["check", "script", "asserts", "doctest"]
 
 MIB = 1 << 20

@@ -24,7 +24,6 @@ import os
 import select
 import signal
 import socket
-import stat
 import sys
 import time
 from base64 import b64decode, b64encode
@@ -36,6 +35,7 @@ import contextlib
 import child
 import confine
 from frames import receive, send
+from scratch import Scratch
 
 TICK = 0.05  # seconds between looks at what a running candidate uses
 
@@ -62,16 +62,15 @@ class Sealed:
 
     def __init__(self, config: dict[str, Any]) -> None:
         tier = config["tier"]
-        self.scratch: str = config["scratch"]
-        self.tier = tier
-        self.mounted = False
+        self.own_processes = tier in ("namespaces", "bubblewrap")
+        self.scratch = Scratch(config["scratch"], mounts=self.own_processes)
         self.ruleset = -1
         self.filter: confine.Filter | None = None
         self._reads_on = False
         self._others = 2  # the keeper and the process that waits for it
         if tier == "namespaces":
             confine.enter_namespaces(
-                config["root"], config["readable"], config["hidden"], self.scratch, config["user"]
+                config["root"], config["readable"], config["hidden"], config["scratch"], config["user"]
             )
         elif tier == "bubblewrap":
             confine.nest_namespaces(config["user"])
@@ -80,13 +79,13 @@ class Sealed:
             confine.become_nobody(config["user"], keep_reading=self._reads_on)
         if tier in ("landlock", "none") and os.geteuid() != config["user"]:
             # The limit counts all that this user runs on the machine; the keeper's watch is what holds here.
-            self._others = 1024 + len(_processes())
+            self._others = 1024 + sum(map(str.isdigit, os.listdir("/proc")))
         self.confined = tier != "none"
         if self.confined:
             confine.no_new_privileges()
             abi = confine.landlock_abi()
             if abi:
-                place = os.path.dirname(self.scratch) if tier != "landlock" else self.scratch
+                place = os.path.dirname(config["scratch"])
                 devices = [f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom")]
                 # A root directory of its own shows nothing hidden; fewer rules make each candidate cheaper.
                 # Python lists the directories that it imports from; what is hidden there is not readable for that.
@@ -100,36 +99,28 @@ class Sealed:
                 alone=tier != "landlock", signals=tier != "landlock" or abi >= 6
             )
             if filters is not None:
-                filters[0].install()
+                confine.take([filters[0].install()])
                 self.filter = filters[1]
             elif tier == "landlock" or not abi:
                 raise OSError("this processor's system calls have no filter here, and the tier needs one")
 
-    def mount_scratch(self, disk: int, files: int) -> bool:
-        """A file system of its own for scratch files, where mounts are allowed; says whether it has one."""
-        if self.tier not in ("namespaces", "bubblewrap"):
-            return False
-        confine.renew_scratch(self.scratch, disk, files, mounted=self.mounted)
-        self.mounted = True
-        return True
-
-    def seal(self, limits: dict[str, Any]) -> None:
-        """In the candidate's process, before anything of the candidate: enter what cannot be left."""
-        confine.limit(limits["cpu"], limits["memory"], limits["disk"], limits["processes"] + self._others)
-        if self.confined:
-            if not self._reads_on:
-                confine.drop_privileges()
-            if self.ruleset >= 0:
-                confine.restrict(self.ruleset)
-                os.close(self.ruleset)  # who has it could add to it, for those to come
-            if self.filter is not None:
-                self.filter.install()
+    def seal(self, cpu: float, memory: int, disk: int, processes: int) -> list[confine.Step]:
+        """What a process does to enter what cannot be left, before anything of the candidate."""
+        steps = confine.limits(cpu, memory, disk, processes + self._others)
+        if self.confined and not self._reads_on:
+            steps.append(confine.drop_privileges())
+        if self.ruleset >= 0:
+            steps.append(confine.restrict(self.ruleset))
+            steps.append((os.close, (self.ruleset,)))  # who has it could add to it, for those to come
+        if self.filter is not None:
+            steps.append(self.filter.install())
+        return steps
 
 
 class Keeper:
     """Serves one client; one candidate at a time."""
 
-    def __init__(self, link: socket.socket, sealed: Sealed) -> None:
+    def __init__(self, link: socket.socket, sealed: Sealed, errors: int) -> None:
         self.link = link
         self.sealed = sealed
         self.pid = 0
@@ -138,14 +129,16 @@ class Keeper:
         self.limit = ""
         self.killed = False
         self.reaped: tuple[int, Any] | None = None
-        self.size: tuple[int, int] | None = None
-        self.untouched: tuple[object, ...] | None = None
         self.original = -1
-        self.own_processes = sealed.tier in ("namespaces", "bubblewrap")
+        self.own_processes = sealed.own_processes
+        self.scratch = sealed.scratch
         if self.own_processes:
             self.original = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
         else:
             confine.prctl(confine.PR_SET_CHILD_SUBREAPER, 1)
+
+        self.own = [number for number in (link.fileno(), errors, self.original) if number >= 0]
+        self.program = child.rehearse()
 
     # --- the client's requests
 
@@ -159,44 +152,44 @@ class Keeper:
             operation = request["op"]
             if operation == "start":
                 self._start(request["limits"])
-            elif operation == "drop":
+                continue
+            if operation == "drop":
                 self._end(False)
             elif operation == "end":
                 send(self.link, self._end(bool(request.get("gone"))))
             elif operation == "run":
                 send(self.link, self._run(request))
+            self.scratch.discard()  # on this process's own time: whoever asked has the answer
         if self.pid:
             self._end(False)
 
     def _start(self, limits: dict[str, Any]) -> None:
         if self.pid:
             self._end(False)
-        self._clean(limits)
+            self.scratch.discard()
+        self.scratch.ready(limits["disk"], limits["files"])
+        # All that can be is done before the fork: there it touches pages that are copied for the candidate.
         ours, theirs = socket.socketpair()
+        outer = ours.fileno()
+        nowhere = os.open("/dev/null", os.O_RDWR)  # of its own: modes of an open file are shared
+        for number in (0, 1, 2):
+            os.dup2(nowhere, number)
+        os.close(nowhere)
+        steps = [(os.close, (outer,)), *self._steps(limits)]
         if self._fork(limits) == 0:
             try:
-                ours.close()
-                nowhere = os.open("/dev/null", os.O_RDWR)  # of its own: modes of an open file are shared
-                for number in (0, 1, 2):
-                    os.dup2(nowhere, number)
-                os.close(nowhere)
-                self._become_candidate(limits)
-                child.serve(theirs)
+                confine.take(steps)
+                child.serve(theirs, self.program)
             finally:
                 os._exit(96)  # whatever happens, this process never goes on as a keeper
-        theirs.close()
-        socket.send_fds(self.link, [b"+"], [ours.fileno()])
-        ours.close()
+        os.close(theirs.detach())
+        socket.send_fds(self.link, [b"+"], [outer])
+        os.close(ours.detach())
 
     def _run(self, request: dict[str, Any]) -> dict[str, Any]:
         limits = request["limits"]
         try:
-            self._clean(limits)
-            for name, content in request["files"].items():
-                path = os.path.join(self.sealed.scratch, name)
-                os.makedirs(os.path.dirname(path), exist_ok=True)
-                with open(path, "wb") as file:
-                    file.write(b64decode(content))
+            self.scratch.ready(limits["disk"], limits["files"], request["files"])
         except OSError as error:
             return {"failure": f"the files could not be written: {error}"}
         pipes = [os.pipe() for _ in range(4)]  # stdin, stdout, stderr, and why the start failed
@@ -219,12 +212,8 @@ class Keeper:
             "truncated": truncated,
             "failure": failure,
         }
-        ended["files"] = {}
-        for name in request["collect"]:
-            content = self._collect(name, limits["disk"])
-            if content is not None:
-                ended["files"][name] = _text(content)
-        return ended
+        collected = self.scratch.collect(request["collect"], limits["disk"])
+        return ended | {"files": {name: _text(content) for name, content in collected.items()}}
 
     # --- the candidate's process
 
@@ -238,15 +227,13 @@ class Keeper:
             self.pid = pid
         return pid
 
-    def _become_candidate(self, limits: dict[str, Any]) -> None:
-        os.setsid()
-        self.link.close()
-        if self.original >= 0:
-            os.close(self.original)
-        os.chdir(self.sealed.scratch)
+    def _steps(self, limits: dict[str, Any]) -> list[confine.Step]:
+        """What makes a candidate of a forked process."""
         # Who may be busy for as long as the clock lets him is ended by this process's clock, with all that he started.
-        spare = limits["cpu"] >= limits["wall"]
-        self.sealed.seal({**limits, "cpu": limits["cpu"] + spare})
+        cpu = limits["cpu"] + (limits["cpu"] >= limits["wall"])
+        sealed = self.sealed.seal(cpu, limits["memory"], limits["disk"], limits["processes"])
+        closed: list[confine.Step] = [(os.close, (number,)) for number in self.own]
+        return [(os.setsid, ()), *closed, (os.chdir, (self.scratch.path,)), *sealed]
 
     def _execute(self, request: dict[str, Any], pipes: list[tuple[int, int]]) -> NoReturn:
         why = pipes[3][1]
@@ -260,7 +247,7 @@ class Keeper:
             argv = request["argv"]
             for number in (signal.SIGPIPE, signal.SIGXFSZ):
                 signal.signal(number, signal.SIG_DFL)
-            self._become_candidate(request["limits"])
+            confine.take(self._steps(request["limits"]))
             os.set_inheritable(why, False)
             os.execvpe(argv[0], argv, environment)
         except BaseException as error:
@@ -290,7 +277,7 @@ class Keeper:
             self._stop("memory")
         elif count > self.limits["processes"]:
             self._stop("processes")
-        elif not self.sealed.mounted and self._overfull():
+        elif self.scratch.overfull():
             self._stop("disk")
 
     def _stop(self, limit: str) -> None:
@@ -303,9 +290,7 @@ class Keeper:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 target(self.pid, signal.SIGKILL)
         if not self.own_processes:
-            for pid in self._family():
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
+            self._kill_family()
 
     def _end(self, gone: bool) -> dict[str, Any]:
         """End and reap the candidate with all that it started, and say how it ended."""
@@ -356,43 +341,35 @@ class Keeper:
         """
         until = time.monotonic() + 5
         while time.monotonic() < until:
-            with open("/proc/thread-self/children", "rb") as file:
-                family = [int(pid) for pid in file.read().split()]
-            for pid in family:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
             try:
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
             except ChildProcessError:
-                return
+                return  # the usual case, before anybody has been looked for
+            self._kill_family()
+
+    def _kill_family(self) -> None:
+        for pid in self._family():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
 
     def _family(self) -> list[int]:
-        """Every process that descends from this one."""
-        parents: dict[int, int] = {}
-        for name in _processes():
-            try:
-                with open(f"/proc/{name}/stat", "rb") as file:
-                    parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
-            except (OSError, ValueError, IndexError):
-                pass
-        found, new = set[int](), {os.getpid()}
-        while new:
-            new = {pid for pid, parent in parents.items() if parent in new and pid not in found}
-            found |= new
-        return sorted(found)
+        """Every process that descends from this one; no other is looked at."""
+        found, waiting = list[int](), [os.getpid()]
+        while waiting:
+            place = f"/proc/{waiting.pop()}/task"
+            with contextlib.suppress(OSError):  # it is gone
+                for thread in os.listdir(place):
+                    with open(f"{place}/{thread}/children", "rb") as file:
+                        born = list(map(int, file.read().split()))
+                    found += born
+                    waiting += born
+        return found
 
     def _usage(self) -> list[tuple[int, int]]:
         """Threads and resident bytes of each of the candidate's processes."""
         found = []
-        own = os.getpid()
-        try:
-            pids = self._family()
-        except OSError:
-            return []
-        for pid in pids:
-            if pid == own:
-                continue
+        for pid in self._family():
             try:
                 # A process whose first thread has ended shows its memory in the others alone.
                 threads = os.listdir(f"/proc/{pid}/task")
@@ -404,24 +381,6 @@ class Keeper:
             except (OSError, ValueError, KeyError):
                 pass
         return found
-
-    def _overfull(self) -> bool:
-        """Where nothing else counts: whether the scratch directory holds too much, as far as it can be listed."""
-        size, count = 0, 0
-        waiting = [self.sealed.scratch]
-        while waiting:
-            try:
-                with os.scandir(waiting.pop()) as entries:
-                    for entry in entries:
-                        count += 1
-                        size += entry.stat(follow_symlinks=False).st_size
-                        if entry.is_dir(follow_symlinks=False):
-                            waiting.append(entry.path)
-                        if count > self.limits["files"] or size > self.limits["disk"]:
-                            return True
-            except OSError:
-                continue  # gone meanwhile, or closed to us
-        return False
 
     # --- a command's input, output and files
 
@@ -502,60 +461,6 @@ class Keeper:
         kept += data[:room] if room > 0 else b""
         return len(data) > max(room, 0)
 
-    def _collect(self, name: str, most: int) -> bytes | None:
-        """A file that the command left, if it is a regular one and no symbolic link leads to it."""
-        directory = os.open(self.sealed.scratch, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            *folders, last = name.split("/")
-            for folder in folders:
-                inner = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
-                os.close(directory)
-                directory = inner
-            number = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
-            with open(number, "rb") as file:
-                if not stat.S_ISREG(os.fstat(number).st_mode):
-                    return None
-                content = file.read(most + 1)
-                return content if len(content) <= most else None
-        except OSError:
-            return None
-        finally:
-            os.close(directory)
-
-    def _trace(self) -> tuple[object, ...]:
-        """What changes with anything that is done in the scratch directory itself, or to it."""
-        found = os.stat(self.sealed.scratch)
-        # Clocks of file systems may tick slowly: within a tick something is seen only while it is there.
-        return found.st_ctime_ns, found.st_ino, found.st_mode, *os.listdir(self.sealed.scratch)
-
-    def _clean(self, limits: dict[str, Any]) -> None:
-        """An empty scratch directory, of the size that the limits say."""
-        size = limits["disk"], limits["files"]
-        if self.sealed.tier in ("namespaces", "bubblewrap"):
-            # A new file system takes longer than a look: only where something was left, or the size differs.
-            if size != self.size or self._trace() != self.untouched:
-                self.sealed.mount_scratch(*size)
-                self.size, self.untouched = size, self._trace()
-            return
-        os.makedirs(self.sealed.scratch, exist_ok=True)
-        os.chmod(self.sealed.scratch, 0o700)
-        left = os.listdir(self.sealed.scratch)
-        if left:
-            for name in left:
-                path = os.path.join(self.sealed.scratch, name)
-                if os.path.islink(path):
-                    os.unlink(path)  # what it leads to is not the candidate's
-                    continue
-                # Modes may forbid it, and a path may be too deep for Python: these programs know both.
-                for argv in (["chmod", "-R", "u+rwX", "--", path], ["rm", "-rf", "--", path]):
-                    os.waitpid(os.posix_spawnp(argv[0], argv, os.environ), 0)
-            if os.listdir(self.sealed.scratch):
-                raise OSError("the scratch directory could not be emptied")
-
-
-def _processes() -> list[str]:
-    return [name for name in os.listdir("/proc") if name.isdigit()]
-
 
 def _text(data: bytes) -> str:
     return b64encode(data).decode()
@@ -564,13 +469,14 @@ def _text(data: bytes) -> str:
 def main() -> None:
     """Lock in, say so, serve."""
     config = json.loads(sys.argv[1])
+    errors = os.dup(2)  # each candidate gets another one
     link = socket.socket(fileno=config["link"])
     try:
         sys.path[:] = [*sys.path[1:], *config["path"]]
         for name in (*WARM, *config["preload"]):
             importlib.import_module(name)
         sealed = Sealed(config)
-        keeper = Keeper(link, sealed)
+        keeper = Keeper(link, sealed, errors)
         if keeper.own_processes:
             # That a candidate can begin a namespace of its own is found out here, not at the first candidate.
             confine.unshare_processes(keeper.original)
@@ -581,7 +487,6 @@ def main() -> None:
     except Exception as error:
         send(link, {"error": f"{type(error).__name__}: {error}"})
         os._exit(1)
-    child.rehearse()
     gc.collect()
     gc.freeze()
     send(
@@ -591,7 +496,11 @@ def main() -> None:
             "filter": sealed.filter is not None,
         },
     )
-    keeper.serve()
+    try:
+        keeper.serve()
+    except Exception as error:
+        os.write(errors, f"{type(error).__name__}: {error}\n".encode())
+        raise
 
 
 if __name__ == "__main__":

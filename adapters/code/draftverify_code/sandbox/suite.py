@@ -56,6 +56,8 @@ class CompiledSuite:
 
     Attributes:
         names: what it takes from a program, entry points first.
+        pythons: the names of Python's own that it reads.
+        own: the names that it defines, which the program does not see.
         shared: why none of its tests says anything of a program in another process; "" where one does.
         asks_types: whether it may ask what type something is.
     """
@@ -87,7 +89,8 @@ class CompiledSuite:
             raise Broken(f"there is no kind of suite called {kind!r}")
         if not self.tests:
             raise Broken("the suite has no tests")
-        free, bound = set[str](), {*self.entry_points, *dir(builtins), *vars(ModuleType(MODULE))}
+        free, bound = set[str](), {*self.entry_points, *vars(ModuleType(MODULE))}
+        pythons = {*dir(builtins)}
         meddling = set[str]()
         for name, text in self.sources.items():
             table = symtable.symtable(text, name, "exec")
@@ -95,10 +98,9 @@ class CompiledSuite:
             if name != "<setup>":
                 meddling |= {each.get_name() for each in table.get_symbols() if _is_made(each)}
         self._meddling = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(meddling))) or '(?!)'})\b")
-        self.names = (*self.entry_points, *sorted(free - bound))
-        self.own = frozenset(
-            bound - {*self.entry_points, *dir(builtins)}
-        )  # names that the program does not see
+        self.names = (*self.entry_points, *sorted(free - bound - pythons))
+        self.pythons = tuple(sorted(free & pythons - bound))
+        self.own = frozenset(bound - {*self.entry_points})
         self.shared = self.tests[0].shared if all(test.shared for test in self.tests) else ""
         self.asks_types = any("type" in text for text in self.sources.values())
         self.called = re.compile(rf"\b(?:{'|'.join(map(re.escape, ('candidate', *self.entry_points)))})\(")
@@ -213,15 +215,15 @@ _PURE = frozenset(
     ipaddress itertools json keyword math numbers numpy operator pprint random re secrets statistics string
     struct sys textwrap time timeit types typing unicodedata unittest uuid zlib zoneinfo""".split()  # noqa: SIM905
 )
-_REACHING = frozenset({"open", "input", "breakpoint", "__import__"})
+_REACHING = frozenset(
+    """__import__ breakpoint getcontext getrecursionlimit getstate input localcontext open redirect_stderr
+    setcontext""".split()  # noqa: SIM905
+)
 _OF_SYS = frozenset(
-    """argv displayhook excepthook exit_func getframe _getframe meta_path modules path setprofile setswitchinterval
-    settrace stderr stdin""".split()  # noqa: SIM905
+    """_getframe argv displayhook excepthook meta_path modules path setprofile setswitchinterval settrace
+    stderr stdin""".split()  # noqa: SIM905
 )
-_DOUBTFUL = frozenset(
-    """getcontext id localcontext redirect_stderr seed set_int_max_str_digits setcontext setrecursionlimit
-    setstate""".split()  # noqa: SIM905
-)
+_DOUBTFUL = frozenset({"id", "seed", "set_int_max_str_digits", "setrecursionlimit", "setstate"})
 
 
 def _reach(text: str) -> tuple[str, str]:
@@ -252,10 +254,11 @@ def _reach(text: str) -> tuple[str, str]:
             ):
                 doubt = "compares identities"
     outside = [said for name, module in names.items() if name in used and (said := _outside(module))]
-    reached = used & _REACHING or {f"sys.{name}" for name in _OF_SYS} & {*used, *names.values()}
+    last = {module.rpartition(".")[2] for module in names.values()}
+    reached = {*used, *last} & _REACHING or {f"sys.{name}" for name in _OF_SYS} & {*used, *names.values()}
     outside += [f"uses {name}" for name in sorted(reached)]
     outside += [f"changes {name}" for name in sorted(stored & names.keys())]
-    doubtful = {*used, *(module.rpartition(".")[2] for module in names.values())} & _DOUBTFUL
+    doubtful = {*used, *last} & _DOUBTFUL
     return next(iter(outside), ""), f"uses {min(doubtful)}" if doubtful else doubt
 
 

@@ -31,6 +31,7 @@ __all__ = [
     "Finding",
     "Job",
     "at_line",
+    "broken",
     "check_block",
     "distributions",
     "executable",
@@ -50,6 +51,8 @@ ALONE = 20.0
 """Seconds that a tool may take over one program that it is given alone."""
 EACH = 0.25
 """Seconds more for every further program."""
+HUNG = 8
+"""Into how many parts a block is cut with which a tool did not end in time."""
 SHOWN = 5
 """How many of a tool's findings a check's feedback names."""
 WIDTH = 120
@@ -122,17 +125,20 @@ def check_block(
             found |= {group[place]: check for place, check in known.items()}
             rest = [program for place, program in enumerate(group) if place not in known]
             if rest and len(group) == 1:
-                found[group[0]] = _broken(tool, ended, each.command.limits)
+                found[group[0]] = broken(tool, ended, each.command.limits)
             elif rest and known and not in_order:
                 further.append(rest)  # it has named a culprit itself
+            elif rest and in_order:
+                further += [part for part in (rest[:1], rest[1:]) if part]
             elif rest:
-                middle = 1 if in_order else (len(rest) + 1) // 2
-                further += [part for part in (rest[:middle], rest[middle:]) if part]
+                # A tool that hangs takes all of its time in every round: more parts make for fewer rounds.
+                size = -(-len(rest) // (HUNG if ended.limit in ("wall", "cpu") else 2))
+                further += [rest[start : start + size] for start in range(0, len(rest), size)]
         waiting = further
     return [found[program] for program in programs]
 
 
-def _broken(tool: str, ended: Exit, allowed: Limits) -> Check:
+def broken(tool: str, ended: Exit, allowed: Limits) -> Check:
     """What a tool that broke on a program which it had alone leaves to say of it."""
     if ended.limit in ("wall", "cpu"):
         seconds = allowed.wall if ended.limit == "wall" else allowed.cpu

@@ -15,6 +15,8 @@ from draftverify import Check, Context, ContractError, Proposal, Task, Verificat
 from draftverify_code.program import Reason
 from draftverify_code.sandbox import Command, Exit, Limits, Sandbox
 from draftverify_code.sandbox.jobs import MIB
+from draftverify_code.stages.blocks import broken
+from draftverify_code.stages.compile import broke
 from draftverify_code.stages.running import (
     NoTests,
     Sandboxed,
@@ -123,11 +125,12 @@ class Cases(Sandboxed):
         argv = _filled(self.build or (), file)
         commands = [Command(argv, each, collect=tuple(self.built), limits=BUILD) for each in files]
         for index, ended in enumerate(box.run(commands)):
-            found[index] = abnormal(ended, BUILD)
-            if found[index] is not None:
-                continue
             missing = [name for name in self.built if name not in ended.files]
-            if ended.status:
+            if ended.failure:
+                found[index] = abnormal(ended, BUILD)
+            elif ended.limit or ended.status is None or (ended.status and broke(ended.status, _tail(ended))):
+                found[index] = broken("the build", ended, BUILD)
+            elif ended.status:
                 found[index] = Check("reject", reason="compile", feedback=_tail(ended))
             elif missing:
                 said = f"the build ended well and made no file {', '.join(missing)}; see `built`"

@@ -31,7 +31,7 @@ from draftverify_code.stages.blocks import (
 )
 from draftverify_code.stages.running import capped
 
-__all__ = ["Compile"]
+__all__ = ["Compile", "broke"]
 
 DEFAULT = {
     "c": (("cc", "-c", "-pipe", "-o", "program.o"), ".c"),
@@ -43,14 +43,19 @@ QUIET = ("-w",)
 EACH_IN_TURN = """
 ulimit -S -t "$1"
 shift
-for d in 0*/; do
+for d in 0*; do
+  printf '%8000s' '' >words
   cd "$d" || exit 1
-  "$@" >output 2>&1 </dev/null
-  echo $? >status
-  head -c 8000 output >said
+  "$@" 1<>../words 2>&1 </dev/null
+  status=$?
   cd ..
+  rm -rf "$d"
+  [ $status = 0 ] || head -c 8000 words >"$d.said"
+  echo $status >"$d.status"
 done
 """
+"""What one program's compilation leaves is gone before the next one's; and there is room for what a compiler says on a
+full disk, since its words are written over others."""
 
 
 class Compile:
@@ -210,15 +215,15 @@ class Compile:
         file = f"program{suffix}"
         call = [word.replace("{file}", file) for word in call]
         files = {f"{place}/{file}": program.encode() for place, program in zip(places, programs, strict=True)}
-        collect = tuple(f"{place}/{name}" for place in places for name in ("status", "said"))
+        collect = tuple(f"{place}.{name}" for place in places for name in ("status", "said"))
 
         def read(ended: Exit) -> dict[int, Check]:
             found = {}
             for place, name in enumerate(places):
-                status = ended.files.get(f"{name}/status", b"").strip()
+                status = ended.files.get(f"{name}.status", b"").strip()
                 if not status.isdigit():
                     break  # this is where it broke; what comes after was not looked at
-                said = ended.files.get(f"{name}/said", b"").decode(errors="replace")
+                said = ended.files.get(f"{name}.said", b"").decode(errors="replace").rstrip(" ")
                 found[place] = self._word(int(status), said)
             return found
 
@@ -252,13 +257,17 @@ class Compile:
     def _word(self, status: int, said: str) -> Check:
         if status == 0:
             return Check("pass")
-        own = _own(said)
-        if status == 128 + 24 or "CPU time limit exceeded" in own:
+        if status == 128 + 24 or "CPU time limit exceeded" in _own(said):
             said = f"the compiler did not end within {self.timeout:g} s of processor time"
             return Check("timeout", None, "cpu", said)
-        if status >= 126 or _BROKEN.search(own):
+        if broke(status, said):
             return Check("error", None, "tool", capped(f"the compiler failed with status {status}\n{said}"))
         return Check("reject", None, "compile", capped(said or f"the compiler ended with status {status}"))
+
+
+def broke(status: int, said: str) -> bool:
+    """Whether a compiler that ended with a status other than 0, and such words, failed itself: on a full disk too."""
+    return status >= 126 or _BROKEN.search(_own(said)) is not None
 
 
 _FAULTY = "<?php ( [ { these are words and no program $ @ % ? ) }\n"

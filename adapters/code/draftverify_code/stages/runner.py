@@ -19,7 +19,9 @@ if __name__ == "__main__" and sys.path and sys.path[0] == "":
     del sys.path[0]  # the given files are not to stand in for modules that are imported here
 
 import builtins
+import itertools
 import json
+import operator
 import os
 import re
 import select
@@ -159,8 +161,8 @@ def run(link):
     os.dup2(2, 1)  # what the program prints is for people; the supervisor alone holds the report's output
     job = json.loads(link.makefile("rb").readline())
     # Before anything of the program, and only here: the supervisor needs none of them.
-    global ast, doctest, linecache, traceback, unittest
-    import linecache
+    global HERE, ast, doctest, traceback, unittest
+    HERE = os.getcwd()
     import traceback
 
     if job["mode"] == "suite":
@@ -220,7 +222,7 @@ def _reason_at_import(text):
 def _shortened(text):
     """A traceback without the frames that are neither the tests' nor the program's, the same in whatever directory."""
     kept, keep = [], True
-    for line in text.replace(os.getcwd() + os.sep, "").splitlines():
+    for line in text.replace(HERE + os.sep, "").splitlines():
         frame = re.match(r'(?:  File "([^"]+)", line \d+|(.+?):\d+: in )', line)
         if frame:
             keep = not (frame[1] or frame[2]).startswith(("/", "<"))
@@ -233,7 +235,8 @@ def _shortened(text):
 
 def _said(error):
     try:
-        return "".join(traceback.format_exception_only(type(error), error)).strip()[-TEXT:]
+        said = "".join(traceback.format_exception_only(type(error), error))
+        return said.replace(HERE + os.sep, "").strip()[-TEXT:]
     except BaseException:
         return type(error).__name__
 
@@ -283,7 +286,7 @@ def run_pytest(job, tell, collected):
     except ImportError as error:
         tell({"broken": f"pytest cannot be imported in the sandbox ({error}); add pytest to its packages"})
         return
-    sys.path.insert(0, os.getcwd())
+    sys.path.insert(0, HERE)
     watch = None
 
     class Plugin:
@@ -375,7 +378,7 @@ def _lenient_case(method, owner, functions=()):
 
 def _speaks_of_skipping(function):
     code = getattr(function, "__code__", None)
-    if code is None or not code.co_filename.startswith(os.getcwd()):
+    if code is None or not code.co_filename.startswith(HERE):
         return False
     names = [name.lower() for name in code.co_names]
     return any("skip" in name or "xfail" in name for name in names)
@@ -477,75 +480,63 @@ def _results(tell, watch, target):
 
 
 def run_suite(job, tell, collected):
-    """A check function, a script, asserts or examples, with the program beside them."""
-    suite, program = job["suite"], job["program"]
+    """A check function, a script, asserts or examples, in the namespace of the program, the module `program`."""
+    suite, target = job["suite"], os.path.join(HERE, job["target"])
+    tests = Asserts()
     try:
-        setup = compile(suite["setup"], "setup.py", "exec")
-        statements = [_explained(source) for source in suite["asserts"]]
-        source = _explained(suite["source"]) if suite["kind"] in ("check", "script") else None
+        setup = compile(suite["setup"], "setup.py", "exec", dont_inherit=True)
+        sources = {"asserts": suite["asserts"], "doctest": []}.get(suite["kind"], [suite["source"]])
+        codes = [tests.compiled(source) for source in sources]
     except Exception as error:
         tell({"broken": _said(error)})
         return
-    module = types.ModuleType("program")
-    sys.modules["program"] = module
-    linecache.cache["program.py"] = (len(program), None, program.splitlines(True), "program.py")
+    sys.path.insert(0, HERE)
+    sys.argv = [target]
+    sys.dont_write_bytecode = True
+    builtins._draftverify_compare = tests.compare
     try:
-        code = compile(program, "program.py", "exec")
-    except (SyntaxError, ValueError) as error:
-        tell({"stop": "syntax", "text": _said(error)})
-        return
-    try:
-        exec(code, vars(module))
+        space = vars(__import__("program"))
     except BaseException as error:
-        tell({"stop": _reason(type(error).__name__), "text": _where(error)})
+        tell(_stopped(error, [], target))
         return
-    missing = [name for name in suite["entry_points"] if name not in vars(module)]
+    missing = [name for name in suite["entry_points"] if name not in space]
     if missing:
         tell({"stop": "missing", "text": f"it does not define {', '.join(missing)}"})
         return
-    # Tests and their setup may use what else the program defines, where they do not define it themselves.
-    space = {name: value for name, value in vars(module).items() if name not in vars(builtins)}
-    space |= {"__name__": "tests", "__builtins__": vars(builtins)}
-    entries = {name: vars(module)[name] for name in suite["entry_points"]}
+    own = {name: space[name] for name in suite["entry_points"]}
     try:
         exec(setup, space)
-        if suite["kind"] == "check":
-            exec(source, space)
-    except Exception as error:
-        tell({"broken": _said(error)})
+    except BaseException as error:
+        tell(_stopped(error, [setup], target))
         return
-    space |= {**entries, "_draftverify_why": _why}
+    space |= own  # a setup may be the prompt, where the function that is asked for has no body
     if suite["kind"] == "doctest":
-        _examples(suite["source"], space, tell)
+        _examples(suite["source"], space, tell, target)
         return
-    if suite["kind"] == "check":
-        tests = [lambda: space["check"](space[suite["entry_points"][0]])]
-    elif suite["kind"] == "script":
-        tests = [lambda: exec(source, space)]
-    else:
-        tests = [lambda each=each: exec(each, space) for each in statements]
-    for number, test in enumerate(tests):
+    for number, code in enumerate(codes):
         tell({"start": str(number)})
         try:
-            test()
+            exec(code, space)
+            if suite["kind"] == "check":
+                space["check"](own[suite["entry_points"][0]])
+            if tests.fooled:
+                raise AssertionError
         except BaseException as error:
-            if _lacking(error, "program.py"):
+            if _blameless(error, [setup, code], target):
                 tell({"broken": _said(error)})
                 return
-            text = str(error) if type(error) is AssertionError else _where(error)
-            said = suite["asserts"][number] + ": " if suite["kind"] == "asserts" else ""
-            said = "" if type(error) is AssertionError else said
-            tell(_result(str(number), "failed", _reason(type(error).__name__), (said + text)[:TEXT]))
+            reason, text = tests.explained(error, target)
+            tell(_result(str(number), "failed", reason, text[:TEXT]))
         else:
             tell(_result(str(number), "passed"))
 
 
-def _where(error):
+def _where(error, target):
     """An exception, and the program's line that raised it."""
     place = ""
     try:
         for frame in traceback.extract_tb(error.__traceback__):
-            if frame.filename == "program.py":
+            if frame.filename == target:
                 place = f" (line {frame.lineno}: {frame.line})"
     except Exception:
         pass
@@ -554,38 +545,138 @@ def _where(error):
 
 def _lacking(error, target):
     """Whether the tests, and not the program, wanted a package that the sandbox does not show."""
-    if not isinstance(error, (ModuleNotFoundError, PermissionError)):
-        return False
+    return isinstance(error, (ModuleNotFoundError, PermissionError)) and not _passes(error, target)
+
+
+def _passes(error, target):
+    """Whether an exception went through the program."""
     files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
-    return not any(os.path.abspath(file) == os.path.abspath(target) for file in files)
+    return os.path.join(HERE, target) in [os.path.join(HERE, file) for file in files]
 
 
-def _explained(source):
-    """The source compiled, each assertion with a message of the values that it compares."""
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Assert):
-            continue
-        test, values = node.test, []
-        said = ast.Constant(ast.unparse(test)[:500])
-        if isinstance(test, ast.Compare) and len(test.ops) == 1:
-            values = ["_draftverify_left", "_draftverify_right"]
-            left, right = (
-                ast.NamedExpr(ast.Name(name, ast.Store()), side)
-                for name, side in zip(values, (test.left, test.comparators[0]), strict=True)
-            )
-            node.test = ast.Compare(left, test.ops, [right])
-        shown = [ast.Name(name, ast.Load()) for name in values]
-        why = ast.Name("_draftverify_why", ast.Load())
-        node.msg = ast.Call(why, [said, node.msg or ast.Constant(None), *shown], [])
-    return compile(ast.fix_missing_locations(tree), "tests.py", "exec")
+def _stopped(error, codes, target):
+    """The event of an exception before the tests."""
+    if _blameless(error, codes, target):
+        return {"broken": _said(error)}
+    return {"stop": _reason(type(error).__name__), "text": _where(error, target)}
 
 
-def _why(said, message, *values):
-    text = f"assert {said}"
-    if values:
-        text += f", where the left side is {_shown(values[0])} and the right side is {_shown(values[1])}"
-    return text if message is None else f"{text}: {message}"
+def _blameless(error, codes, target):
+    """Whether the program is not to blame: the sandbox forbids what it wants, or the tests fail without it too."""
+    last = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)][-1]
+    if isinstance(error, PermissionError) and last in (socket.__file__, SEMAPHORES):
+        return True
+    if isinstance(error, (AssertionError, NameError)) or _passes(error, target):
+        return False
+    if _lacking(error, target):
+        return True
+    program = sys.modules.get("program")
+    sys.modules["program"] = types.ModuleType("program")
+    try:
+        for code in codes:
+            exec(code, vars(sys.modules["program"]))
+    except BaseException as again:
+        return type(again) is type(error)
+    finally:
+        sys.modules["program"] = program
+    return False
+
+
+class Asserts:
+    """The assert statements of tests: what a failed one compared, in words, though its error stays as Python has it."""
+
+    def __init__(self):
+        self.lines = []  # of each source
+        self.told = []  # of each statement: its source, first and last line, and text
+        self.failed = None  # the statement that did not hold, and what it compared
+        self.fooled = ""  # what held for an object that equals everything
+
+    def compiled(self, source):
+        """The source compiled, a comparison in an assertion done by `compare`."""
+        tree = ast.parse(source)
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Assert):
+                continue
+            test = node.test
+            self.told.append((len(self.lines), node.lineno, node.end_lineno, ast.unparse(test)[:500]))
+            if isinstance(test, ast.Compare) and len(test.ops) == 1:
+                known = [ast.Constant(len(self.told) - 1), ast.Constant(type(test.ops[0]).__name__)]
+                name = ast.Name("_draftverify_compare", ast.Load())
+                node.test = ast.Call(name, [*known, test.left, *test.comparators], [])
+        self.lines.append(source.splitlines())
+        tree = ast.fix_missing_locations(tree)
+        return compile(tree, f"<tests {len(self.lines) - 1}>", "exec", dont_inherit=True)
+
+    def compare(self, number, kind, left, right):
+        """Whether a comparison of a statement holds."""
+        if not COMPARISONS[kind](left, right):
+            self.failed = number, left, right
+            return False
+        if kind in ("Eq", "In") and (_equals_all(left) or _equals_all(right)):
+            self.fooled = f"assert {self.told[number][3]}: one side equals everything"
+            return False
+        return True
+
+    def explained(self, error, target):
+        """The reason why a test failed, and the words."""
+        if self.fooled:
+            return "value", self.fooled
+        reason = _reason(type(error).__name__)
+        file, line = "", 0
+        for frame, at in traceback.walk_tb(error.__traceback__):
+            last = frame.f_code.co_filename
+            if last.startswith("<tests "):
+                file, line = last, at
+        if not file:
+            return reason, _where(error, target)
+        place = int(file[len("<tests ") : -1])
+        if type(error) is not AssertionError or last != file:
+            if isinstance(error, NameError) and last == file:
+                reason = "missing"
+            return reason, f"{self.lines[place][line - 1].strip()}: {_where(error, target)}"
+        asserts = enumerate(self.told)
+        found = [n for n, (own, first, end, _) in asserts if own == place and first <= line <= end]
+        failed = self.failed if self.failed and self.failed[0] in found else None
+        text = f"assert {self.told[failed[0] if failed else found[-1]][3]}" if found else "an assertion"
+        if failed:
+            _, left, right = failed
+            text += f", where the left side is {_shown(left)} and the right side is {_shown(right)}"
+        message = _said(error).partition("AssertionError")[2].removeprefix(": ")
+        return reason, f"{text}: {message}" if message else text
+
+
+SEMAPHORES = os.path.join(os.path.dirname(os.__file__), "multiprocessing", "synchronize.py")
+COMPARISONS = {
+    "Eq": operator.eq,
+    "NotEq": operator.ne,
+    "Lt": operator.lt,
+    "LtE": operator.le,
+    "Gt": operator.gt,
+    "GtE": operator.ge,
+    "Is": operator.is_,
+    "IsNot": operator.is_not,
+    "In": lambda left, right: left in right,
+    "NotIn": lambda left, right: left not in right,
+}
+
+
+def _equals_all(value, depth=3):
+    """Whether a value, or one in it, is of a class of the program's that equals whatever it is compared with."""
+    if isinstance(value, (list, tuple, dict)) and depth:
+        within = value.values() if isinstance(value, dict) else value
+        if any(_equals_all(each, depth - 1) for each in itertools.islice(within, 1000)):
+            return True
+    for kind in type(value).__mro__:
+        if "__eq__" in vars(kind):
+            home = sys.modules.get(kind.__module__)
+            if home is not sys.modules["program"] and getattr(home, kind.__name__, None) is kind:
+                return False
+            try:
+                same = kind.__eq__(value, object())
+                return same is not NotImplemented and bool(same)
+            except Exception:
+                return False
+    return False
 
 
 def _shown(value):
@@ -596,7 +687,7 @@ def _shown(value):
         return f"<a {type(value).__name__} whose repr raises {type(error).__name__}>"
 
 
-def _examples(source, space, tell):
+def _examples(source, space, tell, target):
     numbers = iter(range(1_000_000))
 
     class Examples(doctest.DocTestRunner):
@@ -612,7 +703,7 @@ def _examples(source, space, tell):
             tell(_result(self.number, "failed", "assertion", text[:TEXT]))
 
         def report_unexpected_exception(self, out, test, example, exc_info):
-            text = f">>> {example.source.strip()}\nraised {_where(exc_info[1])}"
+            text = f">>> {example.source.strip()}\nraised {_where(exc_info[1], target)}"
             tell(_result(self.number, "failed", _reason(exc_info[0].__name__), text[:TEXT]))
 
     test = doctest.DocTestParser().get_doctest(source, space, "examples", None, 0)

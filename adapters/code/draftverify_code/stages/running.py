@@ -6,9 +6,11 @@ import ast
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from importlib import metadata
+from math import inf
+from typing import Any
 
 import msgspec
 
@@ -20,20 +22,27 @@ from draftverify_code.sandbox.jobs import MIB, Exit, Integrity, Limits
 __all__ = [
     "FEEDBACK",
     "NoTests",
+    "SHARED",
     "Sandboxed",
     "abnormal",
     "abstained",
     "capped",
     "imported",
+    "integrity_of",
     "lacking",
     "limits_of",
+    "once",
     "reported",
     "sandbox_for",
+    "seconds_of",
     "verified",
+    "weakened",
 ]
 
 FEEDBACK = 2000
 """Characters of feedback that one check carries at most."""
+SHARED: Integrity = "shared-process"
+"""Also the caveat of what was found in one process with the program, which could have reached its verdict."""
 
 
 class Sandboxed:
@@ -76,6 +85,24 @@ def limits_of(timeout: float, memory: int, output: int = MIB, each: float | None
     return Limits(wall=timeout, cpu=timeout, memory=memory * MIB, output=output, each=each)
 
 
+def seconds_of(given: Mapping[str, Any], timeout: float) -> float:
+    """How long a task's tests may take: its own `timeout` where it has one, else the stage's.
+
+    Args:
+        given: the task's input.
+        timeout: the stage's.
+
+    Raises:
+        ContractError: it is no number of seconds above 0.
+    """
+    seconds = given.get("timeout")
+    if seconds is None:
+        return timeout
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < inf:
+        raise ContractError(f"a task's `timeout` should be a number of seconds above 0, not {seconds!r:.80}")
+    return float(seconds)
+
+
 def verified(
     context: Context,
     proposal: Proposal,
@@ -99,23 +126,56 @@ def verified(
         A verification whose checks after the `enough`-th passed one are "unchecked", whatever was found of them.
     """
     programs = [program_of(item) for item in proposal.items]
-    enough = context.enough
-    width = len(programs) if enough is None else sandbox.workers or os.cpu_count() or 1
-    known: dict[str, Check] = {}
-    waiting = list(dict.fromkeys(programs))
-    checks: list[Check] = []
+    checks = once(programs, check, context.enough, sandbox.workers or os.cpu_count() or 1)
+    if integrity == SHARED:
+        checks = map(weakened, checks)
+    notes = {"isolation": sandbox.tier, "integrity": integrity}
+    return Verification(checks=reported(checks, context.enough, stage), notes=notes)
+
+
+def once(
+    programs: Sequence[str],
+    check: Callable[[list[str]], Sequence[Check]],
+    enough: int | None,
+    width: int,
+    known: Mapping[str, Check] = {},
+) -> Iterable[Check]:
+    """The check of each program, equal ones checked once.
+
+    Args:
+        programs: of a block.
+        check: one pass over some programs.
+        enough: once so many passed the others are left "unchecked"; None for all.
+        width: with `enough`, how many programs a pass gets.
+        known: programs that were checked before.
+    """
+    found = dict(known)
+    waiting = [program for program in dict.fromkeys(programs) if program not in found]
     passed = 0
     for program in programs:
         if enough is not None and passed >= enough:
-            checks.append(UNCHECKED)
+            yield UNCHECKED
             continue
-        if program not in known:
-            piece, waiting = waiting[:width], waiting[width:]
-            known |= zip(piece, check(piece), strict=True)
-        checks.append(known[program])
-        passed += known[program].verdict == "pass"
-    notes = {"isolation": sandbox.tier, "integrity": integrity}
-    return Verification(checks=reported(checks, enough, stage), notes=notes)
+        if program not in found:
+            size = len(waiting) if enough is None else width
+            piece, waiting = waiting[:size], waiting[size:]
+            found |= zip(piece, check(piece), strict=True)
+        yield found[program]
+        passed += found[program].verdict == "pass"
+
+
+def integrity_of(checks: Iterable[Check]) -> Integrity:
+    """Where the programs of a block were judged, as their checks say."""
+    weak = [bool(check.caveat) for check in checks if check.verdict in _JUDGED]
+    return SHARED if weak and all(weak) else "mixed" if any(weak) else "separate-process"
+
+
+_JUDGED = ("pass", "reject", "timeout")
+
+
+def weakened(check: Check) -> Check:
+    """The check of a program that ran in one process with what judged it."""
+    return msgspec.structs.replace(check, caveat=SHARED) if check.verdict in _JUDGED else check
 
 
 def reported(checks: Iterable[Check], enough: int | None, stage: str) -> tuple[Check, ...]:

@@ -10,6 +10,7 @@ import json
 import secrets
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from doctest import SKIP, DocTestParser
 from functools import lru_cache
 from pathlib import Path
 from signal import SIGKILL
@@ -19,10 +20,11 @@ import msgspec
 
 from draftverify import Check
 from draftverify_code.program import REASONS
-from draftverify_code.sandbox.jobs import MIB, Command, Exit, Limits
-from draftverify_code.stages.running import abnormal, capped, lacking
+from draftverify_code.sandbox import Sandbox
+from draftverify_code.sandbox.jobs import MIB, Command, Exit, Finding, Limits, Suite
+from draftverify_code.stages.running import abnormal, capped, lacking, limits_of, weakened
 
-__all__ = ["OUTPUT", "Event", "Expected", "Run", "judged", "report"]
+__all__ = ["OUTPUT", "Event", "Expected", "Run", "beside", "judged", "report"]
 
 OUTPUT = 8 * MIB
 """Bytes of report that a run may write."""
@@ -85,6 +87,37 @@ class Run(msgspec.Struct, frozen=True):
         nonce = secrets.token_hex(16)
         given = nonce.encode() + b"\n" + json.dumps(job).encode()
         return Run(Command((sys.executable, "-s", "-c", _runner()), files, given, limits=limits), nonce)
+
+
+def beside(box: Sandbox, suite: Suite, programs: Sequence[str], timeout: float, memory: int) -> list[Finding]:
+    """Run a suite on programs, each in one process with its tests.
+
+    Args:
+        box: where.
+        suite: the tests; they need not name what they take from the program.
+        programs: Python sources.
+        timeout: seconds for all tests of one program together.
+        memory: MiB of one program.
+
+    Returns:
+        A Finding per program, its check with the caveat.
+    """
+    job = {"mode": "suite", "target": "program.py", "suite": msgspec.to_builtins(suite)}
+    limits = limits_of(timeout, memory, OUTPUT)
+    runs = [Run.of(job, {"program.py": each.encode(errors="surrogatepass")}, limits) for each in programs]
+    count = 1
+    if suite.kind == "asserts":
+        count = len(suite.asserts)
+    elif suite.kind == "doctest":
+        count = sum(SKIP not in each.options for each in DocTestParser().get_examples(suite.source))
+    names = [str(number) for number in range(count)]
+    expected = Expected(dict.fromkeys(names, False))
+    found = []
+    for run, ended in zip(runs, box.run([run.command for run in runs]), strict=True):
+        outcome = {event.id: event.outcome == "passed" for event in report(run, ended) if event.id}
+        passed = tuple(map(outcome.get, names)) if suite.kind in ("asserts", "doctest") else ()
+        found.append(Finding(weakened(judged(run, ended, expected)), passed, seconds=ended.seconds))
+    return found
 
 
 @lru_cache(maxsize=1)

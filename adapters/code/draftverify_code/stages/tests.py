@@ -5,31 +5,35 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from doctest import SKIP, DocTestParser
-from typing import Literal
+from types import ModuleType
+from typing import Any, Literal
 
 import msgspec
 
-from draftverify import Check, Context, ContractError, Proposal, Task, Verification
-from draftverify_code.program import program_of
-from draftverify_code.sandbox import Sandbox, Suite
+from draftverify import UNCHECKED, Check, Context, ContractError, Proposal, Task, Verification
+from draftverify_code.program import program_of, texts_of
+from draftverify_code.sandbox import Finding, Sandbox, Suite
 from draftverify_code.stages.running import (
+    SHARED,
     NoTests,
     Sandboxed,
     abstained,
     imported,
+    integrity_of,
     lacking,
     limits_of,
+    once,
     reported,
     sandbox_for,
-    verified,
+    seconds_of,
 )
-from draftverify_code.stages.shared import OUTPUT, Expected, Run, judged
+from draftverify_code.stages.shared import beside
 
-__all__ = ["Tests"]
+__all__ = ["Tests", "suite_of"]
 
-_BUILTINS = frozenset(dir(builtins))
+_PYTHONS = frozenset({*dir(builtins), *vars(ModuleType("")), "__file__"})
 
 
 class Tests(Sandboxed):
@@ -39,15 +43,17 @@ class Tests(Sandboxed):
     `check(candidate)`), its `test_list` (asserts), or the examples of its prompt where it says `doctest: true`.
 
     With integrity "separate-process" the assertions run in a process where no program ever runs: what it is called
-    with and what it returns cross as plain values. With "shared-process" the program runs beside its tests, for
-    values that cannot cross; a program can then fool its tests (an object that equals everything does), and the
-    record says so.
+    with and what it returns cross as plain values, and tests that need more of a program are an error with the reason
+    "needs shared-process". With "shared-process" the program runs in one process with its tests, as plain Python has
+    it; one made for it can then fool its tests, so the check carries the caveat "shared-process". "auto" judges apart,
+    and what ends in that error once more in one process, with the same time limit anew.
 
     Args:
         sandbox: where programs run; a shared one with the strongest isolation of this machine when None.
-        timeout: seconds for all tests of one program together.
+        timeout: seconds for all tests of one program together; a task's own `timeout` goes before it.
         memory: MiB of one program.
-        integrity: where the assertions run.
+        integrity: where the assertions run. The verification's `notes` say where they did: "mixed" where some programs
+            of a block were judged so and some so.
         doctest: judge by the prompt's examples; tasks whose prompt has none that can be read are abstained from.
     """
 
@@ -63,7 +69,7 @@ class Tests(Sandboxed):
         sandbox: Sandbox | None = None,
         timeout: float = 3.0,
         memory: int = 1024,
-        integrity: Literal["separate-process", "shared-process"] = "separate-process",
+        integrity: Literal["auto", "separate-process", "shared-process"] = "auto",
         doctest: bool = False,
     ) -> None:
         self.sandbox = sandbox
@@ -73,36 +79,8 @@ class Tests(Sandboxed):
         self.doctest = doctest
 
     def suite(self, task: Task) -> Suite:
-        """The task's tests.
-
-        Raises:
-            NoTests: it has none.
-            ContractError: they do not parse, or a check function has no entry point.
-        """
-        given = task.input
-        entry = str(given.get("entry_point") or "")
-        setup = str(given.get("setup") or "")
-        if self.doctest or (given.get("doctest") and not given.get("test") and not given.get("test_list")):
-            source = examples(str(given.get("prompt") or ""))
-            if not source:
-                raise NoTests(f"the prompt of task {task.id} has no examples (>>>) to test by")
-            return Suite(
-                "doctest", _entry_points(entry, _examples_in(source), setup, task), source, setup=setup
-            )
-        if given.get("test"):
-            source = str(given["test"])
-            if re.search(r"^def check\s*\(", source, re.MULTILINE):
-                if not entry:
-                    raise ContractError(
-                        f"the tests of task {task.id} define check(candidate), and `entry_point` does not say "
-                        "which function is the candidate"
-                    )
-                return Suite("check", (entry,), source, setup=setup)
-            return Suite("script", _entry_points(entry, [source], setup, task), source, setup=setup)
-        if given.get("test_list"):
-            asserts = tuple(map(str, given["test_list"]))
-            return Suite("asserts", _entry_points(entry, asserts, setup, task), asserts=asserts, setup=setup)
-        raise NoTests(f"task {task.id} has no tests: `test`, `test_list` or `doctest: true` is needed")
+        """The task's tests; see `suite_of`."""
+        return suite_of(task.input, f"task {task.id}", doctest=self.doctest)
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """Run the tests on the whole block in one pass; a task that has none is abstained from.
@@ -117,28 +95,105 @@ class Tests(Sandboxed):
             if not self.doctest and not isinstance(error, NoTests):
                 raise
             return abstained(proposal, self.name, error)
-        if self.integrity == "shared-process":
-            box = sandbox_for(self.sandbox, imported((suite.setup, suite.source)))
-            beside = lambda programs: self._beside(box, suite, programs)
-            return verified(context, proposal, box, self.name, self.integrity, beside)
-        box = sandbox_for(self.sandbox)
         programs = [program_of(item) for item in proposal.items]
-        findings = box.judge(suite, programs, limits_of(self.timeout, self.memory), enough=context.enough)
-        checks = [_advised(finding.check) for finding in findings]
-        notes = {"isolation": box.tier, "integrity": self.integrity}
+        seconds = seconds_of(context.task.input, self.timeout)
+        findings = self.findings(suite, programs, context.enough, seconds=seconds)
+        checks = [each.check for each in findings]
+        integrity = integrity_of(checks) if self.integrity == "auto" else self.integrity
+        notes = {"isolation": sandbox_for(self.sandbox).tier, "integrity": integrity}
         return Verification(checks=reported(checks, context.enough, self.name), notes=notes)
 
-    def _beside(self, box: Sandbox, suite: Suite, programs: Sequence[str]) -> list[Check]:
-        limits = limits_of(self.timeout, self.memory, OUTPUT)
-        whole = msgspec.to_builtins(suite)
-        runs = [
-            Run.of({"mode": "suite", "target": "", "suite": whole, "program": each}, {}, limits)
-            for each in programs
+    def findings(
+        self,
+        suite: Suite,
+        programs: Sequence[str],
+        enough: int | None = None,
+        *,
+        seconds: float | None = None,
+        each: float | None = None,
+    ) -> list[Finding]:
+        """What the tests found of each program; equal ones are run once.
+
+        Args:
+            suite: the tests.
+            programs: Python sources.
+            enough: once so many passed, lowest index first, the others may be left "unchecked".
+            seconds: for all tests of one program, where it is not the stage's `timeout`.
+            each: seconds that any one test may take, where it is judged apart.
+        """
+        seconds = seconds or self.timeout
+        found: dict[str, Finding] = {}
+        if self.integrity != SHARED:
+            limits = limits_of(seconds, self.memory, each=each)
+            apart = [Finding(_CALLS_NOTHING)] * len(programs)
+            if suite.entry_points:
+                judged = sandbox_for(self.sandbox).judge(suite, programs, limits, enough=enough)
+                apart = list(map(_advised, judged))
+            if self.integrity == "separate-process" or not any(map(_needs_shared, apart)):
+                return apart
+            needing = {each for each, said in zip(programs, apart, strict=True) if _needs_shared(said)}
+            for program, said in zip(programs, apart, strict=True):
+                if program not in needing:
+                    found.setdefault(program, said)
+        box = sandbox_for(self.sandbox, imported((suite.setup, suite.source, *suite.asserts)))
+
+        def together(piece: list[str]) -> list[Check]:
+            found.update(zip(piece, beside(box, suite, piece, seconds, self.memory), strict=True))
+            return [found[program].check for program in piece]
+
+        known = {program: said.check for program, said in found.items()}
+        checks = list(once(programs, together, enough, self.at_once, known))
+        return [
+            found[program] if check is not UNCHECKED else Finding(UNCHECKED)
+            for program, check in zip(programs, checks, strict=True)
         ]
-        count = {"asserts": len(suite.asserts), "doctest": len(_examples_in(suite.source))}.get(suite.kind, 1)
-        expected = Expected({str(number): False for number in range(count)})
-        ends = box.run([run.command for run in runs])
-        return [judged(run, ended, expected) for run, ended in zip(runs, ends, strict=True)]
+
+
+_CALLS_NOTHING = Check(
+    "error",
+    reason="needs shared-process",
+    feedback="the tests call nothing of the program by its name; this suite needs `integrity: shared-process`",
+)
+
+
+def _needs_shared(finding: Finding) -> bool:
+    return finding.check.verdict == "error" and finding.check.reason == "needs shared-process"
+
+
+def suite_of(given: Mapping[str, Any], whose: str, *, doctest: bool = False) -> Suite:
+    """The tests that a task's input holds.
+
+    Args:
+        given: the input; see `Tests` for which of its fields are read.
+        whose: for messages ("task 3").
+        doctest: take the examples of its prompt, whatever else there is.
+
+    Raises:
+        NoTests: it has none.
+        ContractError: they do not parse, or a check function has no entry point.
+    """
+    entry = str(given.get("entry_point") or "")
+    setup = str(given.get("setup") or "")
+    if doctest or (given.get("doctest") and not given.get("test") and not given.get("test_list")):
+        source = examples(str(given.get("prompt") or ""))
+        if not source:
+            raise NoTests(f"the prompt of {whose} has no examples (>>>) to test by")
+        found = _entry_points(entry, _examples_in(source), setup, whose)
+        return Suite("doctest", found, source, setup=setup)
+    if given.get("test"):
+        source = str(given["test"])
+        if re.search(r"^def check\s*\(", source, re.MULTILINE):
+            if not entry:
+                raise ContractError(
+                    f"the tests of {whose} define check(candidate), and `entry_point` does not say which function is "
+                    "the candidate"
+                )
+            return Suite("check", (entry,), source, setup=setup)
+        return Suite("script", _entry_points(entry, [source], setup, whose), source, setup=setup)
+    if given.get("test_list"):
+        asserts = texts_of(given["test_list"], f"the `test_list` of {whose}")
+        return Suite("asserts", _entry_points(entry, asserts, setup, whose), asserts=asserts, setup=setup)
+    raise NoTests(f"{whose} has no tests: `test`, `test_list` or `doctest: true` is needed")
 
 
 def examples(prompt: str) -> str:
@@ -163,48 +218,54 @@ def _examples_in(source: str) -> list[str]:
         raise ContractError(f"the prompt's examples cannot be read: {error}") from error
 
 
-def _advised(check: Check) -> Check:
-    if check.verdict == "error" and check.reason == "tests":
-        return msgspec.structs.replace(check, feedback=check.feedback + lacking(check.feedback))
-    return check
+def _advised(finding: Finding) -> Finding:
+    check = finding.check
+    if check.verdict != "error" or check.reason != "tests":
+        return finding
+    check = msgspec.structs.replace(check, feedback=check.feedback + lacking(check.feedback))
+    return msgspec.structs.replace(finding, check=check)
 
 
-def _parsed(source: str, task: Task) -> ast.Module:
+def _parsed(source: str, whose: str) -> ast.Module:
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ContractError(f"the tests of task {task.id} do not parse: {error}") from error
+        raise ContractError(f"the tests of {whose} do not parse: {error}") from error
 
 
-def _entry_points(entry: str, sources: Iterable[str], setup: str, task: Task) -> tuple[str, ...]:
-    """The named one, or what the tests call that neither they, nor the setup, nor Python defines."""
+def _entry_points(entry: str, sources: Iterable[str], setup: str, whose: str) -> tuple[str, ...]:
+    """The named one, or what the tests call that neither they, nor the setup, nor Python defines; () where they call
+    nothing of the program by its name, but read something."""
     if entry:
         return (entry,)
     called: dict[str, None] = {}
-    bound = set(_BUILTINS)
+    read: set[str] = set()
+    bound = set(_PYTHONS)
     for source in (setup, *sources):
-        for node in ast.walk(_parsed(source, task)):
+        for node in ast.walk(_parsed(source, whose)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 called[node.func.id] = None
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                read.add(node.id)
             bound |= _bound(node)
-    found = tuple(name for name in called if name not in bound)
-    if not found:
+    if not read - bound:
         raise ContractError(
-            f"the tests of task {task.id} call no function of the program; name it in `entry_point`"
+            f"the tests of {whose} use nothing of the program; name its function in `entry_point`"
         )
-    return found
+    return tuple(name for name in called if name not in bound)
 
 
 def _bound(node: ast.AST) -> set[str]:
     """Names that a piece of Python gives a value."""
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
         return {node.id}
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return {node.name}
-    if isinstance(node, ast.arg):
-        return {node.arg}
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         return {(alias.asname or alias.name).split(".")[0] for alias in node.names}
-    if isinstance(node, ast.ExceptHandler) and node.name:
-        return {node.name}
-    return set()
+    name = None
+    if isinstance(node, ast.arg):
+        name = node.arg
+    elif isinstance(node, ast.MatchMapping):
+        name = node.rest
+    elif not isinstance(node, ast.alias):
+        name = getattr(node, "name", None)  # of what is defined, caught or matched
+    return {name} if name else set()

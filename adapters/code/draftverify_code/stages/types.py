@@ -23,6 +23,7 @@ from draftverify import Check, ConfigError, Context, Proposal, ResourceError, Ve
 from draftverify_code.sandbox.host import Sandbox
 from draftverify_code.sandbox.jobs import Command, Exit
 from draftverify_code.stages.blocks import (
+    ALONE,
     Finding,
     Job,
     check_block,
@@ -47,19 +48,25 @@ class Types:
     """Rejects Python programs in which a type checker finds an error.
 
     Functions without annotations are checked too, and a variable may change its type, where the checker can be told so.
-    A program that does not compile is rejected for its syntax.
+    A program that does not compile is rejected for its syntax. Programs with which the checker does not end in time are
+    looked for in ever smaller parts of the block; only one that hangs it alone is a timeout.
 
     Args:
         checker: its name; the checker itself, and for pyright Node.js, must be installed.
         sandbox: where it runs; a shared one with the strongest isolation of this machine when None.
+        timeout: seconds that the checker may take for one program alone, its own start included; it has a little more
+            for each further one of a block.
     """
 
     reads: frozenset[str] = frozenset()
     name = "types"
 
-    def __init__(self, checker: Checker = "mypy", sandbox: Sandbox | None = None) -> None:
+    def __init__(
+        self, checker: Checker = "mypy", sandbox: Sandbox | None = None, timeout: float = ALONE
+    ) -> None:
         self.checker = checker
         self.sandbox = sandbox
+        self.timeout = timeout
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -88,7 +95,7 @@ class Types:
         parsed = [program for program in programs if readings[program].check.verdict == "pass"]
 
         def job(group: Sequence[str]) -> Job:
-            return _job(tool, group, [readings[program].bare for program in group])
+            return _job(tool, group, [readings[program].bare for program in group], self.timeout)
 
         found = dict(zip(parsed, check_block(box, parsed, job, self.checker, "type"), strict=True))
         checks = [found[program] if program in found else readings[program].check for program in programs]
@@ -148,12 +155,12 @@ class _Tool(msgspec.Struct, frozen=True):
     finds_files: bool = False
 
 
-def _job(tool: _Tool, programs: Sequence[str], texts: Sequence[str]) -> Job:
+def _job(tool: _Tool, programs: Sequence[str], texts: Sequence[str], timeout: float) -> Job:
     names = file_names(len(texts) + 1, ".py")
     control = names[-1]
     files = {name: text.encode() for name, text in zip(names, (*texts, _FAULTY), strict=True)}
     argv = tool.argv if tool.finds_files else (*tool.argv, *names)
-    allowed = limits(len(texts), size=sum(map(len, files.values())))
+    allowed = limits(len(texts), alone=timeout, size=sum(map(len, files.values())))
 
     def read(ended: Exit) -> dict[int, Check]:
         # 2 is mypy's word for an error after which it looked at nothing more.

