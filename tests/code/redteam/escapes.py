@@ -571,6 +571,31 @@ LEGACIES = [
         'done(attempt(os.listxattr, "."))',
     ),
     legacy(
+        "flags of the scratch directory and of the one above",
+        """
+        import fcntl, struct
+        for place in (".", ".."):
+            opened = attempt(os.open, place, os.O_RDONLY)
+            for flags in (0x40, 0x80, 0x08, 0x10, 0x20):  # no dump, no access times, synchronous; immutable, append
+                attempt(fcntl.ioctl, opened, 0x40086602, struct.pack("q", flags))
+        """,
+        """
+        import fcntl, struct
+        for place in (".", ".."):
+            found = attempt(fcntl.ioctl, attempt(os.open, place, os.O_RDONLY), 0x80086601, bytes(8))
+            done(found and struct.unpack("q", found)[0] & 0xF8)
+        """,
+        none=False,
+        proof=False,
+    ),
+    legacy(
+        "files beside the scratch directory",
+        'attempt(lambda: open("../left", "w").close()); attempt(os.rename, os.getcwd(), "../other")',
+        'done({"left", "other"} & set(attempt(os.listdir, "..") or ()))',
+        none=False,
+        proof=False,
+    ),
+    legacy(
         "a variable and a module",
         'os.environ["LEFT"] = "x"; os.putenv("LEFT", "x"); sys.modules["left"] = sys',
         'done("LEFT" in os.environ or "left" in sys.modules)',
@@ -634,24 +659,6 @@ LEGACIES = [
         import resource
         if os.getppid(): attempt(resource.prlimit, os.getppid(), resource.RLIMIT_NOFILE, (50, 50))
         """,
-        none=False,
-        proof=False,
-    ),
-    legacy(
-        "flags of the scratch directory",
-        """
-        import fcntl, struct
-        for flag in (0x10, 0x20, 0x40, 0x80, 0x8):  # immutable, append, and those that need no privilege
-            at = os.open(".", os.O_RDONLY)
-            have = attempt(fcntl.ioctl, at, 0x80086601, bytes(8))
-            if have: attempt(fcntl.ioctl, at, 0x40086602, struct.pack("=Q", struct.unpack("=Q", have)[0] | flag))
-        """,
-        """
-        import fcntl, struct
-        have = attempt(fcntl.ioctl, os.open(".", os.O_RDONLY), 0x80086601, bytes(8))
-        done(have and struct.unpack("=Q", have)[0] & 0xf8)
-        """
-        + USABLE,
         none=False,
         proof=False,
     ),
