@@ -20,11 +20,13 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -43,8 +45,8 @@ from tests.code.honest import Case, cases
 
 PLUS = "HumanEvalPlus-OriginFmt.jsonl.gz"
 MBPP = {"MBPP": "sanitized-mbpp.json", "MBPP+": "MbppPlus-OriginFmt.jsonl.gz"}
-MEMORY = 2048  # MiB, of either
-PATIENCE = 60.0  # seconds for a reference solution: some of MBPP+ need half of that
+MEMORY = 8192  # MiB, of either
+PATIENCE = 120.0  # seconds for a reference solution: one of MBPP+ needs 31 of them
 TIMEOUT = 3.0  # seconds for a mutant
 BLOCK = 8  # mutants of one task that are drawn together, and judged in one block
 SEED = 20261123
@@ -176,8 +178,10 @@ def mutants(found: Sequence[Problem], count: int, seed: int) -> list[tuple[Probl
     return drawn
 
 
-def explained(python: Mapping[str, Any], check: Check) -> str:
+def explained(tests: str, python: Mapping[str, Any], check: Check) -> str:
     """What is known of a difference; "" when nothing is."""
+    if re.search(r"\brandom\b", tests) and "seed" not in tests:
+        return "its tests draw random numbers, others each time"
     if check.reason in ("memory", "disk", "processes"):
         return f"a limit of the sandbox that plain Python has not: {check.reason}"
     if "timeout" in (python["verdict"], check.verdict) and "reject" in (python["verdict"], check.verdict):
@@ -194,11 +198,13 @@ class Tally:
         self.shared: Counter[str] = Counter()
         self.differences: list[dict[str, Any]] = []
 
-    def add(self, of: str, name: str, program: str, python: Mapping[str, Any], check: Check) -> None:
-        """One program."""
+    def add(
+        self, of: str, name: str, job: Mapping[str, Any], python: Mapping[str, Any], check: Check
+    ) -> None:
+        """One program, as plain.py was given it."""
         self.seen[of] += 1
         self.verdicts[f"{python['verdict']} / {check.verdict}"] += 1
-        self.shared[of] += getattr(check, "caveat", "") == "shared-process"
+        self.shared[of] += check.caveat == "shared-process"
         if check.verdict != python["verdict"]:
             said = f"{check.reason}: {check.feedback}"
             self.differences.append(
@@ -207,10 +213,10 @@ class Tally:
                     "name": name,
                     "plain": python["verdict"],
                     "ours": check.verdict,
-                    "explanation": explained(python, check),
+                    "explanation": explained(job["tests"], python, check),
                     "plain_said": python["said"][-300:],
                     "ours_said": said[:600],
-                    "program": program,
+                    "program": job["program"],
                 }
             )
 
@@ -253,52 +259,48 @@ def main() -> int:
     write(options.out, "benchmarks.code.agreement", {"targets": targets.rows, **figures})
     for name in ("honest", "solutions", "mutants"):
         print(f"{name}: {seconds[name]:.0f} s")
-    print(
-        f"honest: {figures['honest']['cases_that_needed_a_shared_process']} of {figures['honest']['cases']} needed it"
-    )
-    for name in ("solutions", "mutants"):
-        print(name, {key: value for key, value in figures[name].items() if key != "differences"})
-        for each in figures[name]["differences"]:
-            print(
-                f"  {each['of']} {each['name']}: {each['plain']} / {each['ours']}: {each['explanation'] or '?'}"
-            )
+    parts = {f"honest, {name}": figures["honest"][name] for name in INTEGRITIES}
+    for name, part in {**parts, "solutions": figures["solutions"], "mutants": figures["mutants"]}.items():
+        print(f"{name}:", {key: value for key, value in part.items() if key != "differences"})
+        for each in part["differences"]:
+            why = each["explanation"] or "?"
+            print(f"  {each['of']} {each['name']}: {each['plain']} / {each['ours']}: {why}")
     for row in targets.rows:
         print("ok    " if row["ok"] else "MISSED", f"{row['what']}: {row['value']} (wanted {row['wanted']})")
     return 1 if targets.missed else 0
 
 
 def honest(found: Sequence[Case], sandbox: Sandbox, python: PlainPython, targets: Targets) -> dict[str, Any]:
-    said = iter(python.verdicts([case.job(program) for case in found for program in case.programs]))
-    expected = [[next(said) for _ in case.programs] for case in found]
+    """The honest programs, with every integrity."""
+    jobs = [[case.job(program) for program in case.programs] for case in found]
+    said = iter(python.verdicts(chain.from_iterable(jobs)))
+    words = [[next(said) for _ in own] for own in jobs]
     work = [(case.input, case.programs) for case in found]
     figures: dict[str, Any] = {"cases": len(found)}
     for integrity in INTEGRITIES:
         tally, refused = Tally(), 0
         checks = judged(work, sandbox, integrity, PATIENCE)
-        for case, words, own in zip(found, expected, checks, strict=True):
-            rows = zip(case.programs, words, own, strict=True)
-            for number, (program, word, check) in enumerate(rows):
+        for case, *rows in zip(found, jobs, words, checks, strict=True):
+            for number, (job, word, check) in enumerate(zip(*rows, strict=True)):
                 if integrity == "separate-process" and check.reason == REFUSED:
                     refused += 1
-                    continue
-                tally.add("right" if number == 0 else "wrong", case.name, program, word, check)
+                else:
+                    tally.add("wrong" if number else "right", case.name, job, word, check)
         figures[integrity] = {**tally.figures(), "needs_shared_process": refused}
         targets.holds(f"honest, {integrity}: differences", len(tally.differences), "0", not tally.differences)
-        if integrity == "auto":
-            figures["cases_that_needed_a_shared_process"] = sum(
-                any(check.caveat for check in own) for own in checks
-            )
     return figures
 
 
 def solutions(
     found: Sequence[Problem], sandbox: Sandbox, python: PlainPython, targets: Targets
 ) -> tuple[dict[str, Any], list[Problem]]:
-    expected = python.verdicts([one.job(one.solution, PATIENCE) for one in found])
+    """The reference solutions; those that plain Python accepts are given back too."""
+    jobs = [one.job(one.solution, PATIENCE) for one in found]
+    words = python.verdicts(jobs)
     checks = judged([(one.task.input, [one.solution]) for one in found], sandbox, "auto", PATIENCE)
     tally, refused, accepted = Tally(), [], []
-    for one, word, (check,) in zip(found, expected, checks, strict=True):
-        tally.add(one.dataset, one.task.id, one.solution, word, check)
+    for one, job, word, (check,) in zip(found, jobs, words, checks, strict=True):
+        tally.add(one.dataset, one.task.id, job, word, check)
         if word["verdict"] == "pass":
             accepted.append(one)
         else:
@@ -312,15 +314,15 @@ def solutions(
 def mutated(
     accepted: Sequence[Problem], count: int, sandbox: Sandbox, python: PlainPython, targets: Targets
 ) -> dict[str, Any]:
+    """Mutants of reference solutions that plain Python accepts."""
     drawn = mutants(accepted, count, SEED)
-    said = iter(
-        python.verdicts([one.job(program, TIMEOUT) for one, programs in drawn for program in programs])
-    )
+    jobs = [[one.job(program, TIMEOUT) for program in programs] for one, programs in drawn]
+    said = iter(python.verdicts(chain.from_iterable(jobs)))
     checks = judged([(one.task.input, programs) for one, programs in drawn], sandbox, "auto", TIMEOUT)
     tally = Tally()
-    for (one, programs), own in zip(drawn, checks, strict=True):
-        for program, check in zip(programs, own, strict=True):
-            tally.add(one.dataset, one.task.id, program, next(said), check)
+    for (one, _), *rows in zip(drawn, jobs, checks, strict=True):
+        for job, check in zip(*rows, strict=True):
+            tally.add(one.dataset, one.task.id, job, next(said), check)
     seen = sum(tally.seen.values())
     targets.holds("mutants", seen, "at least 2000", seen >= 2000)
     targets.holds("mutants: differences not explained", tally.unexplained, "0", tally.unexplained == 0)

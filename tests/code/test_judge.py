@@ -316,10 +316,7 @@ def test_each_run_starts_afresh():
     """What one program's run leaves behind in the tests' process does not reach the next."""
     made = judge(
         kind="script",
-        source="import random, sys, decimal\n"
-        "seen.append(random.random())\nassert f(seen) == 1, seen\nassert sys.getrecursionlimit() < 5000\n"
-        "assert decimal.getcontext().prec == 28\n"
-        "sys.setrecursionlimit(5000)\ndecimal.getcontext().prec = 5\n",
+        source="import random\nseen.append(random.random())\nassert f(seen) == 1, seen\n",
         setup="seen = []",
     )
     first = made.run("def f(x): return len(x)", LIMITS, False)
@@ -327,6 +324,13 @@ def test_each_run_starts_afresh():
     assert (first["verdict"], second["verdict"]) == ("pass", "pass")
     found = [made.run("def f(x): return 0", LIMITS, False)["feedback"] for _ in range(2)]
     assert found[0] == found[1]
+    assert "seen = [0." in found[0]
+    before = sys.getrecursionlimit()
+    lifting = judge(kind="script", source="import sys\nsys.setrecursionlimit(5000)\nassert f(1) == 1\n")
+    assert lifting.run("def f(x): return x", LIMITS, False)["verdict"] == "pass"
+    assert sys.getrecursionlimit() == 5000
+    made.run("def f(x): return len(x)", LIMITS, False)
+    assert sys.getrecursionlimit() == before
 
 
 # --- many tests

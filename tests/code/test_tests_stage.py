@@ -90,6 +90,7 @@ def test_asserts_are_tests_of_their_own():
         (["assert apply(lambda f: f(1)) == [g(1) for g in (int, str)]"], "", ("apply",)),
         (["assert f(1) == 1", "assert g(1) == f(2)"], "", ("f", "g")),
         (["assert isclose(area(2), 4)"], "from math import isclose", ("area",)),
+        (["assert isclose(area(2), 4)"], "from math import *", ()),
         (["match f(1):\n    case {'a': g, **h}: g(h())\n    case [*g]: pass"], "", ("f",)),
         (["import math as m\nassert m.pi == math(1)"], "", ("math",)),
         (["assert Color.RED.value == 1"], "", ()),

@@ -206,3 +206,37 @@ except ValueError as error:
 else:
     assert False
 # wrong: np.full(shape, np.nan) => np.zeros(shape)
+
+
+# %% arrays that may not be written to, and how errors are told
+import numpy as np
+
+
+def constant(n):
+    a = np.arange(n)
+    a.flags.writeable = False
+    return a
+
+
+def log(xs):
+    return np.log(np.array(xs, float))
+
+
+# tests
+import numpy as np
+
+try:
+    constant(3)[0] = 5
+except ValueError:
+    pass
+else:
+    assert False
+with np.errstate(divide="raise"):
+    try:
+        log([0])
+    except FloatingPointError:
+        pass
+    else:
+        assert False
+assert np.allclose(log([1, np.e]), [0, 1])
+# wrong: writeable = False => writeable = True

@@ -589,3 +589,46 @@ import ipaddress
 
 assert ipaddress.ip_address("10.0.0.2") in n and n == ipaddress.ip_network("10.0.0.0/30")
 # wrong: statistics.stdev => statistics.pstdev
+
+
+# %% a time zone of the program's own
+from datetime import datetime, timedelta, tzinfo
+
+
+class Zone(tzinfo):
+    def utcoffset(self, moment):
+        return timedelta(hours=3)
+
+    def dst(self, moment):
+        return timedelta(0)
+
+    def tzname(self, moment):
+        return "Z3"
+
+
+def noon():
+    return datetime(2024, 1, 1, 12, tzinfo=Zone())
+
+
+# tests
+from datetime import datetime, timezone
+
+assert noon().astimezone(timezone.utc).hour == 9
+assert noon() == datetime(2024, 1, 1, 9, tzinfo=timezone.utc) and noon().tzname() == "Z3"
+# wrong: hours=3 => hours=4
+
+
+# %% settings of modules that the test changes
+import calendar
+
+
+def header():
+    return calendar.weekheader(2)
+
+
+# tests
+import calendar
+
+calendar.setfirstweekday(6)
+assert header() == "Su Mo Tu We Th Fr Sa"
+# wrong: weekheader(2) => weekheader(3)

@@ -419,3 +419,126 @@ match s:
     case _:
         assert False
 # wrong: (min(xs), max(xs)) => [min(xs), max(xs)]
+
+
+# %% functions named like modules of Python
+def copy(x):
+    return list(x)
+
+
+def select(items, low=0):
+    return [x for x in items if x >= low]
+
+
+def string(x):
+    return f"<{x}>"
+
+
+link = {"a": 1}
+
+# tests: asserts
+assert copy((1, 2)) == [1, 2]
+assert select([1, -1, 2], low=1) == [1, 2]
+assert string(3) == "<3>"
+assert link["a"] == 1
+# wrong: x >= low => x > low
+
+
+# %% the test changes a class, a method, a default and a module's class
+import json
+import time
+
+
+class Shop:
+    rate = 1
+
+    def now(self):
+        return time.time()
+
+    def pay(self, x):
+        return x * self.rate
+
+
+def pay(x):
+    return Shop().pay(x), int(Shop().now())
+
+
+def dump(x):
+    return json.dumps(x)
+
+
+# tests
+import json
+import time
+
+setattr(time, "time", lambda: 7.5)
+assert pay(3) == (3, 7)
+Shop.rate = 2
+Shop.now = lambda self: 99
+assert pay(3) == (6, 99)
+json.JSONEncoder.default = lambda self, value: "?"
+assert dump([{1}]) == '["?"]'
+# wrong: x * self.rate => x + self.rate - 1
+
+
+# %% the test changes a global from inside a function
+LIMIT = 3
+
+
+def cut(items):
+    return items[:LIMIT]
+
+
+# tests
+def set_limit(n):
+    global LIMIT
+    LIMIT = n
+
+
+assert cut([1, 2, 3, 4]) == [1, 2, 3]
+set_limit(1)
+assert cut([1, 2]) == [1]
+globals()["LIMIT"] = 2
+assert cut([1, 2, 3]) == [1, 2]
+# wrong: items[:LIMIT] => items[: LIMIT + 1]
+
+
+# %% the test imports what the program defines itself
+def sqrt(x):
+    return x**0.5
+
+
+def hypotenuse(a, b):
+    return sqrt(a * a + b * b)
+
+
+# tests
+assert hypotenuse(3, 4) == 5
+from math import floor as sqrt
+
+assert hypotenuse(3, 4) == 25
+# wrong: a * a + b * b => a * a - b * b
+
+
+# %% the standard output, taken early and late
+import sys
+
+
+def early(x, file=sys.stdout):
+    print(x, file=file)
+
+
+def late(x):
+    sys.stdout.write(f"{x};")
+
+
+# tests
+import contextlib
+import io
+
+with contextlib.redirect_stdout(io.StringIO()) as out:
+    early(1)
+    late(2)
+assert out.getvalue() == "2;"
+# wrong: x, file=sys.stdout => x, file=None
+# wrong: print(x, file=file) => print(x, file=None)

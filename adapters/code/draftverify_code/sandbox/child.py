@@ -182,7 +182,8 @@ class _Program:
 
     def _load(self, text: str, names: list[str], lines: bool) -> list[list[Any]]:
         _settle()
-        sys.stdout = self.output.stream
+        # What the program takes for its own now, as a default of an argument, is not what tests redirect later.
+        early = sys.stdout = _Output().stream
         sys.modules[MODULE] = self.module
         linecache.cache[FILE] = len(text), None, text.splitlines(True), FILE
         try:
@@ -194,6 +195,8 @@ class _Program:
             sys.settrace(self._trace)
         space = vars(self.module)
         exec(code, space)
+        if sys.stdout is early:
+            sys.stdout = self.output.stream
         values = [(name, space.get(name, _MISSING)) for name in names]
         self.constants = [(name, value) for name, value in values if not callable(value)]
         return [[name, value] for name, value in values if value is not _MISSING]

@@ -87,6 +87,7 @@ class Wire:
     Attributes:
         objects: number → what has an identity and is known at both ends.
         nan: whether a value that is not equal to itself may have crossed; which one it was is lost.
+        reordered: whether a set goes through its items in another order than the one that crossed.
     """
 
     import_numpy = False  # whether an array imports NumPy where that is not loaded
@@ -97,6 +98,7 @@ class Wire:
         self.lasting: set[int] = set()  # numbers of what both ends keep for good
         self.count = 0
         self.nan = False
+        self.reordered = False
 
     # --- what an end may know better
 
@@ -268,6 +270,8 @@ class Wire:
             return {"type": name}
         numpy = sys.modules.get("numpy")
         if numpy is not None and kind is getattr(numpy, "ndarray", None) and DTYPE.fullmatch(value.dtype.str):
+            if not value.flags.writeable:
+                raise CannotCross("a read-only array")
             base = value
             while (base := getattr(base, "base", None)) is not None:
                 if id(base) in self.numbers:
@@ -428,6 +432,8 @@ def _range(*parts: int) -> range:
 
 
 def _clock(value: Any) -> tuple[Any, ...]:
+    if value.tzinfo is not None and type(value.tzinfo) is not timezone and not _text_name(type(value.tzinfo)):
+        raise CannotCross("a time in a zone of its own kind")
     return value.hour, value.minute, value.second, value.microsecond, value.tzinfo, value.fold
 
 
@@ -568,6 +574,23 @@ def _read_filled(make: Callable[[], Any], fill: Callable[[Any, list[Any]], Any])
         return value
 
     return read
+
+
+def _read_set(wire: Wire, content: Any, depth: int) -> Any:
+    value = wire.number_made(wire.take_number(depth), set())
+    items = wire.read_items(content, depth)
+    value.update(items)
+    return _in_order(wire, value, items)
+
+
+def _read_frozenset(wire: Wire, content: Any, depth: int) -> Any:
+    number, items = wire.take_number(depth), wire.read_items(content, depth)
+    return wire.number_made(number, _in_order(wire, frozenset(items), items))
+
+
+def _in_order(wire: Wire, value: Any, items: list[Any]) -> Any:
+    wire.reordered = wire.reordered or not all(map(is_, value, items))
+    return value
 
 
 def _read_headed(make: Callable[[Any], Any], fill: Callable[[Any, list[Any]], Any]) -> Any:
@@ -745,8 +768,8 @@ _Read = Callable[[Wire, Any, int], Any]
 _READERS: dict[str, _Read] = {
     "ref": _read_ref,
     "tuple": _read_built(tuple),
-    "set": _read_filled(set, set.update),
-    "frozenset": _read_built(frozenset),
+    "set": _read_set,
+    "frozenset": _read_frozenset,
     "dict": _read_filled(dict, _fill_dict),
     "Counter": _read_filled(Counter, _fill_dict),
     "OrderedDict": _read_filled(OrderedDict, _fill_dict),

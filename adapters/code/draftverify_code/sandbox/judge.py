@@ -29,13 +29,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 if TYPE_CHECKING or __package__:
     from draftverify_code.sandbox import codec
     from draftverify_code.sandbox.link import Gone, Late, Link, Unreadable, checked
-    from draftverify_code.sandbox.mirror import Function, TestsWire, name_of
+    from draftverify_code.sandbox.mirror import Function, Handle, TestsWire, name_of
     from draftverify_code.sandbox.suite import MODULE, Broken, CompiledSuite, Test
     from draftverify_code.sandbox.words import clean, cut, named_values, short, text_of, written
 else:
     import codec
     from link import Gone, Late, Link, Unreadable, checked
-    from mirror import Function, TestsWire, name_of
+    from mirror import Function, Handle, TestsWire, name_of
     from suite import MODULE, Broken, CompiledSuite, Test
     from words import clean, cut, named_values, short, text_of, written
 
@@ -319,8 +319,10 @@ class _Run:
             if number is not None:
                 self.words[number] = name
             module = ALIASES.get(name, name)
-            if name_of(each) == f"<the program's {module}>" and (
-                module in sys.stdlib_module_names or module in sys.modules
+            if (
+                type(each) is Handle
+                and name_of(each) == f"<the program's {module}>"
+                and (module in sys.stdlib_module_names or module in sys.modules)
             ):
                 # A module that the program imported: the tests use their own. The name is theirs, not its choice.
                 self.names[name] = importlib.import_module(module)
@@ -568,6 +570,8 @@ class _Run:
             return _apart(f"it {self.test.doubt}, and failed")
         if "object" in self.wire.handles or (self.wire.handles and self.suite.asks_types):
             return _apart("the test has objects of the program's, and failed")
+        if self.wire.reordered:
+            return _apart("the test works with a set, which has lost its order, and failed")
         if self.wire.nan:
             return _apart("the test works with nan, which has lost its identity, and failed")
         return outcome

@@ -40,7 +40,7 @@ class Program(Protocol):
 class Mirror(type):
     """The class of classes that stand for the program's."""
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __call__(cls, /, *args: Any, **kwargs: Any) -> Any:
         place = vars(cls).get(_PLACE)
         if place is not None:
             return place[0].call(place[1], args, kwargs)
@@ -48,6 +48,11 @@ class Mirror(type):
             if _PLACE in vars(each):
                 vars(each)[_PLACE][0].apart(f"makes a class of its own from {each.__name__}")
         return super().__call__(*args, **kwargs)
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        if _PLACE in vars(cls):
+            vars(cls)[_PLACE][0].apart(f"changes {cls.__name__}.{name}")
+        super().__setattr__(name, value)
 
     def __getattr__(cls, name: str) -> Any:
         if issubclass(cls, Handle) and _PLACE in vars(cls):
@@ -94,7 +99,7 @@ class Function(Handle):
 
     __slots__ = ()
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return _read(self, "_program").call(_read(self, "_number"), args, kwargs)
 
     def __getattribute__(self, name: str) -> Any:

@@ -91,12 +91,15 @@ class CompiledSuite:
             raise Broken("the suite has no tests")
         free, bound = set[str](), {*self.entry_points, *vars(ModuleType(MODULE))}
         pythons = {*dir(builtins)}
-        meddling = set[str]()
+        meddling, self._imported = set[str](), set[str]()
         for name, text in self.sources.items():
             table = symtable.symtable(text, name, "exec")
             _names(table, free, bound)
             if name != "<setup>":
-                meddling |= {each.get_name() for each in table.get_symbols() if _is_made(each)}
+                meddling |= _made(table)
+                self._imported |= {each.get_name() for each in table.get_symbols() if each.is_imported()}
+        self._imported -= meddling
+        meddling |= self._imported
         self._meddling = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(meddling))) or '(?!)'})\b")
         self.names = (*self.entry_points, *sorted(free - bound - pythons))
         self.pythons = tuple(sorted(free & pythons - bound))
@@ -134,9 +137,12 @@ class CompiledSuite:
         if not self._meddling.search(program):
             return ""
         try:
-            read = _read_inside(symtable.symtable(program, "program", "exec"))
+            table = symtable.symtable(program, "program", "exec")
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return ""
+        # The same import at both ends is the same thing.
+        own = {each.get_name() for each in table.get_symbols() if _is_made(each)}
+        read = {name for name in _read_inside(table) if name in own or name not in self._imported}
         names = sorted(name for name in read if self._meddling.fullmatch(name))
         return f"makes the name {names[0]}, which the program reads" if names else ""
 
@@ -216,8 +222,8 @@ _PURE = frozenset(
     struct sys textwrap time timeit types typing unicodedata unittest uuid zlib zoneinfo""".split()  # noqa: SIM905
 )
 _REACHING = frozenset(
-    """__import__ breakpoint getcontext getrecursionlimit getstate input localcontext open redirect_stderr
-    setcontext""".split()  # noqa: SIM905
+    """__import__ breakpoint delattr errstate exec getcontext getrecursionlimit getstate globals input localcontext open
+    redirect_stderr setattr setcontext seterr setfirstweekday""".split()  # noqa: SIM905
 )
 _OF_SYS = frozenset(
     """_getframe argv displayhook excepthook meta_path modules path setprofile setswitchinterval settrace
@@ -246,7 +252,8 @@ def _reach(text: str) -> tuple[str, str]:
             used.add(node.attr)
             if isinstance(node.value, ast.Name):
                 used.add(f"{node.value.id}.{node.attr}")
-                stored |= {node.value.id} if isinstance(node.ctx, (ast.Store, ast.Del)) else set()
+            if isinstance(node.ctx, (ast.Store, ast.Del)):
+                stored.add(ast.unparse(node).partition(".")[0])
         elif isinstance(node, ast.Compare) and any(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
             sides = [ast.unparse(each) for each in (node.left, *node.comparators)]
             if not any(
@@ -273,6 +280,17 @@ def _outside(module: str) -> str:
 def _is_made(symbol: symtable.Symbol) -> bool:
     """Whether a name is bound, and not only to what is imported."""
     return (symbol.is_assigned() or symbol.is_namespace()) and not symbol.is_imported()
+
+
+def _made(table: symtable.SymbolTable) -> set[str]:
+    """The names of a module that its source makes, also by `global` in a function."""
+    top = table.get_type() == "module"
+    found = {
+        each.get_name()
+        for each in table.get_symbols()
+        if _is_made(each) and (top or each.is_declared_global())
+    }
+    return found.union(*map(_made, table.get_children()))
 
 
 def _read_inside(table: symtable.SymbolTable) -> set[str]:

@@ -235,7 +235,7 @@ def _parsed(source: str, whose: str) -> ast.Module:
 
 def _entry_points(entry: str, sources: Iterable[str], setup: str, whose: str) -> tuple[str, ...]:
     """The named one, or what the tests call that neither they, nor the setup, nor Python defines; () where they call
-    nothing of the program by its name, but read something."""
+    nothing of the program by its name, but read something, or where a star import may define what they call."""
     if entry:
         return (entry,)
     called: dict[str, None] = {}
@@ -252,7 +252,7 @@ def _entry_points(entry: str, sources: Iterable[str], setup: str, whose: str) ->
         raise ContractError(
             f"the tests of {whose} use nothing of the program; name its function in `entry_point`"
         )
-    return tuple(name for name in called if name not in bound)
+    return () if "*" in bound else tuple(name for name in called if name not in bound)
 
 
 def _bound(node: ast.AST) -> set[str]:
