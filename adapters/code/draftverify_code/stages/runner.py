@@ -524,7 +524,7 @@ def run_suite(job, tell, collected):
         except BaseException as error:
             if _blameless(error, [setup, code], target):
                 tell({"broken": _said(error)})
-                return
+                continue
             reason, text = tests.explained(error, target)
             tell(_result(str(number), "failed", reason, text[:TEXT]))
         else:
