@@ -639,6 +639,13 @@ def test_names_that_the_tests_make_and_the_program_reads_need_one_process():
     assert verdict(program, kind="script", source="assert f(1) == 2", setup="rate = 5") == ("pass", "")
 
 
+def test_a_program_that_defines_what_the_tests_take_from_python_needs_one_process():
+    """To the tests it would be the program's."""
+    program = "def len(x): return 7\ndef f(x): return x\n"
+    assert verdict(program, kind="script", source="assert f(7) == len([])") == ("error", APART)
+    assert verdict(program, kind="script", source="assert f(7) == 7") == ("pass", "")
+
+
 def test_two_nans_are_two():
     """Where Python would compare what is the same, it is not said that it is."""
     program = "NAN = float('nan')\ndef f(x): return [float('nan')] if x else [NAN]\n"

@@ -296,7 +296,7 @@ class _Run:
         return self._attempt(self._load)
 
     def _load(self) -> None:
-        names = list(self.suite.names)
+        names = [*self.suite.names, *self.suite.pythons]
         try:
             kind, value, line = self._ask("", ["load", self.program, names, self.lines])
         except codec.CannotCross:  # a request that is too large
@@ -307,6 +307,8 @@ class _Run:
             self.names = {name: each for name, each in value if name in names}
         except (TypeError, ValueError):
             self._leave(Unreadable("not the names that were asked for"))
+        if shadowed := sorted(self.names.keys() & set(self.suite.pythons)):
+            self.apart(f"reads {shadowed[0]}, which the program defines")
         self.wire.handles.clear()
         absent = [name for name in self.suite.entry_points if not self._callable(self.names.get(name))]
         if absent:

@@ -56,6 +56,8 @@ class CompiledSuite:
 
     Attributes:
         names: what it takes from a program, entry points first.
+        pythons: the names of Python's own that it reads.
+        own: the names that it defines, which the program does not see.
         shared: why none of its tests says anything of a program in another process; "" where one does.
         asks_types: whether it may ask what type something is.
     """
@@ -87,7 +89,8 @@ class CompiledSuite:
             raise Broken(f"there is no kind of suite called {kind!r}")
         if not self.tests:
             raise Broken("the suite has no tests")
-        free, bound = set[str](), {*self.entry_points, *dir(builtins), *vars(ModuleType(MODULE))}
+        free, bound = set[str](), {*self.entry_points, *vars(ModuleType(MODULE))}
+        pythons = {*dir(builtins)}
         meddling = set[str]()
         for name, text in self.sources.items():
             table = symtable.symtable(text, name, "exec")
@@ -95,10 +98,9 @@ class CompiledSuite:
             if name != "<setup>":
                 meddling |= {each.get_name() for each in table.get_symbols() if _is_made(each)}
         self._meddling = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(meddling))) or '(?!)'})\b")
-        self.names = (*self.entry_points, *sorted(free - bound))
-        self.own = frozenset(
-            bound - {*self.entry_points, *dir(builtins)}
-        )  # names that the program does not see
+        self.names = (*self.entry_points, *sorted(free - bound - pythons))
+        self.pythons = tuple(sorted(free & pythons - bound))
+        self.own = frozenset(bound - {*self.entry_points})
         self.shared = self.tests[0].shared if all(test.shared for test in self.tests) else ""
         self.asks_types = any("type" in text for text in self.sources.values())
         self.called = re.compile(rf"\b(?:{'|'.join(map(re.escape, ('candidate', *self.entry_points)))})\(")
