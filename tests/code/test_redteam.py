@@ -20,6 +20,7 @@ from draftverify.testing import make_context
 from draftverify_code.sandbox import Command, Exit, Finding, Limits, Sandbox, Suite
 from draftverify_code.stages.compile import Compile
 from draftverify_code.stages.suites import Suites
+from draftverify_code.stages.tests import Tests
 from draftverify_code.stages.types import Types
 
 from .redteam.blocks import (
@@ -34,7 +35,7 @@ from .redteam.blocks import (
     PYTHON_PROGRAMS,
 )
 from .redteam.differences import DIFFERENCES
-from .redteam.escapes import COLLECTED, COSTS, ESCAPES, FRESH, INCLUDES, LEGACIES
+from .redteam.escapes import COLLECTED, COSTS, ESCAPES, INCLUDES, LEGACIES
 from .redteam.exhaustion import AMPLE, EXHAUSTIONS, HOGS
 from .redteam.forgeries import FORGERIES, HONEST, NAIVE, SUITES
 from .redteam.frames import AHEAD_OF_TIME, CHAIN, MUTATED, MUTATES, PEEKS
@@ -47,7 +48,7 @@ SLACK = 5.0  # seconds beyond a limit, on a machine that does other things too
 SMALL = Limits(wall=5.0, disk=1 << 20)
 ROOMY = Limits(wall=40.0, cpu=40.0, files=200_000, disk=1 << 29)
 FAIR = Limits(wall=20.0, cpu=20.0)
-ASKS = {("error", "needs shared-process"), ("error", "tests")}
+ASKS = ("error", "needs shared-process")
 """What the judge says that cannot judge apart."""
 PYTHON = (sys.executable, "-I", "-S", "-c")
 _numbers = itertools.count()
@@ -212,7 +213,12 @@ def test_no_forged_verdict_is_believed(arena, case):
         # What the judge makes of a form of tests does not depend on the tier.
         for name in case.suites if arena.tier == "none" else case.suites[:1]:
             check = arena.judge(case.program, suite=SUITES[name]).check
-            assert (check.verdict, check.reason in case.reasons) == (case.verdict, True), (name, check)
+            refused = (check.verdict, check.reason in case.reasons) == (case.verdict, True)
+            # A value that does not cross whole is no reason to refuse a program: the judge asks for one process.
+            assert refused or ("value" in case.reasons and (check.verdict, check.reason) == ASKS), (
+                name,
+                check,
+            )
 
 
 @named([case for case in FORGERIES if case.fools is not None])
@@ -254,14 +260,12 @@ def _naive(place, program: str, tests: str) -> bool:
     return b'"pass"' in written.partition(b"\n")[0] or status == 0
 
 
-@each_tier(
-    DIFFERENCES, ("bubblewrap", "namespaces", "landlock", "none"), sweep=("namespaces", "landlock", "none")
-)
+@each_tier(DIFFERENCES, sweep=("namespaces", "landlock", "none"))
 def test_no_stand_in_answers_for_the_program(arena, case):
     """What plain Python refuses, no judge in another process passes: it rejects, or asks for one process."""
     with arena.unharmed(10.0, "judge"):
         check = arena.judge(case.program, suite=Suite("script", ("f",), source=case.tests)).check
-        assert check.verdict == "reject" or (check.verdict, check.reason) in ASKS, check
+        assert check.verdict == "reject" or (check.verdict, check.reason) == ASKS, check
 
 
 @named(DIFFERENCES)
@@ -270,7 +274,7 @@ def test_plain_python_refuses_it(case, tmp_path):
     assert not _naive(tmp_path, case.program, case.tests)
 
 
-@each_tier(PEEKS)
+@each_tier(PEEKS, sweep=("namespaces", "landlock", "none"))
 def test_no_candidate_sees_the_calls_of_another(arena, case):
     """What was asked of the ones before, and answered, is not in the process of the next."""
     with arena.unharmed(10.0, "judge"):
@@ -308,8 +312,34 @@ def _mutate(arena, kind, numbers):
         programs = [f"N, KIND = {number}, {kind!r}\n{MUTATES}" for number in numbers]
         for number, found in zip(numbers, arena.box.judge(MUTATED[kind], programs, FAIR), strict=True):
             check = found.check
-            assert check.verdict == "reject" or (check.verdict, check.reason) in ASKS, (number, check)
+            assert check.verdict == "reject" or (check.verdict, check.reason) == ASKS, (number, check)
             assert found.seconds < SLACK, number
+
+
+@pytest.mark.parametrize(
+    "arena",
+    [TIERS[0], *(pytest.param(each, marks=pytest.mark.exhaustive) for each in (*TIERS[1:], "none"))],
+    indirect=True,
+)
+def test_no_pass_that_is_not_deserved_is_unmarked(arena):
+    """Judged in one process where that is needed, a program can forge; then its word, and the block's, say where it was."""
+    forged = [(case.program, SUITES[name]) for case in FORGERIES for name in case.suites[:1]]
+    stage = Tests(arena.box, timeout=5.0)
+    with arena.unharmed(5.0 * len(forged)):
+        for suite in {id(suite): suite for _, suite in forged}.values():
+            task = Task(id="redteam", input=_as_task(suite))
+            programs = [program for program, its in forged if its is suite]
+            verification = stage.verify(make_context(task), Proposal.alternatives([*programs, HONEST]))
+            *checks, honest = verification.checks
+            assert (honest.verdict, honest.caveat) == ("pass", "")
+            marked = {check.caveat for check in checks if check.verdict == "pass"}
+            assert marked <= {"shared-process"}
+            if marked:
+                assert verification.notes["integrity"] == "mixed"
+
+
+def _as_task(suite):
+    return {"entry_point": "f", "test": suite.source} if suite.source else {"test_list": list(suite.asserts)}
 
 
 # --- escapes
@@ -420,7 +450,7 @@ def test_in_one_process_the_next_would_find_it(case, world, tmp_path):
     assert world.token in done.stdout.decode()
 
 
-@each_tier([each for each in COSTS if not each.whole], sweep=("namespaces",))
+@each_tier([each for each in COSTS if not each.whole], sweep=("bubblewrap", "namespaces", "none"))
 def test_the_next_candidate_has_its_whole_time(arena, case):
     """What one leaves is removed on nobody's time but the harness's."""
     _cost(arena, case)
@@ -553,7 +583,6 @@ def test_no_c_program_reaches_another(arena):
     arena.renew()
 
 
-@pytest.mark.xfail(strict=True, reason=FRESH)
 @each_place(TIERS[1:2])
 def test_a_full_disk_is_no_word_on_a_program(arena):
     """What one object leaves no room for is compiled as it is alone."""

@@ -12,7 +12,7 @@ from textwrap import dedent
 
 __all__ = ["DIFFERENCES", "Difference"]
 
-CORE = "the sandbox's core of today: what cannot cross arrives as a stand-in"
+CORE = "not told from what plain Python passes"
 
 
 @dataclass(frozen=True)
@@ -445,25 +445,70 @@ PROCESS = [
     ),
 ]
 
-DIFFERENCES = [*OBJECTS, *VALUES, *ALIASES, *FUNCTIONS, *EXCEPTIONS, *PROCESS]
-HELD = frozenset(
+CLASSES = [
+    differs(
+        "a field called like a comparison",
+        "assert f(0) != f(0)",
+        "import dataclasses\n@dataclasses.dataclass\nclass P:\n    __eq__: int\ndef f(x): return P(1)",
+    ),
+    differs(
+        "a dataclass with another's comparison",
+        "assert f(0) != f(1)",
+        "import dataclasses, unittest.mock\n@dataclasses.dataclass\nclass P:\n    x: int\n    __eq__ = type(unittest.mock.ANY).__eq__\ndef f(x): return P(x)",
+    ),
+    differs(
+        "a tuple with names and another's comparison",
+        "assert f(0) != f(1)",
+        "import typing, unittest.mock\nclass P(typing.NamedTuple):\n    x: int\n    __ne__ = type(unittest.mock.ANY).__ne__\ndef f(x): return P(x)",
+    ),
+    differs(
+        "members with another's comparison",
+        "assert f(0) != f(1)",
+        "import enum, unittest.mock\nclass E(enum.Enum):\n    A = 1\n    B = 2\n    __eq__ = type(unittest.mock.ANY).__eq__\n    __hash__ = object.__hash__\ndef f(x): return list(E)[x]",
+    ),
+    raising(
+        "an exception with another's comparison",
+        "ValueError",
+        "error != 1",
+        "import unittest.mock\nclass E(ValueError): __eq__ = type(unittest.mock.ANY).__eq__\ndef f(x): raise E",
+    ),
+    differs(
+        "a class that its own class compares",
+        "assert type(f(0)) == type(f(0))",
+        "import dataclasses\nclass M(type):\n    def __eq__(cls, other): return False\n    __hash__ = type.__hash__\n@dataclasses.dataclass\nclass P(metaclass=M):\n    x: int = 1\ndef f(x): return P()",
+    ),
+    differs(
+        "members that their class counts",
+        "assert len(type(f(0))) == 2",
+        "import enum\nclass M(enum.EnumMeta):\n    def __len__(cls): return 7\nclass E(enum.Enum, metaclass=M):\n    A = 1\n    B = 2\ndef f(x): return E.A",
+    ),
+    differs(
+        "a class that changes later",
+        "x = f(0)\nassert f(1) != x",
+        "import dataclasses\n@dataclasses.dataclass\nclass P:\n    x: int\ndef f(x):\n    if x: P.__eq__ = lambda self, other: True\n    return P(x)",
+    ),
+    differs("a name that changes later", "f(0)\nassert f.__name__ == 'f'", "def f(x): f.__name__ = 'g'"),
+    differs(
+        "a counter with an attribute",
+        "assert not hasattr(f(0), 'note')",
+        "import collections\ndef f(x):\n    found = collections.Counter()\n    found.note = 1\n    return found",
+    ),
+    differs(
+        "a set in the order of its table",
+        "assert list(f(0)) == [64, 1]",
+        "def f(x):\n    found = set(range(200))\n    for each in range(200): each in (1, 64) or found.discard(each)\n    return found",
+    ),
+    differs("one number for every call", "assert f(0) is not f(0)", "keep = 10 ** 20\ndef f(x): return keep"),
+    differs("one text for every call", "assert f(0) is not f(0)", "keep = 'x' * 99\ndef f(x): return keep"),
+]
+
+DIFFERENCES = [*CLASSES, *OBJECTS, *VALUES, *ALIASES, *FUNCTIONS, *EXCEPTIONS, *PROCESS]
+LEFT = frozenset(
     {
-        "a truth that changes",
-        "an object that says it is an int",
-        "a class of a built-in one's name",
-        "an exception class of a built-in one's name",
-        "an exception that is not the built-in one",
+        *(each.name for each in CLASSES),
         "one number that is none, twice",
-        "a list that never ends",
-        "an iterator that was drawn",
-        "a dataclass that differs from itself",
-        "a dataclass whose fields are not what they say",
-        "a member whose value is not its value",
-        "an exception's class",
-        "an exception in a built-in one's name",
-        "a failed assertion in name",
-        "an exception with another text",
-        "a group is not its parts",
+        "a log",
+        "random numbers that it draws",
     }
 )
-DIFFERENCES = [each if each.name in HELD else replace(each, hole=CORE) for each in DIFFERENCES]
+DIFFERENCES = [replace(each, hole=CORE) if each.name in LEFT else each for each in DIFFERENCES]

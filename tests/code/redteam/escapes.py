@@ -14,7 +14,6 @@ __all__ = [
     "COLLECTED",
     "COSTS",
     "ESCAPES",
-    "FRESH",
     "INCLUDES",
     "LEGACIES",
     "Collected",
@@ -524,8 +523,6 @@ def legacy(name: str, first: str, then: str = "", **more: object) -> Legacy:
 
 EMPTY = 'done(os.listdir("."))'
 USABLE = 'done(attempt(lambda: open("mine", "w").close() or os.listdir(".")) != ["mine"])'
-FRESH = "point 4 of issue 16: a fresh scratch directory per candidate, and per program of a block"
-STAYS = "an empty scratch directory is kept as it is, with its mode and attributes"
 
 LEGACIES = [
     legacy("a file", 'open("left", "w").write("x"); open(".hidden", "w").close()', EMPTY),
@@ -579,14 +576,14 @@ LEGACIES = [
         import fcntl, struct
         for place in (".", ".."):
             opened = attempt(os.open, place, os.O_RDONLY)
-            for flags in (0x40, 0x80, 0x08):  # no dump, no access times, synchronous: for owners, without privileges
+            for flags in (0x40, 0x80, 0x08, 0x10, 0x20):  # no dump, no access times, synchronous; immutable, append
                 attempt(fcntl.ioctl, opened, 0x40086602, struct.pack("q", flags))
         """,
         """
         import fcntl, struct
         for place in (".", ".."):
             found = attempt(fcntl.ioctl, attempt(os.open, place, os.O_RDONLY), 0x80086601, bytes(8))
-            done(found and struct.unpack("q", found)[0] & 0xC8)
+            done(found and struct.unpack("q", found)[0] & 0xF8)
         """,
         none=False,
         proof=False,
@@ -666,25 +663,6 @@ LEGACIES = [
         proof=False,
     ),
     legacy(
-        "flags of the scratch directory",
-        """
-        import fcntl, struct
-        for flag in (0x10, 0x20, 0x40, 0x80, 0x8):  # immutable, append, and those that need no privilege
-            at = os.open(".", os.O_RDONLY)
-            have = attempt(fcntl.ioctl, at, 0x80086601, bytes(8))
-            if have: attempt(fcntl.ioctl, at, 0x40086602, struct.pack("=Q", struct.unpack("=Q", have)[0] | flag))
-        """,
-        """
-        import fcntl, struct
-        have = attempt(fcntl.ioctl, os.open(".", os.O_RDONLY), 0x80086601, bytes(8))
-        done(have and struct.unpack("=Q", have)[0] & 0xf8)
-        """
-        + USABLE,
-        none=False,
-        proof=False,
-        hole={"landlock": FRESH},
-    ),
-    legacy(
         "a directory that was large",
         """
         names = [f"{number:03}" + "x" * 240 for number in range(500)]
@@ -693,7 +671,6 @@ LEGACIES = [
         """,
         'done(os.stat(".").st_size > 20000)',
         proof=False,
-        hole={"landlock": FRESH, "none": FRESH},
     ),
     legacy(
         "files anywhere",
@@ -798,11 +775,9 @@ class Cost:
     hole: dict[str, str] = field(default_factory=dict)
 
 
-LEAVES = dict.fromkeys(("landlock", "none"), FRESH)
-
 COSTS = [
-    Cost("1,000 empty files", 'for i in range(1000): open(f"f{i}", "w").close()', hole=LEAVES),
-    Cost("1,000 directories", "for i in range(1000): os.mkdir(str(i), 0o300)", hole=LEAVES),
+    Cost("1,000 empty files", 'for i in range(1000): open(f"f{i}", "w").close()'),
+    Cost("1,000 directories", "for i in range(1000): os.mkdir(str(i), 0o300)"),
     Cost("1,000 symlinks", 'for i in range(1000): os.symlink("/usr", str(i))'),
     Cost("a deep directory", "for i in range(1000): os.mkdir('d'); os.chdir('d')"),
     Cost(
@@ -820,7 +795,7 @@ for _ in range(3):
         os._exit(0)
 """,
     ),
-    Cost("100,000 empty files", 'for i in range(100_000): open(f"f{i}", "w").close()', True, LEAVES),
+    Cost("100,000 empty files", 'for i in range(100_000): open(f"f{i}", "w").close()', True),
 ]
 
 

@@ -444,6 +444,8 @@ HOGS = [
     hog(
         "a generator that waits",
         "import time\ndef f(x):\n    while True:\n        time.sleep(0.01)\n        yield x",
+        verdict=("timeout", "error"),
+        reasons=("wall", "needs shared-process"),
     ),
     hog("half an answer", RAW + 'def f(x):\n    write(struct.pack(">I", 100) + b"[1")\n    time.sleep(600)'),
     hog(

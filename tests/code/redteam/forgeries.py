@@ -206,6 +206,7 @@ LIES = [
         def f(x): return Equal(1)
         """,
         "assertion",
+        "value",
         suites=("check", "library"),
     ),
 ]
@@ -279,6 +280,7 @@ ENDS = [
         "ends the tests' loop",
         "def f(x): raise StopIteration",
         "exception",
+        "value",
         suites=("loop", "check"),
     ),
     forgery("leaves an interrupt", "def f(x): raise KeyboardInterrupt", "exception", fools=False),

@@ -1,7 +1,7 @@
 """Candidates that speak the judge's protocol themselves: they look at what comes, and change what they answer.
 
 None of it is written down here: a candidate puts itself between the channel and the code that answers, and every frame
-passes through its hands. Answers are JSON; each place in one, and each tag that the code knows, can be anything.
+passes through its hands. Answers are lines of JSON; each place in one, and each tag that the code knows, can be anything.
 """
 
 from __future__ import annotations
@@ -51,7 +51,6 @@ class Peek:
     hole: str = ""
 
 
-AHEAD = "point 1 of issue 16: calls are sent ahead"
 LOOKS = (
     CHANNEL
     + """
@@ -85,12 +84,11 @@ print(f(3), f(100913))
 """What follows the program where calls do lie in its process: it prints the right answers."""
 
 PEEKS = [
-    Peek("after a wrong one", "def f(x): return 0", LOOKS, hole=AHEAD),
+    Peek("after a wrong one", "def f(x): return 0", LOOKS),
     Peek(
         "after a right one",
         "def f(x): return {3: 100913, 100913: 101344, 101344: 108709, 108709: 3}[x]",
         LOOKS,
-        hole=AHEAD,
     ),
 ]
 
@@ -131,10 +129,11 @@ def mutations(node):
                 for content in (None, -1, 0, "int", [], ["int", True], [0], [[]], ["__class__", 1], {"a": 1}, [-1, [1]], 10 ** 12):
                     yield way, {tag: content}
 def forged(text):
-    node = json.loads(text)
-    every = list(mutations(node))
+    parts = [json.loads(line) for line in text.split(b"\\n")]
+    every = list(mutations(parts))
     if N >= len(every): return None
-    try: return json.dumps(put(node, *every[N]), ensure_ascii=False).encode("utf-8", "surrogatepass")
+    changed = put(parts, *every[N])
+    try: return b"\\n".join(json.dumps(each, ensure_ascii=False).encode("utf-8", "surrogatepass") for each in (changed if type(changed) is list else [changed]))
     except RecursionError: return b"[" * 5000
 @dataclasses.dataclass
 class Point:

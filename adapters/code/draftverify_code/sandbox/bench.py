@@ -51,10 +51,10 @@ class Candidates:
 
     def drop(self) -> None:
         """End the candidate; nobody waits for it, nor asks how it ended."""
+        send(self.link, {"op": "drop"})  # before it sees the end of its channel, and wakes up for nothing
         if self.current is not None:
             self.current.close()
             self.current = None
-        send(self.link, {"op": "drop"})
 
     def end(self) -> Any:
         """End the candidate, and say how it ended."""

@@ -179,7 +179,7 @@ class Sandbox:
                     upcoming = next(ahead, None)
                     if upcoming is None:
                         break
-                    waiting[upcoming] = state.pool.submit(state.judge, encoded, upcoming, limits, lines)
+                    waiting[upcoming] = state.begin(encoded, upcoming, limits, lines)
             if program in waiting:
                 found[program] = waiting.pop(program).result()
             results.append(found[program])
@@ -228,6 +228,7 @@ class _State:
         self._lock = threading.Lock()
         self._keepers: list[_Server] = []
         self._judges: list[_Judge] = []
+        self._waiting: list[tuple[Future[Finding], tuple[bytes, str, Limits, bool]]] = []
         self.tier, first = self._choose(sandbox.isolation)
         self._keepers.append(first)
         self.unloadable: dict[bytes, str] = {}
@@ -279,7 +280,29 @@ class _State:
         answer["files"] = {name: b64decode(content) for name, content in answer.get("files", {}).items()}
         return Exit(**answer)
 
-    def judge(self, encoded: bytes, program: str, limits: Limits, lines: bool) -> Finding:
+    def begin(self, encoded: bytes, program: str, limits: Limits, lines: bool) -> Future[Finding]:
+        """Judge a program as soon as a worker is free; programs of a suite that an idle judge holds come first."""
+        found: Future[Finding] = Future()
+        with self._lock:
+            self._waiting.append((found, (encoded, program, limits, lines)))
+        self.pool.submit(self._next)
+        return found
+
+    def _next(self) -> None:
+        with self._lock:
+            places = (
+                place
+                for place, (_, (encoded, *_)) in enumerate(self._waiting)
+                if any(each.has(encoded) for each in self._judges)
+            )
+            found, job = self._waiting.pop(next(places, 0))
+        if found.set_running_or_notify_cancel():
+            try:
+                found.set_result(self._judged(*job))
+            except BaseException as error:
+                found.set_exception(error)
+
+    def _judged(self, encoded: bytes, program: str, limits: Limits, lines: bool) -> Finding:
         request = {"op": "run", "program": program, "limits": msgspec.to_builtins(limits), "lines": lines}
         try:
             with self._idle(self._judges, lambda: _Judge(self), lambda each: each.has(encoded)) as judge:
@@ -333,7 +356,9 @@ class _State:
     def close(self) -> None:
         if os.getpid() != self.process:
             return  # of a fork: the servers are its parent's
-        self.pool.shutdown(wait=True, cancel_futures=True)
+        for found, _ in self._waiting:
+            found.cancel()
+        self.pool.shutdown(wait=True)
         for server in (*self._keepers, *self._judges):
             server.kill()
 

@@ -137,6 +137,8 @@ class Keeper:
         else:
             confine.prctl(confine.PR_SET_CHILD_SUBREAPER, 1)
 
+        self.bounds = 0.0, 0, 0, 0  # of the last candidate: processor seconds, memory, disk, processes
+        self.steps: list[confine.Step] = []
         self.own = [number for number in (link.fileno(), errors, self.original) if number >= 0]
         self.program = child.rehearse()
 
@@ -231,9 +233,12 @@ class Keeper:
         """What makes a candidate of a forked process."""
         # Who may be busy for as long as the clock lets him is ended by this process's clock, with all that he started.
         cpu = limits["cpu"] + (limits["cpu"] >= limits["wall"])
-        sealed = self.sealed.seal(cpu, limits["memory"], limits["disk"], limits["processes"])
-        closed: list[confine.Step] = [(os.close, (number,)) for number in self.own]
-        return [(os.setsid, ()), *closed, (os.chdir, (self.scratch.path,)), *sealed]
+        bounds = cpu, limits["memory"], limits["disk"], limits["processes"]
+        if bounds != self.bounds:  # most candidates have those of the one before
+            closed: list[confine.Step] = [(os.close, (number,)) for number in self.own]
+            first = [(os.setsid, ()), *closed, (os.chdir, (self.scratch.path,))]
+            self.bounds, self.steps = bounds, [*first, *self.sealed.seal(*bounds)]
+        return self.steps
 
     def _execute(self, request: dict[str, Any], pipes: list[tuple[int, int]]) -> NoReturn:
         why = pipes[3][1]
@@ -286,10 +291,11 @@ class Keeper:
 
     def _kill(self) -> None:
         self.killed = True
-        for target in (os.kill, os.killpg):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                target(self.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(self.pid, signal.SIGKILL)  # which ends all of its namespace
         if not self.own_processes:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
             self._kill_family()
 
     def _end(self, gone: bool) -> dict[str, Any]:

@@ -161,12 +161,13 @@ def run(link):
     os.dup2(2, 1)  # what the program prints is for people; the supervisor alone holds the report's output
     job = json.loads(link.makefile("rb").readline())
     # Before anything of the program, and only here: the supervisor needs none of them.
-    global HERE, ast, doctest, traceback, unittest
+    global HERE, ast, doctest, importlib, traceback, unittest
     HERE = os.getcwd()
     import traceback
 
     if job["mode"] == "suite":
         import ast
+        import importlib.machinery
 
         if job["suite"]["kind"] == "doctest":
             import doctest
@@ -493,9 +494,14 @@ def run_suite(job, tell, collected):
     sys.path.insert(0, HERE)
     sys.argv = [target]
     sys.dont_write_bytecode = True
-    builtins._draftverify_compare = tests.compare
+    builtins._draftverify_holds = tests.holds
+    # Not imported: some programs put another object into the place of their module.
+    loader = importlib.machinery.SourceFileLoader("program", target)
+    module = sys.modules["program"] = types.ModuleType("program")
+    module.__spec__ = importlib.machinery.ModuleSpec("program", loader, origin=target)
+    module.__loader__, module.__file__, space = loader, target, vars(module)
     try:
-        space = vars(__import__("program"))
+        loader.exec_module(module)
     except BaseException as error:
         tell(_stopped(error, [], target))
         return
@@ -524,7 +530,7 @@ def run_suite(job, tell, collected):
         except BaseException as error:
             if _blameless(error, [setup, code], target):
                 tell({"broken": _said(error)})
-                return
+                continue
             reason, text = tests.explained(error, target)
             tell(_result(str(number), "failed", reason, text[:TEXT]))
         else:
@@ -587,62 +593,57 @@ class Asserts:
 
     def __init__(self):
         self.lines = []  # of each source
-        self.told = []  # of each statement: its source, first and last line, and text
-        self.failed = None  # the statement that did not hold, and what it compared
+        self.told = []  # of each statement: its source, its lines, its text
+        self.failed = None  # the last statement that did not hold, and what it compared
         self.fooled = ""  # what held for an object that equals everything
 
     def compiled(self, source):
-        """The source compiled, a comparison in an assertion done by `compare`."""
+        """The source compiled; whether an assertion holds is for `holds` to say."""
         tree = ast.parse(source)
         for node in ast.walk(tree):
-            if not isinstance(node, ast.Assert):
-                continue
-            test = node.test
-            self.told.append((len(self.lines), node.lineno, node.end_lineno, ast.unparse(test)[:500]))
-            if isinstance(test, ast.Compare) and len(test.ops) == 1:
-                known = [ast.Constant(len(self.told) - 1), ast.Constant(type(test.ops[0]).__name__)]
-                name = ast.Name("_draftverify_compare", ast.Load())
-                node.test = ast.Call(name, [*known, test.left, *test.comparators], [])
+            if isinstance(node, ast.Assert):
+                test, values = node.test, [node.test]
+                if isinstance(test, ast.Compare) and len(test.ops) == 1:
+                    values = [test.left, *test.comparators, ast.Constant(type(test.ops[0]).__name__)]
+                name = ast.Name("_draftverify_holds", ast.Load())
+                node.test = ast.Call(name, [ast.Constant(len(self.told)), *values], [])
+                lines = range(node.lineno, node.end_lineno + 1)
+                self.told.append((len(self.lines), lines, f"assert {ast.unparse(test)[:500]}"))
         self.lines.append(source.splitlines())
         tree = ast.fix_missing_locations(tree)
         return compile(tree, f"<tests {len(self.lines) - 1}>", "exec", dont_inherit=True)
 
-    def compare(self, number, kind, left, right):
-        """Whether a comparison of a statement holds."""
-        if not COMPARISONS[kind](left, right):
-            self.failed = number, left, right
+    def holds(self, number, left, right=None, kind=""):
+        """Whether a statement holds."""
+        if not (COMPARISONS[kind](left, right) if kind else left):
+            self.failed = (number, left, right) if kind else (number,)
             return False
         if kind in ("Eq", "In") and (_equals_all(left) or _equals_all(right)):
-            self.fooled = f"assert {self.told[number][3]}: one side equals everything"
-            return False
-        return True
+            self.fooled = f"{self.told[number][2]}: one side equals everything"
+        return not self.fooled
 
     def explained(self, error, target):
         """The reason why a test failed, and the words."""
         if self.fooled:
             return "value", self.fooled
-        reason = _reason(type(error).__name__)
-        file, line = "", 0
-        for frame, at in traceback.walk_tb(error.__traceback__):
-            last = frame.f_code.co_filename
-            if last.startswith("<tests "):
-                file, line = last, at
-        if not file:
-            return reason, _where(error, target)
-        place = int(file[len("<tests ") : -1])
-        if type(error) is not AssertionError or last != file:
-            if isinstance(error, NameError) and last == file:
-                reason = "missing"
-            return reason, f"{self.lines[place][line - 1].strip()}: {_where(error, target)}"
-        asserts = enumerate(self.told)
-        found = [n for n, (own, first, end, _) in asserts if own == place and first <= line <= end]
-        failed = self.failed if self.failed and self.failed[0] in found else None
-        text = f"assert {self.told[failed[0] if failed else found[-1]][3]}" if found else "an assertion"
-        if failed:
-            _, left, right = failed
-            text += f", where the left side is {_shown(left)} and the right side is {_shown(right)}"
-        message = _said(error).partition("AssertionError")[2].removeprefix(": ")
-        return reason, f"{text}: {message}" if message else text
+        reason, said = _reason(type(error).__name__), _where(error, target)
+        frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+        own = [(file, line) for file, line in frames if file.startswith("<tests ")]
+        if not own:
+            return reason, said
+        file, line = own[-1]
+        source = int(file[len("<tests ") : -1])
+        text = self.lines[source][line - 1].strip()
+        if own[-1] == frames[-1]:
+            reason = "missing" if isinstance(error, NameError) else reason
+            number, *values = self.failed or (-1,)
+            place, lines, statement = self.told[number] if self.failed else (-1, (), "")
+            if type(error) is AssertionError and place == source and line in lines:
+                text, said = statement, str(error)
+                if values:
+                    left, right = map(_shown, values)
+                    text += f", where the left side is {left} and the right side is {right}"
+        return reason, f"{text}: {said}" if said else text
 
 
 SEMAPHORES = os.path.join(os.path.dirname(os.__file__), "multiprocessing", "synchronize.py")
@@ -669,7 +670,7 @@ def _equals_all(value, depth=3):
     for kind in type(value).__mro__:
         if "__eq__" in vars(kind):
             home = sys.modules.get(kind.__module__)
-            if home is not sys.modules["program"] and getattr(home, kind.__name__, None) is kind:
+            if kind.__module__ != "program" and getattr(home, kind.__name__, None) is kind:
                 return False
             try:
                 same = kind.__eq__(value, object())

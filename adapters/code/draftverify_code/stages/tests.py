@@ -152,7 +152,8 @@ class Tests(Sandboxed):
 _CALLS_NOTHING = Check(
     "error",
     reason="needs shared-process",
-    feedback="the tests call nothing of the program by its name; this suite needs `integrity: shared-process`",
+    feedback="it is not certain which function of the program the tests call (`entry_point` names it); "
+    "this suite needs `integrity: shared-process`",
 )
 
 
@@ -234,8 +235,8 @@ def _parsed(source: str, whose: str) -> ast.Module:
 
 
 def _entry_points(entry: str, sources: Iterable[str], setup: str, whose: str) -> tuple[str, ...]:
-    """The named one, or what the tests call that neither they, nor the setup, nor Python defines; () where they call
-    nothing of the program by its name, but read something, or where a star import may define what they call."""
+    """The named one, or what the tests call that neither they, nor the setup, nor Python defines; () where nothing is,
+    but something is read, or where it may come from elsewhere (`from module import *`)."""
     if entry:
         return (entry,)
     called: dict[str, None] = {}
@@ -252,7 +253,7 @@ def _entry_points(entry: str, sources: Iterable[str], setup: str, whose: str) ->
         raise ContractError(
             f"the tests of {whose} use nothing of the program; name its function in `entry_point`"
         )
-    return () if "*" in bound else tuple(name for name in called if name not in bound)
+    return tuple(name for name in called if name not in bound) if "*" not in bound else ()
 
 
 def _bound(node: ast.AST) -> set[str]:
