@@ -676,6 +676,13 @@ def test_identities_of_numbers_and_texts_need_one_process():
     assert verdict(program, kind="script", source="assert f(0) is not None") == ("pass", "")
 
 
+def test_an_exec_in_a_namespace_of_its_own_is_judged_apart():
+    """One in the tests' own is not."""
+    source = "own = {}\nexec('def ref(x): return x', own)\nassert f(1) == own['ref'](1)"
+    assert verdict(IDENTITY, kind="script", source=source) == ("pass", "")
+    assert verdict(IDENTITY, kind="script", source="exec('x = 1')\nassert f(1) == x") == ("error", APART)
+
+
 def test_what_is_imported_and_not_used_does_no_harm():
     """Headers of tests import much."""
     source = "import os, sys, subprocess\nfrom threading import *\nassert f(1) == 1 <= sys.maxsize"

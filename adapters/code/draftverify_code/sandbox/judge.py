@@ -31,13 +31,13 @@ if TYPE_CHECKING or __package__:
     from draftverify_code.sandbox.link import Gone, Late, Link, Unreadable, checked
     from draftverify_code.sandbox.mirror import Function, Handle, TestsWire, name_of
     from draftverify_code.sandbox.suite import IDENTITIES, MODULE, Broken, CompiledSuite, Test
-    from draftverify_code.sandbox.words import clean, cut, named_values, short, text_of, written
+    from draftverify_code.sandbox.words import clean, cut, named_values, raised, short, text_of, written
 else:
     import codec
     from link import Gone, Late, Link, Unreadable, checked
     from mirror import Function, Handle, TestsWire, name_of
     from suite import IDENTITIES, MODULE, Broken, CompiledSuite, Test
-    from words import clean, cut, named_values, short, text_of, written
+    from words import clean, cut, named_values, raised, short, text_of, written
 
 __all__ = ["COMPARING", "Judge"]
 
@@ -593,8 +593,7 @@ class _Run:
         if isinstance(error, NameError) and error.name in self.suite.own:
             return _apart(f"the program uses {error.name}, which the tests define")
         reason = "memory" if isinstance(error, MemoryError) else "exception"
-        name = cut(type(error).__name__, 60)
-        return _Outcome("reject", reason, f"loading the program raised {name}: {cut(message, 300)}{place}")
+        return _Outcome("reject", reason, f"loading the program raised {raised(error, 300)}{place}")
 
     def _program_line(self, line: int) -> str:
         lines = self.program.splitlines()
@@ -626,8 +625,7 @@ class _Run:
             return call.name
         text, (_, kind, *fields) = _request_in_words(call.name, request), answer
         if kind == "raised":
-            said = f"{cut(type(fields[0]).__name__, 60)}: {cut(text_of(fields[0]), 150)}"
-            return f"{text} raised {said}{self._program_line(fields[2])}"
+            return f"{text} raised {raised(fields[0], 150)}{self._program_line(fields[2])}"
         return f"{text} returned {short(fields[0], 200)}" if kind == "value" else text
 
     def _written(self, call: _Call) -> str:

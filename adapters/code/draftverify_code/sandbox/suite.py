@@ -232,7 +232,7 @@ _PURE = frozenset(
     struct sys textwrap time timeit types typing unicodedata unittest uuid zlib zoneinfo""".split()  # noqa: SIM905
 )
 _REACHING = frozenset(
-    """__import__ assertLogs assertNoLogs assertWarns assertWarnsRegex breakpoint delattr errstate exec getcontext
+    """__import__ assertLogs assertNoLogs assertWarns assertWarnsRegex breakpoint delattr errstate exec() getcontext
     getrecursionlimit getstate globals input localcontext open redirect_stderr seed setattr setcontext seterr
     setfirstweekday setstate""".split()  # noqa: SIM905
 )
@@ -259,6 +259,8 @@ def _reach(text: str) -> tuple[str, str]:
             names |= {each.asname or each.name: f"{node.module}.{each.name}" for each in node.names}
         elif isinstance(node, ast.Name):
             used.add(node.id)
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "exec" and len(node.args) < 2:
+            used.add("exec()")  # what has a namespace of its own meddles with no other
         elif isinstance(node, ast.Attribute):
             used.add(node.attr)
             if isinstance(node.value, ast.Name):

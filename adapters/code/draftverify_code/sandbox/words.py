@@ -16,7 +16,7 @@ if TYPE_CHECKING or __package__:
 else:
     from mirror import name_of
 
-__all__ = ["clean", "cut", "named_values", "short", "text_of", "written"]
+__all__ = ["clean", "cut", "named_values", "raised", "short", "text_of", "written"]
 
 FEEDBACK = 600  # characters
 
@@ -58,6 +58,12 @@ def text_of(error: BaseException) -> str:
         return str(error)
     except BaseException:
         return ""
+
+
+def raised(error: BaseException, most: int) -> str:
+    """An exception's type and text."""
+    text = cut(text_of(error), most)
+    return cut(type(error).__name__, 60) + (f": {text}" if text else "")
 
 
 def written(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
