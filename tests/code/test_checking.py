@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from draftverify import Check, ConfigError, ContractError, Task
+from draftverify import Check, ConfigError, ContractError, Proposal, Task
+from draftverify.testing import make_context
 from draftverify_code import Sandbox, Suite, Syntax, check, measure
 
 RIGHT = "def add(a, b):\n    return a + b\n"
@@ -33,6 +34,59 @@ def test_a_script_a_check_function_and_a_setup() -> None:
     assert check(RIGHT, test=function, entry_point="add", setup="three = 4").verdict == "reject"
 
 
+@pytest.mark.parametrize("entry", ["", "Adder().add"])
+def test_a_check_function_of_a_method(entry: str) -> None:
+    """The script calls it itself, or the entry point is an expression."""
+    function = "def check(candidate):\n    assert candidate(1, 2) == 3\n"
+    for operator, verdict in (("+", "pass"), ("-", "reject")):
+        program = f"class Adder:\n    def add(self, a, b):\n        return a {operator} b\n"
+        test = function if entry else f"{function}check(Adder().add)\n"
+        found = check(program, test=test, entry_point=entry)
+        assert (found.verdict, found.caveat) == (verdict, "shared-process"), found
+
+
+def test_what_a_program_may_import() -> None:
+    """Without a sandbox of one's own: numpy, and what the tests import; of the rest is said what to do."""
+    asserts = ["assert total([1, 2]) == 3"]
+    program = "import {0}\ndef total(values):\n    return {0}.array(values).sum()\n"
+    assert check(program.format("numpy"), asserts) == Check("pass", 1.0)
+    needs = "import pytest\ndef total(values):\n    return pytest.approx(sum(values))\n"
+    for integrity in ("auto", "shared-process"):
+        hidden = check(needs, asserts, integrity=integrity)
+        assert (hidden.verdict, hidden.reason) == ("reject", "exception")
+        assert hidden.feedback.endswith("; add pytest to the sandbox's `packages`")
+    missing = check(program.format("nowhere"), asserts)
+    assert missing.feedback.endswith("; nowhere is not installed")
+
+
+def test_a_byte_order_mark_is_no_part_of_a_program() -> None:
+    """Python takes such a file, and so do the stages that only read."""
+    assert check("\ufeff" + RIGHT, ASSERTS).verdict == "pass"
+    read = Syntax().verify(make_context(), Proposal.alternatives(["\ufeff" + RIGHT]))
+    assert [each.verdict for each in read.checks] == ["pass"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"integrity": "seperate-process"},
+            "integrity: 'seperate-process'.* one of auto, separate-process, ",
+        ),
+        ({"timeout": 0}, "timeout: .*seconds above 0"),
+        ({"timeout": "3"}, "timeout: .*'3'.*seconds above 0"),
+        ({"timeout": float("nan")}, "timeout: .*seconds above 0"),
+        ({"memory": 1}, "memory: .* at least 32"),
+        ({"memory": "1GB"}, "memory: .*'1GB'.* of MiB"),
+        ({"sandbox": Sandbox(packages="numpy")}, "packages: put 'numpy' into a list"),
+    ],
+)
+def test_a_setting_that_is_none_is_refused(given: dict[str, Any], said: str) -> None:
+    """Not taken for a weaker one, and never a verdict on the program."""
+    with pytest.raises(ConfigError, match=said):
+        check(RIGHT, ASSERTS, **given)
+
+
 def test_what_needs_the_programs_own_process_is_marked() -> None:
     """Unless the weaker integrity is not wanted."""
     program, asserts = "LIMIT = 3\n", ["assert LIMIT == 3"]
@@ -49,6 +103,9 @@ def test_what_needs_the_programs_own_process_is_marked() -> None:
         ({"asserts": ASSERTS[0]}, "`asserts` must be a list of texts, not 'assert add.*; put it into a list"),
         ({"asserts": [RIGHT, 3]}, "`asserts` must be a list of texts"),
         ({"asserts": ["assert add("]}, "the tests of this program do not parse"),
+        ({"asserts": [ASSERTS[0], "assert add(1, 2) = 3"]}, "do not parse: `assert add\\(1, 2\\) = 3`: "),
+        ({"asserts": ["add(1, 2) == 4"]}, "tests nothing; write `assert add"),
+        ({"asserts": ["assert (add(1, 2) == 4, 'three')"]}, "always holds"),
         ({"test": "def check(candidate): pass"}, "entry_point"),
     ],
 )

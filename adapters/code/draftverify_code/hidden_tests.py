@@ -36,7 +36,8 @@ class HiddenTests(Sandboxed):
         self.sandbox = sandbox
         self.timeout = timeout
         self.memory = memory
-        self.integrity: Literal["auto", "separate-process", "shared-process"] = integrity
+        self.integrity = integrity
+        self._tests = Tests(sandbox, timeout, memory, integrity)
 
     def __call__(self, task: Task, outcome: Outcome) -> bool | None:
         """Raises: ContractError: the truth's tests cannot be read, or running them broke."""
@@ -52,8 +53,7 @@ class HiddenTests(Sandboxed):
         except ContractError:  # an answer that is no program has solved nothing
             return False
         suite = suite_of({**task.input, **task.truth}, f"task {task.id}")
-        stage = Tests(self.sandbox, self.timeout, self.memory, self.integrity)
-        (finding,) = stage.findings(suite, [program], seconds=seconds_of(task.input, self.timeout))
+        (finding,) = self._tests.findings(suite, [program], seconds=seconds_of(task.input, self.timeout))
         check = finding.check
         if check.verdict not in ("pass", "reject", "timeout"):
             raise ContractError(f"the hidden tests came to nothing ({check.reason}): {check.feedback}")

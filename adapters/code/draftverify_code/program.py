@@ -40,7 +40,7 @@ REASONS: tuple[str, ...] = get_args(Reason)
 
 
 def program_of(item: Any) -> str:
-    """The program's text of an item: the item itself, or its `text` where it is a mapping.
+    """The program's text of an item: the item itself, or its `text` where it is a mapping; without a byte order mark.
 
     Raises:
         ContractError: it is neither.
@@ -50,7 +50,7 @@ def program_of(item: Any) -> str:
         raise ContractError(
             f"an item must be a program's text, or a mapping with `text`, not {type(item).__name__}"
         )
-    return text
+    return text.removeprefix("\ufeff")
 
 
 def texts_of(values: Any, what: str) -> tuple[str, ...]:

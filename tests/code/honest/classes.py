@@ -960,3 +960,101 @@ class Mine:
 
 assert total([Mine(), Box(0), "x"]) == 6
 # wrong: Box(f(self.item)) => Box(self.item)
+
+
+# %% the program changes nodes of the test's own class
+def invert(root):
+    if root is None:
+        return None
+    root.left, root.right = invert(root.right), invert(root.left)
+    return root
+
+
+def max_depth(root):
+    if not root:
+        return 0
+    return 1 + max(max_depth(root.left), max_depth(root.right))
+
+
+# tests
+class TreeNode:
+    def __init__(self, val=0, left=None, right=None):
+        self.val = val
+        self.left = left
+        self.right = right
+
+
+def from_list(xs, i=0):
+    if i >= len(xs) or xs[i] is None:
+        return None
+    return TreeNode(xs[i], from_list(xs, 2 * i + 1), from_list(xs, 2 * i + 2))
+
+
+def to_list(n):
+    return None if n is None else (n.val, to_list(n.left), to_list(n.right))
+
+
+t = from_list([4, 2, 7, 1, 3])
+assert max_depth(t) == 3
+assert to_list(invert(t)) == (4, (7, None, None), (2, (3, None, None), (1, None, None)))
+assert invert(None) is None
+# wrong: invert(root.right), invert(root.left) => invert(root.left), invert(root.right)
+
+
+# %% commands that undo each other
+from abc import ABC, abstractmethod
+
+
+class Command(ABC):
+    @abstractmethod
+    def do(self): ...
+    @abstractmethod
+    def undo(self): ...
+
+
+class Append(Command):
+    def __init__(self, doc, text):
+        self.doc, self.text = doc, text
+
+    def do(self):
+        self.doc.text += self.text
+
+    def undo(self):
+        self.doc.text = self.doc.text[: -len(self.text)]
+
+
+class Document:
+    def __init__(self):
+        self.text, self._done, self._undone = "", [], []
+
+    def run(self, cmd):
+        cmd.do()
+        self._done.append(cmd)
+        self._undone.clear()
+        return self
+
+    def undo(self):
+        if self._done:
+            c = self._done.pop()
+            c.undo()
+            self._undone.append(c)
+        return self
+
+    def redo(self):
+        if self._undone:
+            c = self._undone.pop()
+            c.do()
+            self._done.append(c)
+        return self
+
+
+# tests
+d = Document()
+d.run(Append(d, "ab")).run(Append(d, "cd"))
+assert d.text == "abcd"
+assert d.undo().text == "ab"
+assert d.redo().text == "abcd"
+assert d.undo().undo().undo().text == ""
+d.redo().run(Append(d, "Z"))
+assert d.redo().text == "abZ"
+# wrong: self._undone.clear() => pass

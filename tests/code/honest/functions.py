@@ -769,3 +769,64 @@ assert 2**200 + digits(3) == 160693804425899027554196209234116260252220299378279
 assert mean([float("inf"), 1]) == float("inf")
 assert f"{mean([1, 2, 2]):.3f}" == "1.667"
 # wrong: 0x1F1E6 => 0x1F1E7
+
+
+# %% test functions found among the globals
+def gcd(a, b):
+    while b:
+        a, b = b, a % b
+    return abs(a)
+
+
+# tests
+def test_gcd():
+    assert gcd(12, 18) == 6
+    assert gcd(0, 5) == 5
+
+
+def test_negative():
+    assert gcd(-4, 6) == 2
+
+
+def run_all():
+    for name, fn in list(globals().items()):
+        if name.startswith("test_") and callable(fn):
+            fn()
+
+
+run_all()
+# wrong: while b: => if b:
+
+
+# %% callbacks that fill lists and stop the walk
+def walk(tree, visit, depth=0):
+    visit(tree["name"], depth)
+    for child in tree.get("children", ()):
+        walk(child, visit, depth + 1)
+
+
+# tests
+tree = {"name": "root", "children": [{"name": "a", "children": [{"name": "b"}]}, {"name": "c"}]}
+seen = []
+walk(tree, lambda n, d: seen.append((d, n)))
+assert seen == [(0, "root"), (1, "a"), (2, "b"), (1, "c")]
+names = set()
+walk(tree, lambda n, d: names.add(n))
+assert len(names) == 4
+
+
+class Stop(Exception):
+    pass
+
+
+def bomb(n, d):
+    if n == "b":
+        raise Stop(n)
+
+
+try:
+    walk(tree, bomb)
+    assert False
+except Stop as e:
+    assert e.args == ("b",)
+# wrong: depth + 1 => depth

@@ -338,3 +338,37 @@ assert set(view) == {"a", "b"}
 assert "b" in view and len(view) == 2
 assert dict(both("ab", [1, 2])) == d
 # wrong: return d.keys() => return set(d)
+
+
+# %% what is drawn by builtins, stars and membership
+def squares(xs):
+    return map(lambda x: x * x, xs)
+
+
+def pairs(a, b):
+    return zip(a, b)
+
+
+def evens(xs):
+    return filter(lambda x: x % 2 == 0, xs)
+
+
+def backwards(s):
+    return reversed(s)
+
+
+# tests: asserts
+assert list(squares([1, 2])) == [1, 4]
+assert dict(pairs("ab", [1, 2])) == {"a": 1, "b": 2}
+assert sum(evens(range(10))) == 20
+assert "".join(backwards("abc")) == "cba"
+assert sorted(squares([3, -1])) == [1, 9]
+assert max(squares([3, -1])) == 9 and min(evens([4, 2])) == 2
+assert len(list(pairs([1, 2, 3], "ab"))) == 2
+a, b = squares([2, 3])
+assert (a, b) == (4, 9)
+assert 4 in squares([1, 2])
+assert [*evens([1, 2])] == [2]
+assert tuple(enumerate(backwards([7, 8]))) == ((0, 8), (1, 7))
+# wrong: x * x => x + x
+# wrong: x % 2 == 0 => x % 2

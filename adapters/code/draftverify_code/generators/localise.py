@@ -13,7 +13,7 @@ import msgspec
 from draftverify import Task
 from draftverify_code.generators.assertions import one_by_one
 from draftverify_code.sandbox import Command, Limits, Sandbox
-from draftverify_code.stages.running import limits_of, sandbox_for, seconds_of
+from draftverify_code.stages.running import limits_of, seconds_of
 from draftverify_code.stages.tests import Tests
 
 __all__ = ["NOWHERE", "Suspicion", "from_command", "from_suite", "ochiai"]
@@ -67,7 +67,7 @@ def from_suite(tests: Tests, task: Task, program: str) -> Suspicion:
     """The suspicion from tests that the judge runs, in one run of the program."""
     suite = one_by_one(tests.suite(task))
     limits = limits_of(seconds_of(task.input, tests.timeout), tests.memory)
-    finding = sandbox_for(tests.sandbox).judge(suite, [program], limits, lines=True)[0]
+    finding = tests.box(suite, [program]).judge(suite, [program], limits, lines=True)[0]
     if finding.check.verdict == "error":
         return NOWHERE
     passed = finding.passed or (finding.check.verdict == "pass",) * len(finding.lines)

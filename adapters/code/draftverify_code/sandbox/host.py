@@ -219,6 +219,8 @@ class _State:
                 f"every file. Be another user, or ask for it twice: set the environment variable {AS_ROOT}=1",
                 path="isolation",
             )
+        if isinstance(sandbox.packages, str):
+            raise ConfigError(f"put {sandbox.packages!r} into a list", path="packages")
         if sandbox.workers < 0:
             raise ConfigError(f"workers is {sandbox.workers}; 0 (as many as processors) or more is needed")
         self.workers = sandbox.workers or os.cpu_count() or 1

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from draftverify import UNCHECKED, Check, Context, ContractError, Proposal, Verification
+from draftverify import UNCHECKED, Check, ConfigError, Context, ContractError, Proposal, Verification
 from draftverify_code.program import program_of
 from draftverify_code.sandbox.host import Sandbox, default_sandbox
 from draftverify_code.sandbox.jobs import MIB, Exit, Integrity, Limits
@@ -41,6 +41,8 @@ __all__ = [
 
 FEEDBACK = 2000
 """Characters of feedback that one check carries at most."""
+LEAST_MEMORY = 32
+"""MiB. With 16 an interpreter that runs tests beside a program does not start."""
 SHARED: Integrity = "shared-process"
 """Also the caveat of what was found in one process with the program, which could have reached its verdict."""
 
@@ -81,7 +83,18 @@ def sandbox_for(sandbox: Sandbox | None, packages: Iterable[str] = ()) -> Sandbo
 
 
 def limits_of(timeout: float, memory: int, output: int = MIB, each: float | None = None) -> Limits:
-    """Limits of `timeout` seconds (of the clock and of the processor) and `memory` MiB."""
+    """Limits of `timeout` seconds (of the clock and of the processor) and `memory` MiB.
+
+    Raises:
+        ConfigError: they are no numbers, or such as no program can keep.
+    """
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < inf:
+        raise ConfigError(
+            f"timeout is {timeout!r:.80}; a number of seconds above 0 is needed", path="timeout"
+        )
+    if isinstance(memory, bool) or not isinstance(memory, int) or memory < LEAST_MEMORY:
+        said = f"memory is {memory!r:.80}; a whole number of MiB is needed, at least {LEAST_MEMORY}"
+        raise ConfigError(said, path="memory")
     return Limits(wall=timeout, cpu=timeout, memory=memory * MIB, output=output, each=each)
 
 

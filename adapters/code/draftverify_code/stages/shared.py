@@ -168,7 +168,9 @@ def _verdict(
     passed: int,
 ) -> Check:
     def reject(reason: str, feedback: str) -> Check:
-        return Check("reject", score, reason, capped(feedback))
+        return Check(
+            "reject", score, reason, capped(feedback) + (lacking(feedback) if reason == "exception" else "")
+        )
 
     if ended.failure:
         return Check("error", reason="sandbox", feedback=capped(ended.failure))

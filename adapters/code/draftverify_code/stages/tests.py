@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from draftverify import UNCHECKED, Check, Context, ContractError, Proposal, Task, Verification
+from draftverify import UNCHECKED, Check, ConfigError, Context, ContractError, Proposal, Task, Verification
 from draftverify_code.program import program_of, texts_of
 from draftverify_code.sandbox import Finding, Sandbox, Suite
 from draftverify_code.stages.running import (
@@ -33,6 +33,7 @@ from draftverify_code.stages.shared import beside
 
 __all__ = ["Tests", "suite_of"]
 
+_INTEGRITIES = ("auto", "separate-process", "shared-process")
 _PYTHONS = frozenset({*dir(builtins), *vars(ModuleType("")), "__file__"})
 
 
@@ -49,12 +50,16 @@ class Tests(Sandboxed):
     and what ends in that error once more in one process, with the same time limit anew.
 
     Args:
-        sandbox: where programs run; a shared one with the strongest isolation of this machine when None.
+        sandbox: where programs run; a shared one with the strongest isolation of this machine when None, which shows
+            the packages that the tests import, and numpy where a program does.
         timeout: seconds for all tests of one program together; a task's own `timeout` goes before it.
         memory: MiB of one program.
         integrity: where the assertions run. The verification's `notes` say where they did: "mixed" where some programs
             of a block were judged so and some so.
         doctest: judge by the prompt's examples; tasks whose prompt has none that can be read are abstained from.
+
+    Raises:
+        ConfigError: the integrity is no known word, or a limit is none.
     """
 
     reads: frozenset[str] = frozenset()
@@ -72,6 +77,10 @@ class Tests(Sandboxed):
         integrity: Literal["auto", "separate-process", "shared-process"] = "auto",
         doctest: bool = False,
     ) -> None:
+        limits_of(timeout, memory)
+        if integrity not in _INTEGRITIES:
+            said = f"{integrity!r} is no integrity; one of {', '.join(_INTEGRITIES)} is"
+            raise ConfigError(said, path="integrity")
         self.sandbox = sandbox
         self.timeout = timeout
         self.memory = memory
@@ -100,8 +109,15 @@ class Tests(Sandboxed):
         findings = self.findings(suite, programs, context.enough, seconds=seconds)
         checks = [each.check for each in findings]
         integrity = integrity_of(checks) if self.integrity == "auto" else self.integrity
-        notes = {"isolation": sandbox_for(self.sandbox).tier, "integrity": integrity}
+        notes = {"isolation": self.box(suite, programs).tier, "integrity": integrity}
         return Verification(checks=reported(checks, context.enough, self.name), notes=notes)
+
+    def box(self, suite: Suite, programs: Iterable[str]) -> Sandbox:
+        """Where these programs run."""
+        if self.sandbox is not None:
+            return self.sandbox
+        numpy = {"numpy"}.intersection(imported(each for each in programs if "numpy" in each))
+        return sandbox_for(None, (*numpy, *imported((suite.setup, suite.source, *suite.asserts))))
 
     def findings(
         self,
@@ -121,13 +137,14 @@ class Tests(Sandboxed):
             seconds: for all tests of one program, where it is not the stage's `timeout`.
             each: seconds that any one test may take, where it is judged apart.
         """
-        seconds = seconds or self.timeout
+        seconds = self.timeout if seconds is None else seconds
+        box = self.box(suite, programs)
         found: dict[str, Finding] = {}
         if self.integrity != SHARED:
             limits = limits_of(seconds, self.memory, each=each)
             apart = [Finding(_CALLS_NOTHING)] * len(programs)
             if suite.entry_points:
-                judged = sandbox_for(self.sandbox).judge(suite, programs, limits, enough=enough)
+                judged = box.judge(suite, programs, limits, enough=enough)
                 apart = list(map(_advised, judged))
             if self.integrity == "separate-process" or not any(map(_needs_shared, apart)):
                 return apart
@@ -135,7 +152,6 @@ class Tests(Sandboxed):
             for program, said in zip(programs, apart, strict=True):
                 if program not in needing:
                     found.setdefault(program, said)
-        box = sandbox_for(self.sandbox, imported((suite.setup, suite.source, *suite.asserts)))
 
         def together(piece: list[str]) -> list[Check]:
             found.update(zip(piece, beside(box, suite, piece, seconds, self.memory), strict=True))
@@ -183,7 +199,10 @@ def suite_of(given: Mapping[str, Any], whose: str, *, doctest: bool = False) -> 
         return Suite("doctest", found, source, setup=setup)
     if given.get("test"):
         source = str(given["test"])
-        if re.search(r"^def check\s*\(", source, re.MULTILINE):
+        defines = re.search(r"^def check\s*\(", source, re.MULTILINE)
+        if defines and entry and not entry.isidentifier():  # `Solution().add`
+            source, entry, defines = f"{source}\ncheck({entry})\n", "", None
+        if defines and (entry or not re.search(r"^check\s*\(", source, re.MULTILINE)):
             if not entry:
                 raise ContractError(
                     f"the tests of {whose} define check(candidate), and `entry_point` does not say which function is "
@@ -193,6 +212,8 @@ def suite_of(given: Mapping[str, Any], whose: str, *, doctest: bool = False) -> 
         return Suite("script", _entry_points(entry, [source], setup, whose), source, setup=setup)
     if given.get("test_list"):
         asserts = texts_of(given["test_list"], f"the `test_list` of {whose}")
+        for each in asserts:
+            _can_fail(each, whose)
         return Suite("asserts", _entry_points(entry, asserts, setup, whose), asserts=asserts, setup=setup)
     raise NoTests(f"{whose} has no tests: `test`, `test_list` or `doctest: true` is needed")
 
@@ -219,9 +240,23 @@ def _examples_in(source: str) -> list[str]:
         raise ContractError(f"the prompt's examples cannot be read: {error}") from error
 
 
+def _can_fail(source: str, whose: str) -> None:
+    """Refuse what looks like a test and holds for every program."""
+    for node in _parsed(source, whose).body:
+        text = ast.unparse(node)
+        if isinstance(node, ast.Expr) and isinstance(node.value, (ast.Compare, ast.BoolOp, ast.UnaryOp)):
+            raise ContractError(
+                f"`{text:.80}` of the tests of {whose} tests nothing; write `assert {text:.80}`"
+            )
+        if isinstance(node, ast.Assert) and isinstance(node.test, ast.Tuple) and node.test.elts:
+            raise ContractError(
+                f"`{text:.80}` of the tests of {whose} always holds: it asserts a tuple; leave out its parentheses"
+            )
+
+
 def _advised(finding: Finding) -> Finding:
     check = finding.check
-    if check.verdict != "error" or check.reason != "tests":
+    if (check.verdict, check.reason) not in (("error", "tests"), ("reject", "exception")):
         return finding
     check = msgspec.structs.replace(check, feedback=check.feedback + lacking(check.feedback))
     return msgspec.structs.replace(finding, check=check)
@@ -231,7 +266,9 @@ def _parsed(source: str, whose: str) -> ast.Module:
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ContractError(f"the tests of {whose} do not parse: {error}") from error
+        line = error.text if isinstance(error, SyntaxError) else ""
+        place = f"`{line.strip():.80}`: {error.msg}" if line else str(error)
+        raise ContractError(f"the tests of {whose} do not parse: {place}") from error
 
 
 def _entry_points(entry: str, sources: Iterable[str], setup: str, whose: str) -> tuple[str, ...]:
