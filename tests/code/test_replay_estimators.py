@@ -22,7 +22,7 @@ from benchmarks.code.estimators import (
     pass_at,
     ratio,
 )
-from benchmarks.code.harness import drawn, explained
+from benchmarks.code.harness import PER_TASK, explained, rows
 from benchmarks.code.hidden import correct_of
 from benchmarks.code.recorded import Recording, match, truncate
 from draftverify import Check, ConfigError, Evidence, Task, Verification
@@ -271,11 +271,12 @@ def test_tests_alone_do_not_see_the_prompts_other_functions() -> None:
 
 def test_programs_are_drawn_by_a_seed() -> None:
     """So many of each task, every task in one block, the same again the next time."""
-    samples = [recorded(str(i), [str(k) for k in range(30)]) for i in range(20)]
-    blocks = drawn(samples, per_task=10, blocks=8)
-    parts = [part for block in blocks for part in block]
-    assert sorted(part.recording.task.id for part in parts) == sorted(one.task.id for one in samples)
-    assert all(len(set(part.indices)) == 10 for part in parts)
-    assert len({part.indices for part in parts}) > 10
-    assert drawn(samples, per_task=10, blocks=8) == blocks
-    assert {len(block) for block in blocks} == {2, 3}
+    samples = [recorded(f"HumanEval/{i}", [str(k) for k in range(30)]) for i in range(20)]
+    found = rows(samples)
+    for name, blocks in found.items():
+        parts = [part for block in blocks for part in block]
+        assert sorted(part.recording.task.id for part in parts) == sorted(one.task.id for one in samples)
+        assert all(len(set(part.completions)) == PER_TASK for part in parts)
+        assert {len(block) for block in blocks} == {2, 3}
+        assert rows(samples)[name] == blocks
+    assert len({part.completions for block in found["samples"] for part in block}) > 10
