@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from draftverify_code.generators.examples import before_examples
-from draftverify_code.generators.names import BUILTINS, FUNCTIONS, binds, bound, free, is_definition
+from draftverify_code.names import BUILTINS, FUNCTIONS, binds, bound, free, is_definition
 
 __all__ = ["extract", "fenced", "parsed", "preamble", "truncate"]
 
