@@ -57,12 +57,7 @@ def truncate(text: str, stop: Sequence[str]) -> str:
 
 
 def extract(
-    answer: str,
-    *,
-    prompt: str = "",
-    entry_point: str = "",
-    continues: bool = False,
-    language: str = "python",
+    answer: str, *, prompt: str = "", entry_point: str = "", continues: bool = False, language: str = "python"
 ) -> str:
     """The program in an answer.
 
