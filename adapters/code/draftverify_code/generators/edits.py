@@ -90,8 +90,6 @@ class Source:
         self.parents: dict[ast.AST, ast.AST] = {}
         self.names: dict[ast.AST, tuple[str, ...]] = {}
         """By function, or by the whole tree, the variables that can be read in it; filled by who asks."""
-        self.counters: dict[ast.AST, dict[str, int]] = {}
-        """Likewise the names that are set to a constant in it, and the line of it."""
         inside_text: list[ast.AST] = []
         for node in ast.walk(self.tree):
             for child in ast.iter_child_nodes(node):

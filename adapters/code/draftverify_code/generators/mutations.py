@@ -27,7 +27,6 @@ PRIORS: Mapping[str, float] = {
     "negation": 0.6,  # not added or removed
     "drop": 0.3,  # one operand, condition or argument less
     "swap": 0.5,  # operands, arguments, indices, the places of a pair
-    "grouping": 0.4,  # a + b // c → (a + b) // c
     "constant": 0.8,  # n ± 1, True ↔ False
     "far constant": 0.3,  # another number, or another initial value
     "text": 0.3,  # another string of the program, another case
@@ -44,13 +43,9 @@ PRIORS: Mapping[str, float] = {
     "guard": 0.15,  # an early return for an empty or a small argument
     "return": 0.5,  # a return added, or another result
     "delete": 0.4,  # a statement less
-    "repeat": 0.1,  # a statement twice, or another one's copy
     "order": 0.4,  # two statements the other way round
     "indent": 0.6,  # a statement moved into or out of the block before it
-    "jump": 0.5,  # break ↔ continue, one added
-    "together": 0.4,  # a = b; b = c → a, b = b, c
-    "update": 0.3,  # the step of a loop's variable, missing
-    "parse": 1.0,  # what makes an unparsable program parse
+    "jump": 0.5,  # break ↔ continue
 }
 """Weights by kind of mutation."""
 
@@ -211,14 +206,6 @@ def _binary(source: Source, node: ast.BinOp) -> Iterator[Change]:
         yield _swapped(source, node, node.left, node.right)
     for kept in (node.left, node.right):
         yield _replaced(source, node, source.text(kept), "drop", atom=not isinstance(kept, ast.BinOp))
-    # a + b // c read as it was not meant: the tree's right operand begins where the text has no parenthesis.
-    (start, end), data = source.span(node), source.data
-    if isinstance(node.right, ast.BinOp) and source.before(source.span(node.right)[0]) == symbol:
-        cut = source.span(node.right.left)[1]
-        yield Change(start, end, f"({data[start:cut].decode()}){data[cut:end].decode()}", "grouping")
-    if isinstance(node.left, ast.BinOp) and source.before(source.span(node.left)[0]) != "(":
-        cut = source.span(node.left.right)[0]
-        yield Change(start, end, f"{data[start:cut].decode()}({data[cut:end].decode()})", "grouping")
 
 
 def _boolean(source: Source, node: ast.BoolOp) -> Iterator[Change]:

@@ -18,21 +18,6 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-__all__ = [
-    "drop_privileges",
-    "enter_namespaces",
-    "landlock_abi",
-    "limits",
-    "mount_scratch",
-    "new_ruleset",
-    "no_new_privileges",
-    "restrict",
-    "syscall_filters",
-    "take",
-    "unmount",
-    "unshare_processes",
-]
-
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 _libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
@@ -204,18 +189,8 @@ _SIGNALLING = {"x86_64": (62, 200, 234, 424, 129, 297), "aarch64": (129, 130, 13
 # Where neighbours are visible and files have their owners: what reaches another process of the same user by its number
 # (the first argument, 0 being oneself), and what changes a file's modes, owners, times and attributes, which Landlock
 # does not look at.
-_BY_NUMBER = {
-    "x86_64": (
-        302,
-        203,
-        144,
-        142,
-        314,
-        256,
-        279,
-        121,
-        124,
-    ),  # prlimit64, sched_set*, migrate_pages, move_pages, get*id
+_BY_NUMBER = {  # prlimit64, sched_set*, migrate_pages, move_pages, get*id
+    "x86_64": (302, 203, 144, 142, 314, 256, 279, 121, 124),
     "aarch64": (261, 122, 119, 118, 274, 238, 239, 155, 156),
 }
 _OUTRIGHT = {
@@ -271,9 +246,8 @@ def syscall_filters(*, alone: bool = True, signals: bool = True) -> tuple[Filter
         return struct.pack("=HBBI", code, yes, no, value)
 
     def deny(numbers: tuple[int, ...]) -> list[bytes]:
-        return [
-            part for number in numbers for part in (step(_EQUAL, number, 0, 1), step(_RETURN, _ERRNO | EPERM))
-        ]
+        no = step(_RETURN, _ERRNO | EPERM)
+        return [part for number in numbers for part in (step(_EQUAL, number, 0, 1), no)]
 
     first = [
         step(_LOAD, 4),  # the architecture
@@ -282,9 +256,8 @@ def syscall_filters(*, alone: bool = True, signals: bool = True) -> tuple[Filter
         step(_LOAD, 0),  # the call's number
         step(_AT_LEAST, 0x40000000, 0, 1),  # the x32 interface
         step(_RETURN, _ERRNO | ENOSYS),
-        step(
-            _EQUAL, 435, 0, 1
-        ),  # clone3, whose flags a filter cannot read: the C library falls back to clone
+        # clone3, whose flags a filter cannot read: the C library falls back to clone.
+        step(_EQUAL, 435, 0, 1),
         step(_RETURN, _ERRNO | ENOSYS),
         *deny(_DENIED[machine]),
         step(_EQUAL, _SOCKETPAIR[machine], 0, 5),  # one of a pair sends anywhere, unless it is a stream
@@ -305,12 +278,9 @@ def syscall_filters(*, alone: bool = True, signals: bool = True) -> tuple[Filter
         step(_RETURN, _ERRNO | EPERM),
         step(_RETURN, _ALLOW),
     ]
-    others = (
-        _KEEPERS_OWN[machine]
-        + (() if signals else _SIGNALLING[machine])
-        + (() if alone else _OUTRIGHT[machine])
-    )
-    second = [step(_LOAD, 0), *deny(others)]
+    second = [step(_LOAD, 0), *deny(_KEEPERS_OWN[machine])]
+    second += deny(() if signals else _SIGNALLING[machine])
+    second += deny(() if alone else _OUTRIGHT[machine])
     for number in () if alone else _BY_NUMBER[machine]:
         second += [
             step(_EQUAL, number, 0, 4),

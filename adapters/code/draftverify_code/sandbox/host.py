@@ -407,7 +407,7 @@ class _Server:
         """Whether its process is there."""
         return self.process.poll() is None
 
-    def greet(self) -> Any:
+    def greet(self) -> None:
         """Read what it says when it is ready."""
         try:
             hello = self._receive(30.0)
@@ -416,7 +416,6 @@ class _Server:
         except ResourceError:
             self.kill()
             raise
-        return hello
 
     def ask(self, request: Any, seconds: float) -> Any:
         """One request, one answer.
@@ -623,19 +622,8 @@ def _bubblewrap(shown: Grants, scratch: str) -> list[str]:
         argv += ["--remount-ro", path]
     for path in ("/proc", *(f"/dev/{device}" for device in ("null", "zero", "full", "random", "urandom"))):
         argv += ["--dev-bind", path, path]
-    argv += [
-        "--symlink",  # where semaphores are made, which process pools need
-        scratch,
-        "/dev/shm",
-        "--dir",
-        scratch,
-        "--remount-ro",
-        "/",
-        "--chdir",
-        "/",
-        "--",
-    ]
-    return argv
+    argv += ["--symlink", scratch, "/dev/shm"]  # where semaphores are made, which process pools need
+    return [*argv, "--dir", scratch, "--remount-ro", "/", "--chdir", "/", "--"]
 
 
 @cache
