@@ -346,16 +346,15 @@ def _builtin(source: Source, node: ast.Call, name: str, arguments: list[ast.expr
 def _ranges(first: str, second: str = "", step: str = "") -> Iterator[str]:
     """Other calls of range() than the one with these arguments."""
     start, stop = (first, second) if second else ("0", first)
+    bounds = [(start, f"{stop} + 1"), (start, f"{stop} - 1")]
     if second:
-        bounds = [
-            (start, f"{stop} + 1"),
-            (start, f"{stop} - 1"),
+        bounds += [
             (f"{start} + 1", stop),
             (f"{start} - 1", stop),
+            (f"{start} + 1", f"{stop} + 1"),
+            ("0", stop),
         ]
-        bounds += [(f"{start} + 1", f"{stop} + 1"), ("0", stop), ("1", stop)]
-    else:
-        bounds = [("0", f"{stop} + 1"), ("0", f"{stop} - 1"), ("1", stop), ("1", f"{stop} + 1")]
+    bounds += [("1", stop)] if second else [("1", stop), ("1", f"{stop} + 1")]
     for low, high in bounds:
         yield f"range({low}, {high}, {step})" if step else f"range({low}, {high})"
     if not step:

@@ -72,9 +72,7 @@ def prctl(option: int, a: int = 0, b: int = 0, c: int = 0, d: int = 0) -> None:
     _checked(_libc.prctl(option, a, b, c, d), f"prctl {option}")
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Landlock
-# ---------------------------------------------------------------------------------------------------------------------
+# --- Landlock
 
 FS_EXECUTE, FS_WRITE_FILE, FS_READ_FILE, FS_READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 FS_REFER, FS_TRUNCATE, FS_IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
@@ -147,9 +145,7 @@ def restrict(ruleset: int) -> Step:
     return _libc.syscall, (446, ruleset, 0)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# System calls
-# ---------------------------------------------------------------------------------------------------------------------
+# --- System calls
 
 # What no candidate needs: looking into other processes, changing mounts or namespaces, kernel facilities that reach
 # around the other layers, memory that no limit counts (memfd, System V), sockets (a socketpair is no socket(2)).
@@ -177,14 +173,10 @@ _DENIED = {
         *(26, 27, 262),
     ),
 }
-_KEEPERS_OWN = {
-    "x86_64": (272, 308, 165, 166),
-    "aarch64": (97, 268, 40, 39),
-}  # unshare, setns, mount, umount2
-_ARCHITECTURE = {
-    "x86_64": (0xC000003E, 56),
-    "aarch64": (0xC00000B7, 220),
-}  # AUDIT_ARCH_*, the number of clone
+# unshare, setns, mount, umount2
+_KEEPERS_OWN = {"x86_64": (272, 308, 165, 166), "aarch64": (97, 268, 40, 39)}
+# AUDIT_ARCH_*, the number of clone
+_ARCHITECTURE = {"x86_64": (0xC000003E, 56), "aarch64": (0xC00000B7, 220)}
 _SIGNALLING = {"x86_64": (62, 200, 234, 424, 129, 297), "aarch64": (129, 130, 131, 424, 138, 240)}
 # Where neighbours are visible and files have their owners: what reaches another process of the same user by its number
 # (the first argument, 0 being oneself), and what changes a file's modes, owners, times and attributes, which Landlock
@@ -293,9 +285,7 @@ def syscall_filters(*, alone: bool = True, signals: bool = True) -> tuple[Filter
     return Filter(b"".join(first)), Filter(b"".join(second))
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Namespaces and a root of its own
-# ---------------------------------------------------------------------------------------------------------------------
+# --- Namespaces and a root of its own
 
 
 def unshare(flags: int) -> None:
@@ -479,9 +469,7 @@ def mount_processes() -> None:
     _mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Limits
-# ---------------------------------------------------------------------------------------------------------------------
+# --- Limits
 
 
 def limits(cpu: float, memory: int, disk: int, processes: int) -> list[Step]:

@@ -320,12 +320,9 @@ class _State:
             self.unloadable[encoded] = str(error)
             return Finding(Check("error", reason="tests", feedback=str(error)))
         try:
-            return Finding(
-                Check(answer["verdict"], answer["score"], answer["reason"], answer["feedback"]),
-                tuple(answer["passed"]),
-                tuple(map(frozenset, answer["lines"])),
-                answer["seconds"],
-            )
+            check = Check(answer["verdict"], answer["score"], answer["reason"], answer["feedback"])
+            lines_run = tuple(map(frozenset, answer["lines"]))
+            return Finding(check, tuple(answer["passed"]), lines_run, answer["seconds"])
         except (KeyError, TypeError) as error:
             return Finding(
                 Check("error", reason="sandbox", feedback=f"the judge's answer is none: {error!r}")
@@ -639,11 +636,8 @@ _counter = iter(range(1_000_000))
 def _nobody() -> int:
     """A user number that nothing on this machine has; where numbers are few (a container), the one called nobody."""
     number = 2_000_000_000 + (os.getpid() % 10_000) * 1_000 + next(_counter) % 1_000
-    try:
-        with open("/proc/self/uid_map") as file:
-            mapped = any(
-                int(first) <= number < int(first) + int(count) for first, _, count in map(str.split, file)
-            )
-    except (OSError, ValueError):
-        mapped = False
-    return number if mapped else 65534
+    with suppress(OSError, ValueError), open("/proc/self/uid_map") as file:
+        for first, _, count in map(str.split, file):
+            if int(first) <= number < int(first) + int(count):
+                return number
+    return 65534

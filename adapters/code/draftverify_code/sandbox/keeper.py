@@ -423,7 +423,7 @@ class Keeper:
             for number in (out, err, why):
                 # What was written before the end is still in the pipe; who else holds it is killed by now, or soon.
                 for _ in range(64):
-                    if not self._pending(number):
+                    if not select.select([number], [], [], 0)[0]:
                         break
                     truncated |= self._read(number, kept[number], most, None)
         finally:
@@ -431,10 +431,6 @@ class Keeper:
             if feed >= 0:
                 os.close(feed)
         return bytes(kept[out]), bytes(kept[err]), truncated, bytes(kept[why]).decode(errors="replace")
-
-    @staticmethod
-    def _pending(number: int) -> bool:
-        return bool(select.select([number], [], [], 0)[0])
 
     @staticmethod
     def _read(number: int, kept: bytearray, most: int, poll: Any) -> bool:

@@ -35,9 +35,7 @@ TEXT = 1500  # characters of one result's text
 TEXTS = 100  # results that carry one
 
 
-# -----------------------------------------------------------------------------------------------------------
-# The supervisor
-# -----------------------------------------------------------------------------------------------------------
+# --- The supervisor
 
 
 def supervise(pid, link):
@@ -149,9 +147,7 @@ def _lines(pid, link):
     os.close(ended)
 
 
-# -----------------------------------------------------------------------------------------------------------
-# The runner
-# -----------------------------------------------------------------------------------------------------------
+# --- The runner
 
 
 def run(link):
@@ -650,17 +646,10 @@ class Asserts:
 SETUP = "<setup>"
 SEMAPHORES = os.path.join(os.path.dirname(os.__file__), "multiprocessing", "synchronize.py")
 COMPARISONS = {
-    "Eq": operator.eq,
-    "NotEq": operator.ne,
-    "Lt": operator.lt,
-    "LtE": operator.le,
-    "Gt": operator.gt,
-    "GtE": operator.ge,
-    "Is": operator.is_,
-    "IsNot": operator.is_not,
-    "In": lambda left, right: left in right,
-    "NotIn": lambda left, right: left not in right,
-}
+    "Eq": operator.eq, "NotEq": operator.ne, "Lt": operator.lt, "LtE": operator.le, "Gt": operator.gt,
+    "GtE": operator.ge, "Is": operator.is_, "IsNot": operator.is_not,
+    "In": lambda left, right: left in right, "NotIn": lambda left, right: left not in right,
+}  # fmt: skip
 
 
 def _equals_all(value, depth=3):

@@ -58,8 +58,6 @@ class Tests(Sandboxed):
     __test__ = False  # pytest takes a class of this name for a test
     name = "tests"
     provides = frozenset({"verdicts", "scores"})
-    packages: tuple[str, ...] = ()
-    readable: tuple[str, ...] = ()
 
     def __init__(
         self,
