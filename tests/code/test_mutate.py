@@ -372,7 +372,6 @@ def test_blocks_continue_where_the_last_one_ended(program: str, n: int) -> None:
         ("for a in b:\n    if a:\n        break\n", "for a in b:\n    if a:\n        continue\n"),
         ("a = 1\nb = 2\n", "b = 2\na = 1\n"),
         ("a = 1\n", "a = 1\na += 1\n"),
-        ("if a:\n    b = 1\nelif c:\n    b = 2\n", "if a:\n    b = 1\nif c:\n    b = 2\n"),
         ('x = "yes"\ny = "yes"\n', 'x = "yes"\ny = "no"\n'),
         ("x = self.size\ny = self.size\n", "x = self.size\ny = self.count\n"),
         ("best = float('-inf')\n", "best = 0\n"),

@@ -38,7 +38,6 @@ PRIORS: Mapping[str, float] = {
     "call": 0.8,  # another builtin or method of the same family
     "unwrap": 0.3,  # f(x) → x
     "wrap": 0.15,  # x → abs(x), sorted(x), x[::-1], x.lower(), …
-    "condition": 0.2,  # always, never; if ↔ while ↔ elif
     "iteration": 0.3,  # another part or order of what a loop runs over
     "guard": 0.15,  # an early return for an empty or a small argument
     "return": 0.5,  # a return added, or another result
@@ -440,10 +439,6 @@ def _slot(source: Source, node: ast.expr) -> Iterator[Change]:
         if not isinstance(node, (ast.UnaryOp, ast.Constant)):
             negated = f"not {text}" if isinstance(node, _TIGHT) else f"not ({text})"
             yield _replaced(source, node, negated, "negation", atom=False)
-        if isinstance(node, (ast.Name, ast.Attribute)):
-            yield _replaced(source, node, f"len({text}) > 1", "condition", atom=False)
-        if not isinstance(parent, ast.BoolOp):
-            yield from _instead(source, node, "condition", "True", "False")
         return
     if isinstance(node, (ast.Constant, ast.Starred, ast.GeneratorExp, ast.Slice, ast.Lambda, ast.JoinedStr)):
         return

@@ -95,17 +95,6 @@ def _words(source: Source, statement: ast.stmt) -> Iterator[Change]:
     if isinstance(statement, (ast.Break, ast.Continue, ast.Pass)):
         for word in _JUMPS[type(statement)]:
             yield Change(start, end, word, "jump")
-    elif isinstance(statement, ast.If):
-        if source.data[start:].startswith(b"elif"):
-            yield Change(start, start + 4, "if", "condition")
-        else:
-            yield Change(start, start + 2, "while", "condition")
-            block = source.block_of(statement)
-            place = block.index(statement)
-            if place and isinstance(block[place - 1], ast.If):
-                yield Change(start, start + 2, "elif", "condition", source.header(statement))
-    elif isinstance(statement, ast.While):
-        yield Change(start, start + 5, "if", "condition")
     elif isinstance(statement, ast.AugAssign):
         tokens = source.between(source.span(statement.target)[1], source.span(statement.value)[0])
         for token in tokens[:1]:
