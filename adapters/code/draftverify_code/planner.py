@@ -60,10 +60,12 @@ def measure(
     Raises:
         ConfigError: there is no program, or of each some stage's check failed.
     """
+    from draftverify.testing import make_context  # needed for measuring alone
+
     check_stages(stages, trusted)
     whole = Stages(list(stages), trusted)
     blocks = [
-        (_context(task, None, seed), proposal)
+        (make_context(task, role="verify", seed=seed), proposal)
         for task, programs in ((whole.prepare(task), programs) for task, programs in work)
         for proposal in _blocks(programs, block)
     ]
@@ -360,9 +362,3 @@ def _blocks(programs: Sequence[Any], size: int | None) -> Iterator[Proposal]:
     step = size or max(len(programs), 1)
     for start in range(0, len(programs), step):
         yield Proposal.alternatives(tuple(programs[start : start + step]))
-
-
-def _context(task: Task, enough: int | None, seed: int) -> Context:
-    from draftverify.testing import make_context  # needed for measuring alone
-
-    return make_context(task, role="verify", seed=seed, enough=enough)

@@ -36,7 +36,6 @@ PRIORS: Mapping[str, float] = {
     "name": 0.5,  # another variable
     "attribute": 0.4,  # another attribute of the same object
     "call": 0.8,  # another builtin or method of the same family
-    "unwrap": 0.3,  # f(x) → x
     "wrap": 0.15,  # x → abs(x), sorted(x), x[::-1], x.lower(), …
     "iteration": 0.3,  # another part or order of what a loop runs over
     "guard": 0.15,  # an early return for an empty or a small argument
@@ -319,8 +318,6 @@ def _call(source: Source, node: ast.Call) -> Iterator[Change]:
     for one, other in pairwise(arguments):
         yield _swapped(source, node, one, other)
         yield Change(source.span(one)[1], source.span(other)[1], "", "drop")
-    if len(node.args) == 1 == len(arguments) and not node.keywords:
-        yield _replaced(source, node, source.text(arguments[0]), "unwrap", atom=False)
     if isinstance(node.func, ast.Name):
         yield from _builtin(source, node, node.func.id, arguments)
     elif isinstance(node.func, ast.Attribute):
@@ -372,8 +369,6 @@ def _method(
     bare = not node.args and not node.keywords
     others: list[str] = []
     operations: list[str] = []
-    if bare:
-        yield _replaced(source, node, owner, "unwrap")
     if name == "pop":
         others = [f"{owner}.pop({given})" for given in ("0", "-1") if [given] != texts]
     elif name == "sort" and bare:

@@ -126,15 +126,16 @@ def _result(source: Source, statement: ast.Return) -> Iterator[Change]:
     span = source.span(statement)
     for name in scope_names(source, statement):
         yield Change(*span, f"return {name}", "return")
-    for value in ("True", "False", "0", "1", "-1", "None", "[]", '""'):
-        yield Change(*span, f"return {value}", "guard")
-    if isinstance(statement.value, (ast.Compare, ast.BoolOp)):
-        yield Change(*span, f"return not ({source.text(statement.value)})", "negation")
-    elif isinstance(statement.value, (ast.Call, ast.Name)):
-        yield Change(*span, f"return not {source.text(statement.value)}", "negation")
-    if statement.value is not None and isinstance(statement.value, ast.BinOp):
-        for more in ("+ 1", "- 1"):
-            yield Change(*span, f"return {source.text(statement.value)} {more}", "off by one")
+    for simple in ("True", "False", "0", "1", "-1", "None", "[]", '""'):
+        yield Change(*span, f"return {simple}", "guard")
+    value = statement.value
+    text = source.text(value) if value is not None else ""
+    if isinstance(value, (ast.Compare, ast.BoolOp, ast.Call, ast.Name)):
+        plain = isinstance(value, (ast.Call, ast.Name))
+        yield Change(*span, f"return not {text}" if plain else f"return not ({text})", "negation")
+    elif isinstance(value, ast.BinOp):
+        yield Change(*span, f"return {text} + 1", "off by one")
+        yield Change(*span, f"return {text} - 1", "off by one")
 
 
 def _with_following(
