@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import random
+import time
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from benchmarks.code.estimators import Targets
 from benchmarks.code.recorded import Recording
-from draftverify import Task, Verifier
-from draftverify.calibration import Estimate
-from draftverify_code.planner import Spending, arranged, spent
+from draftverify import Proposal, Task, Verifier
+from draftverify.calibration import Estimate, log_jackknife
+from draftverify.testing import make_context
+from draftverify_code.planner import arranged
 from draftverify_code.planner import measure as calibrate
-from draftverify_code.stage_costs import cost_per_accepted
 from draftverify_code.stage_plan import load_plan, plan_stages, save_plan
 from draftverify_code.stages.lint import Lint
 from draftverify_code.stages.staged import Stages
@@ -37,6 +40,73 @@ def halves(recordings: Sequence[Recording]) -> tuple[list[Recording], list[Recor
 def work(recordings: Sequence[Recording]) -> list[tuple[Task, Sequence[str]]]:
     """Each task with its programs, one block."""
     return [(one.task, one.programs) for one in recordings]
+
+
+def cost_per_accepted(seconds: Sequence[float], accepted: Sequence[float]) -> Estimate:
+    """Σ seconds / Σ accepted over tasks, with an interval that knows of the tasks.
+
+    Args:
+        seconds: one per task.
+        accepted: items accepted, one per task.
+
+    Returns:
+        `trials` are accepted items; infinite, with an open interval, when there is none.
+    """
+    s, a = np.asarray(seconds, dtype=float), np.asarray(accepted, dtype=float)
+
+    def statistic(use: Any) -> float:
+        return float(s[use].sum() / a[use].sum()) if a[use].sum() else math.inf
+
+    value, low, high = log_jackknife(len(s), statistic) if len(s) else (math.nan, 0.0, math.inf)
+    return Estimate(value, low, high, round(float(a.sum())), len(s))
+
+
+class Spending(msgspec.Struct, frozen=True):
+    """What some tasks cost and gave: seconds and accepted programs, one of each per task."""
+
+    seconds: tuple[float, ...]
+    accepted: tuple[float, ...]
+
+    @property
+    def per_accepted(self) -> Estimate:
+        """Seconds per accepted program, with its interval over tasks."""
+        return cost_per_accepted(self.seconds, self.accepted)
+
+
+def spent(
+    verifier: Verifier,
+    work: Sequence[tuple[Task, Sequence[Any]]],
+    *,
+    block: int | None = None,
+    enough: int | None = None,
+    seed: int = 0,
+) -> Spending:
+    """Verify every program and time it: what a plan's prediction is held against.
+
+    Args:
+        verifier: opened.
+        work: tasks and the programs drafted for each.
+        block: programs in a block; all of a task's when None.
+        enough: after how many accepted programs of a block the verifier may stop.
+        seed: of the contexts.
+    """
+    seconds, accepted = [], []
+    for task, programs in work:
+        prepared = verifier.prepare(task) if hasattr(verifier, "prepare") else task
+        context = make_context(prepared, role="verify", seed=seed, enough=enough)
+        took = passed = 0.0
+        for first in range(0, len(programs), block or len(programs) or 1):
+            proposal = Proposal.alternatives(programs[first : first + block] if block else programs)
+            start = time.perf_counter()
+            found = verifier.verify(context, proposal)
+            own = time.perf_counter() - start
+            told = found.cost.seconds if found.cost is not None else None
+            took += own if told is None else told
+            hits = sum(check.verdict == "pass" for check in found.checks)
+            passed += hits if enough is None else min(hits, enough)
+        seconds.append(took)
+        accepted.append(passed)
+    return Spending(tuple(seconds), tuple(accepted))
 
 
 def in_turns(verifiers: Sequence[Verifier], tasks: Sequence[tuple[Task, Sequence[str]]]) -> list[Estimate]:

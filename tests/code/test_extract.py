@@ -73,6 +73,17 @@ def test_real_prose_after_the_fence_is_left_out_and_the_import_comes_from_the_pr
     assert "generator expression" not in program
 
 
+def test_what_a_case_binds_is_not_looked_for_elsewhere() -> None:
+    """A block that happens to use the same names gives nothing to a program that has them from its patterns."""
+    program = (
+        "def kind(x):\n    match x:\n        case [first, *rest]:\n            return first, rest\n"
+        "        case {'a': 1, **more}:\n            return more\n"
+    )
+    other = "first, rest, more = kind([1])[0], 2, 3\nprint(first)\n"
+    answer = f"```python\n{program}```\n\nTry it:\n\n```python\n{other}```\n"
+    assert extract(answer, entry_point="kind").strip() == program.strip()
+
+
 def test_real_second_version_is_the_one_that_counts() -> None:
     """SmolLM2: "This can be optimized": of two whole versions the later is taken."""
     answer = (

@@ -40,7 +40,6 @@ from draftverify.testing import check_component, make_context
 from draftverify_code.generators.assertions import one_by_one
 from draftverify_code.generators.edits import Edit, Source, applied, fingerprint
 from draftverify_code.generators.localise import from_suite, ochiai
-from draftverify_code.generators.misparse import parsable
 from draftverify_code.generators.mutate import FURTHER, Mutate
 from draftverify_code.generators.mutations import PRIORS, mutations
 from draftverify_code.repair import Repair
@@ -338,7 +337,6 @@ def test_blocks_continue_where_the_last_one_ended(program: str, n: int) -> None:
         ("x = a not in b\n", "x = a in b\n"),
         ("x = a == b\n", "x = a is b\n"),
         ('größe = "ü" + größe * 2\n', 'größe = "ü" + größe // 2\n'),
-        ("x = (a + b) // 2\n", "x = a + b // 2\n"),
         ("x = a - b\n", "x = b - a\n"),
         ("x = a and b\n", "x = a or b\n"),
         ("if not a:\n    b()\n", "if a:\n    b()\n"),
@@ -358,7 +356,6 @@ def test_blocks_continue_where_the_last_one_ended(program: str, n: int) -> None:
         ("x = abs(y)\n", "x = y\n"),
         ("x += y\n", "x = y\n"),
         ("a, b = b, a\n", "a, b = a, b\n"),
-        ("a, b = b, a % b\n", "a = b\nb = a % b\n"),
         ("def f(a, b):\n    return b\n", "def f(a, b):\n    return a\n"),
         ("def f(a=1):\n    return a\n", "def f(a=0):\n    return a\n"),
         ("def f(a):\n    return g(a)\n", "def f(a):\n    g(a)\n"),
@@ -375,8 +372,6 @@ def test_blocks_continue_where_the_last_one_ended(program: str, n: int) -> None:
         ("for a in b:\n    if a:\n        break\n", "for a in b:\n    if a:\n        continue\n"),
         ("a = 1\nb = 2\n", "b = 2\na = 1\n"),
         ("a = 1\n", "a = 1\na += 1\n"),
-        ("if a:\n    b = 1\nelif c:\n    b = 2\n", "if a:\n    b = 1\nif c:\n    b = 2\n"),
-        ("while n:\n    f(n)\n    n -= 1\n", "while n:\n    f(n)\n"),
         ('x = "yes"\ny = "yes"\n', 'x = "yes"\ny = "no"\n'),
         ("x = self.size\ny = self.size\n", "x = self.size\ny = self.count\n"),
         ("best = float('-inf')\n", "best = 0\n"),
@@ -411,33 +406,6 @@ def test_any_text_is_borne(text: str) -> None:
     """A program that is no Python gets proposals that are, or none."""
     items = proposed(task_of(text), n=20)
     assert None not in map(fingerprint, items)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "right"),
-    [
-        ("def f(a)\n    return a\n", "def f(a):\n    return a\n"),
-        ("def f(a):\n    return (a + 1\n", "def f(a):\n    return (a + 1)\n"),
-        ("def f(a):\n    return a + 1)\n", "def f(a):\n    return a + 1\n"),
-        ("def f(a):\n    if a = 1:\n        return 2\n", "def f(a):\n    if a == 1:\n        return 2\n"),
-        ("def f(a):\n    b = a\n      return b\n", "def f(a):\n    b = a\n    return b\n"),
-        ("if a:\n    b = 1\nelse if c:\n    b = 2\n", "if a:\n    b = 1\nelif c:\n    b = 2\n"),
-        ('x = "ab\n', 'x = "ab"\n'),
-        ("def f(a):\nreturn a\n", "def f(a):\n    return a\n"),
-    ],
-)
-def test_a_token_is_mended(wrong: str, right: str) -> None:
-    """Programs that do not parse are one token, or one indentation, from what was meant."""
-    assert fingerprint(right) in map(fingerprint, parsable(wrong))
-
-
-def test_a_program_that_does_not_parse_is_mended_further() -> None:
-    """The token first, then the mistake that shows when it runs."""
-    record = mend(
-        task_of("def double(a)\n    return a * 3\n", "assert double(1) == 2", "assert double(4) == 8")
-    )
-    assert record.outcome.status == "accepted"
-    assert "a * 2" in record.outcome.value
 
 
 # Where to look

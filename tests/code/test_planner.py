@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.code.planner import spent
 from draftverify import Check, ConfigError, Context, Cost, Pipeline, Proposal, Task, Verification
 from draftverify.rules import First
 from draftverify.testing import ScriptedGenerator, Subject, make_context, parametrize_with_checks
-from draftverify_code.planner import Planned, arranged, measure, spent
+from draftverify_code.planner import Planned, arranged, measure
 from draftverify_code.stage_plan import load_plan, plan_stages, save_plan
 from draftverify_code.stages.staged import Stages
 

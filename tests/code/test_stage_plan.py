@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.code.planner import cost_per_accepted
 from draftverify import ConfigError
-from draftverify_code.stage_costs import cost_per_accepted, fit_pass_cost, predict_cost
+from draftverify_code.stage_costs import fit_pass_cost, predict_cost
 from draftverify_code.stage_plan import StageTable, load_plan, plan_stages, save_plan
 
 

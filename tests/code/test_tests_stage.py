@@ -341,6 +341,18 @@ def test_beside_the_program_an_object_that_equals_everything_does_not_pass(box, 
     assert "equals everything" in check.feedback
 
 
+@pytest.mark.parametrize("kind", ["asserts", "script"])
+def test_beside_the_program_a_tests_own_object_may_equal_everything(box, kind):
+    """What a test does not care for, it leaves to a class of its own; only the program's may not do so."""
+    own = "class Some:\n    def __eq__(self, other):\n        return True\n"
+    given = {"setup": own, "test_list": ["assert pair(1) == [1, Some()]"]}
+    if kind == "script":
+        given = {"test": f"{own}\n\nassert pair(1) == [1, Some()]\n"}
+    programs = ["def pair(a):\n    return [a, 2]\n", "def pair(a):\n    return [2, a]\n"]
+    checks = checks_of(Tests(box, integrity="shared-process"), {**given, "entry_point": "pair"}, programs)
+    assert [check.verdict for check in checks] == ["pass", "reject"]
+
+
 HONEST = """\
 from unittest.mock import ANY
 

@@ -7,28 +7,9 @@ from draftverify_code.hidden_tests import HiddenTests
 from draftverify_code.planner import Planned, measure
 from draftverify_code.program import REASONS, Reason, program_of
 from draftverify_code.repair import Repair
-from draftverify_code.sandbox import (
-    Command,
-    Exit,
-    Finding,
-    Limits,
-    Sandbox,
-    Suite,
-    Tier,
-)
+from draftverify_code.sandbox import Command, Exit, Finding, Limits, Sandbox, Suite, Tier
 from draftverify_code.stage_plan import StagePlan, StageTable, load_plan, plan_stages, save_plan
-from draftverify_code.stages import (
-    Cases,
-    Compile,
-    ExitStatus,
-    Ir,
-    Lint,
-    Stages,
-    Suites,
-    Syntax,
-    Tests,
-    Types,
-)
+from draftverify_code.stages import Cases, Compile, ExitStatus, Ir, Lint, Stages, Suites, Syntax, Tests, Types
 from draftverify_code.tasks import HumanEval, Mbpp
 
 __all__ = [

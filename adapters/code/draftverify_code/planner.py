@@ -1,6 +1,6 @@
 """The stage planner: which stages pay here, and in what order, found by running all of them on the first programs.
 
-`measure`, `plan_stages`, `arranged` and `spent` do it step by step, for a report;
+`measure`, `plan_stages` and `arranged` do it step by step, for a report;
 `Planned` is a Verifier that does it while it works. What is measured: every stage's word on every program, whatever the
 others said, and the times of passes, over whole blocks and over halves (`fit_pass_cost`). The trusted stages are timed
 apart on the programs that every filter passes and on the others, since a program that does not parse fails its tests
@@ -9,7 +9,6 @@ sooner than one that does.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from logging import getLogger
 from threading import Lock
@@ -19,13 +18,13 @@ import msgspec
 import numpy as np
 
 from draftverify import ConfigError, Context, Proposal, Task, Verification, Verifier
-from draftverify.calibration import Estimate, RateMonitor
+from draftverify.calibration import RateMonitor
 from draftverify.verifiers import StagePass, Way, names_of, stage_pass, walk
-from draftverify_code.stage_costs import cost_per_accepted, fit_pass_cost
+from draftverify_code.stage_costs import fit_pass_cost
 from draftverify_code.stage_plan import MOST_FILTERS, StagePlan, StageTable, plan_stages
 from draftverify_code.stages.staged import Stages, StagesWay, check_stages
 
-__all__ = ["Planned", "Spending", "arranged", "measure", "spent"]
+__all__ = ["Planned", "arranged", "measure"]
 
 TIMED_AGAIN = 8
 """Blocks that are also timed in halves, for the fixed cost of a pass."""
@@ -61,10 +60,12 @@ def measure(
     Raises:
         ConfigError: there is no program, or of each some stage's check failed.
     """
+    from draftverify.testing import make_context  # needed for measuring alone
+
     check_stages(stages, trusted)
     whole = Stages(list(stages), trusted)
     blocks = [
-        (_context(task, None, seed), proposal)
+        (make_context(task, role="verify", seed=seed), proposal)
         for task, programs in ((whole.prepare(task), programs) for task, programs in work)
         for proposal in _blocks(programs, block)
     ]
@@ -79,53 +80,6 @@ def arranged(stages: Sequence[Verifier], plan: StagePlan) -> Stages:
     by_name = dict(zip(names_of(stages), stages, strict=True))
     trusted = sum(row.place == "trusted" for row in plan.rows)
     return Stages([by_name[name] for name in plan.order], trusted)
-
-
-class Spending(msgspec.Struct, frozen=True):
-    """What some tasks cost and gave: seconds and accepted programs, one of each per task."""
-
-    seconds: tuple[float, ...]
-    accepted: tuple[float, ...]
-
-    @property
-    def per_accepted(self) -> Estimate:
-        """Seconds per accepted program, with its interval over tasks."""
-        return cost_per_accepted(self.seconds, self.accepted)
-
-
-def spent(
-    verifier: Verifier,
-    work: Sequence[tuple[Task, Sequence[Any]]],
-    *,
-    block: int | None = None,
-    enough: int | None = None,
-    seed: int = 0,
-) -> Spending:
-    """Verify every program and time it: what a plan's prediction is held against.
-
-    Args:
-        verifier: opened.
-        work: tasks and the programs drafted for each.
-        block: programs in a block; all of a task's when None.
-        enough: after how many accepted programs of a block the verifier may stop.
-        seed: of the contexts.
-    """
-    seconds, accepted = [], []
-    for task, programs in work:
-        prepared = verifier.prepare(task) if hasattr(verifier, "prepare") else task
-        context = _context(prepared, enough, seed)
-        took = passed = 0.0
-        for proposal in _blocks(programs, block):
-            start = time.perf_counter()
-            found = verifier.verify(context, proposal)
-            own = time.perf_counter() - start
-            told = found.cost.seconds if found.cost is not None else None
-            took += own if told is None else told
-            hits = sum(check.verdict == "pass" for check in found.checks)
-            passed += hits if enough is None else min(hits, enough)
-        seconds.append(took)
-        accepted.append(passed)
-    return Spending(tuple(seconds), tuple(accepted))
 
 
 class Planned(Stages):
@@ -408,9 +362,3 @@ def _blocks(programs: Sequence[Any], size: int | None) -> Iterator[Proposal]:
     step = size or max(len(programs), 1)
     for start in range(0, len(programs), step):
         yield Proposal.alternatives(tuple(programs[start : start + step]))
-
-
-def _context(task: Task, enough: int | None, seed: int) -> Context:
-    from draftverify.testing import make_context  # needed for measuring alone
-
-    return make_context(task, role="verify", seed=seed, enough=enough)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ from typing import Any
 from draftverify import ConfigError, Task
 from draftverify_code.generators.assertions import global_names, separated
 from draftverify_code.generators.edits import Source
+from draftverify_code.names import BUILTINS, FUNCTIONS
 
 __all__ = ["Repair"]
 
@@ -132,7 +132,7 @@ def _tests(text: str, where: str) -> dict[str, Any]:
         raise ConfigError(f"the asserts do not parse: {error}", where=where) from error
     if not _asserts(source.tree):
         raise ConfigError("there is no assert statement outside of functions", where=where)
-    found = separated(source, read - bound - set(dir(builtins)))
+    found = separated(source, read - bound - BUILTINS)
     if found is not None:
         asserts, others = found
         setup = {"setup": "\n".join(others)} if others else {}
@@ -151,7 +151,7 @@ def _asserts(tree: ast.Module) -> bool:
     for node in waiting:
         if isinstance(node, ast.Assert):
             return True
-        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        if not isinstance(node, FUNCTIONS):
             waiting.extend(ast.iter_child_nodes(node))
     return False
 

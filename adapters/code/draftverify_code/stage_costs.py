@@ -1,17 +1,16 @@
-"""What stages cost: of a pass and of each item in it, and of an accepted item, measured or predicted for new tasks."""
+"""What stages cost: of a pass and of each item in it, and of an accepted item, predicted for new tasks."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from draftverify import ConfigError
-from draftverify.calibration import Estimate, log_interval, log_jackknife
+from draftverify.calibration import Estimate, log_interval
 
-__all__ = ["cost_per_accepted", "fit_pass_cost", "predict_cost"]
+__all__ = ["fit_pass_cost", "predict_cost"]
 
 
 def fit_pass_cost(
@@ -33,25 +32,6 @@ def fit_pass_cost(
     least = min(seconds for _, seconds in passes)
     fixed = float(np.clip(np.median(surplus), 0.0, least)) if len(surplus) else 0.0
     return fixed, tuple((seconds - fixed) / items for items, seconds in passes)
-
-
-def cost_per_accepted(seconds: Sequence[float], accepted: Sequence[float]) -> Estimate:
-    """Σ seconds / Σ accepted over tasks, with an interval that knows of the tasks.
-
-    Args:
-        seconds: one per task.
-        accepted: items accepted, one per task.
-
-    Returns:
-        `trials` are accepted items; infinite, with an open interval, when there is none.
-    """
-    s, a = np.asarray(seconds, dtype=float), np.asarray(accepted, dtype=float)
-
-    def statistic(use: Any) -> float:
-        return float(s[use].sum() / a[use].sum()) if a[use].sum() else math.inf
-
-    value, low, high = log_jackknife(len(s), statistic) if len(s) else (math.nan, 0.0, math.inf)
-    return Estimate(value, low, high, round(float(a.sum())), len(s))
 
 
 def predict_cost(seconds: Sequence[float], accepted: Sequence[float], new_tasks: int) -> Estimate:

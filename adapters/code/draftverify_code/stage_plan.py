@@ -21,15 +21,7 @@ from draftverify import ConfigError
 from draftverify.calibration import Estimate, read_artifact, write_artifact
 from draftverify_code.stage_costs import predict_cost
 
-__all__ = [
-    "MOST_FILTERS",
-    "StagePlan",
-    "StageRow",
-    "StageTable",
-    "load_plan",
-    "plan_stages",
-    "save_plan",
-]
+__all__ = ["MOST_FILTERS", "StagePlan", "StageRow", "StageTable", "load_plan", "plan_stages", "save_plan"]
 
 FOLDS = 10
 """Parts of the calibration that are held out, one after the other, for what a plan costs."""

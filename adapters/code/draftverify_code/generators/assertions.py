@@ -9,6 +9,7 @@ from collections.abc import Collection
 import msgspec
 
 from draftverify_code.generators.edits import Edit, Source, applied
+from draftverify_code.names import bound, is_definition
 from draftverify_code.sandbox import Suite
 
 __all__ = ["global_names", "one_by_one", "separated"]
@@ -67,18 +68,18 @@ def separated(source: Source, functions: Collection[str]) -> tuple[list[ast.Asse
     for each in source.tree.body:
         text = _text(source, each)
         try:
-            read, bound = global_names(text)
+            read, own = global_names(text)
         except SyntaxError:
             return None  # it does not stand alone
         if isinstance(each, ast.Assert):
-            if bound:
+            if own:
                 return None
             asserts.append(each)
         else:
-            if _tests(each, functions) or (asserts and (bound & before or not _only_binds(each))):
+            if _tests(each, functions) or (asserts and (own & before or not _only_binds(each))):
                 return None
             others.append(text)
-        before |= read | bound
+        before |= read | own
     return asserts, others
 
 
@@ -116,10 +117,8 @@ def _tests(statement: ast.stmt, functions: Collection[str]) -> bool:
 
 def _only_binds(statement: ast.stmt) -> bool:
     """Whether all that a statement does is to give names their values, whenever it is executed."""
-    if isinstance(statement, (ast.Import, ast.ImportFrom)):
-        return all(alias.name != "*" for alias in statement.names)
-    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return True
+    if is_definition(statement):
+        return "*" not in bound(statement)
     return isinstance(statement, (ast.Assign, ast.Expr, ast.Pass)) and not any(
         isinstance(node, (ast.Call, ast.Await))
         or (isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store))

@@ -90,8 +90,6 @@ class Source:
         self.parents: dict[ast.AST, ast.AST] = {}
         self.names: dict[ast.AST, tuple[str, ...]] = {}
         """By function, or by the whole tree, the variables that can be read in it; filled by who asks."""
-        self.counters: dict[ast.AST, dict[str, int]] = {}
-        """Likewise the names that are set to a constant in it, and the line of it."""
         inside_text: list[ast.AST] = []
         for node in ast.walk(self.tree):
             for child in ast.iter_child_nodes(node):
@@ -179,11 +177,6 @@ class Source:
         place = bisect.bisect_left(self._token_starts, offset)
         return self.tokens[place].text if place < len(self.tokens) else ""
 
-    def line(self, number: int) -> tuple[int, int]:
-        """The span of a line, its end included."""
-        start = self.starts[number - 1]
-        return start, self.starts[number] if number < len(self.starts) else len(self.data)
-
     def header(self, statement: ast.stmt) -> tuple[int, int]:
         """The lines of a statement; of a compound one those before its body."""
         first = statement.lineno
@@ -211,7 +204,8 @@ class Source:
         """The span of a statement's lines, their ends included; None when something else stands on them."""
         first = min([statement.lineno, *(each.lineno for each in getattr(statement, "decorator_list", []))])
         start = self.starts[first - 1]
-        end = self.line(statement.end_lineno or first)[1]
+        last = statement.end_lineno or first
+        end = self.starts[last] if last < len(self.starts) else len(self.data)
         own_start, own_end = self.span(statement)
         if first == statement.lineno and self.data[start:own_start].strip():
             return None

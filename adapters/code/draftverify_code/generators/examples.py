@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence, Set
 
-from draftverify_code.generators.names import BUILTINS, binds, bound, is_definition, reads, root
+from draftverify_code.names import BUILTINS, binds, bound, is_definition, reads, root
 
 __all__ = ["before_examples"]
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from draftverify_code.generators.examples import before_examples
-from draftverify_code.generators.names import BUILTINS, FUNCTIONS, binds, bound, free, is_definition
+from draftverify_code.names import BUILTINS, FUNCTIONS, binds, bound, free, is_definition
 
 __all__ = ["extract", "fenced", "parsed", "preamble", "truncate"]
 
@@ -57,12 +57,7 @@ def truncate(text: str, stop: Sequence[str]) -> str:
 
 
 def extract(
-    answer: str,
-    *,
-    prompt: str = "",
-    entry_point: str = "",
-    continues: bool = False,
-    language: str = "python",
+    answer: str, *, prompt: str = "", entry_point: str = "", continues: bool = False, language: str = "python"
 ) -> str:
     """The program in an answer.
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+import posixpath
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from draftverify import Task
 from draftverify_code.generators.assertions import one_by_one
 from draftverify_code.sandbox import Command, Limits, Sandbox
+from draftverify_code.stages.command import files_of
 from draftverify_code.stages.running import limits_of, seconds_of
 from draftverify_code.stages.tests import Tests
 
@@ -85,8 +86,7 @@ def from_command(sandbox: Sandbox, task: Task, program: str, limits: Limits = LI
     """
     given = task.input
     here = Path(__file__).parent / "probe"
-    files: dict[str, bytes] = {name: _bytes(text) for name, text in given["files"].items()}
-    files[given["target"]] = program.encode()
+    files = {**files_of(task), posixpath.normpath(given["target"]): program.encode()}
     for path in sorted(here.glob("*.py")):
         files[f"{PROBE}/{path.name}"] = path.read_bytes()
     environment = {
@@ -100,10 +100,6 @@ def from_command(sandbox: Sandbox, task: Task, program: str, limits: Limits = LI
     if exit.failure or LINES not in exit.files:
         return NOWHERE
     return _read(exit.files[LINES], exit.status == 0)
-
-
-def _bytes(text: Any) -> bytes:
-    return text if isinstance(text, bytes) else str(text).encode()
 
 
 def _read(report: bytes, status: bool) -> Suspicion:

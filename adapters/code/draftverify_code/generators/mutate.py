@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 import heapq
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import combinations, zip_longest
 from statistics import median_low
 from typing import ClassVar
 
-from draftverify import ConfigError, Context, ContractError, Proposal, Task
+from draftverify import UNCHECKED, Check, ConfigError, Context, ContractError, Proposal, Task
 from draftverify_code.generators.edits import Edit, Source, applied, fingerprint
 from draftverify_code.generators.localise import NOWHERE, Suspicion, from_command, from_suite
-from draftverify_code.generators.misparse import parsable
 from draftverify_code.generators.mutations import PRIORS, mutations
 from draftverify_code.program import program_of
 from draftverify_code.sandbox import Sandbox
@@ -25,10 +25,7 @@ FLOOR = 0.02  # of the suspicion: lines that no failing test ran come last, and 
 GAIN = (
     2.0  # what an edit of a mutant that passes nearly all tests counts, beside the same edit of the program
 )
-FURTHER = (
-    8  # how many mutants that passed more tests are mutated further; each is localised by a run of its tests
-)
-PARSED = 3  # how many of the versions that parse are mutated further
+FURTHER = 8  # how many mutants that passed more tests are mutated further; each costs a run of its tests
 LARGEST = 200_000  # characters of a program
 LIKELIEST = max(PRIORS.values())  # no mutant of a program has a larger weight
 _KEY = "code.mutate"
@@ -41,8 +38,8 @@ class Mutate:
     suspicion of its lines (`localise`): lines that failing tests run and passing tests do not. The best few of the
     mutants that passed more tests than the program are mutated too, their edits weighted by the share of the failing
     tests that they mended. When these are all proposed, pairs of the program's edits follow, those first whose edits
-    alone broke the least. No two items have the same syntax tree, and none has the program's. A program that does not
-    parse is mended by a token first.
+    alone broke the least. No two items have the same syntax tree, and none has the program's. Of a program that does
+    not parse there are none.
 
     The order depends on the program, its tests and `context.rounds` alone.
 
@@ -75,7 +72,7 @@ class Mutate:
             return Proposal.alternatives((), exhausted=n > 0)
         known: _Known = context.scratch.setdefault(_KEY, _Known())
         items: list[str] = []
-        seen = known.fingerprints([program, *_texts(context)])
+        seen = {known.fingerprint(text) for text in (program, *(text for text, _ in _judged(context)))}
         for item in self._order(context, program, known):
             key = known.fingerprint(item)
             if key is not None and key not in seen:
@@ -108,14 +105,11 @@ class Mutate:
             return found
 
         def climbed(text: str, gain: float) -> Iterator[tuple[float, str | None]]:
-            yield (
-                gain * LIKELIEST,
-                None,
-            )  # none of its mutants comes before, so it need not be ranked until here
+            yield gain * LIKELIEST, None  # none of its mutants comes before, so it is not ranked until here
             yield from ranked(text).mutants(gain)
 
         own = ranked(program)
-        further = _further(context, own.suspicion.score, own.versions)
+        further = _further(context, own.suspicion.score)
         # As better ones are found, those that are no longer mutated are let go.
         known.ranked = {
             text: known.ranked[text] for text in (program, *dict(further)) if text in known.ranked
@@ -125,7 +119,11 @@ class Mutate:
         for _, mutant in heapq.merge(*streams, key=lambda pair: -pair[0]):
             if mutant is not None:
                 yield mutant
-        yield from own.pairs(self.pairs, _scores(context, known), known)
+        scores: dict[bytes, float] = {}
+        for text, score in _scored(context).items():
+            if (key := known.fingerprint(text)) is not None:
+                scores.setdefault(key, score)
+        yield from own.pairs(self.pairs, scores, known)
 
     def _suspicion(self, task: Task, program: str) -> Suspicion:
         if fingerprint(program) is None:
@@ -165,10 +163,6 @@ class _Known:
             self._fingerprints[name] = fingerprint(text)
         return self._fingerprints[name]
 
-    def fingerprints(self, texts: Iterable[str]) -> set[bytes | None]:
-        """All the texts'."""
-        return {self.fingerprint(text) for text in texts}
-
 
 class _Ranked:
     """A program's edits in the order in which they are tried.
@@ -181,12 +175,9 @@ class _Ranked:
     def __init__(self, program: str, suspicion: Suspicion) -> None:
         self.program = program
         self.suspicion = suspicion
-        self.versions: list[str] = []
         self.edits: list[Edit] = []
-        try:
+        with suppress(SyntaxError):
             self.edits = mutations(Source(program))
-        except SyntaxError:
-            self.versions = parsable(program)
         self.edits.sort(key=lambda edit: -self._weight(edit))
 
     def _weight(self, edit: Edit) -> float:
@@ -194,8 +185,6 @@ class _Ranked:
 
     def mutants(self, gain: float) -> Iterator[tuple[float, str]]:
         """The program with one edit each, and how promising each is: the edit's weight times `gain`."""
-        for version in self.versions:
-            yield gain, version
         for edit in self.edits:
             yield gain * self._weight(edit), applied(self.program, edit)
 
@@ -231,58 +220,40 @@ class _Ranked:
                 yield applied(self.program, first, second)
 
 
-def _texts(context: Context) -> Iterator[str]:
-    """The texts of all items proposed so far."""
+def _judged(context: Context) -> Iterator[tuple[str, Check]]:
+    """The programs proposed so far, and what was said of each."""
     for round in context.rounds:
-        for item in round.items:
-            try:
-                yield program_of(item)
-            except ContractError:
-                continue
+        for item, check in zip_longest(round.items, round.checks[: len(round.items)], fillvalue=UNCHECKED):
+            with suppress(ContractError):  # another generator's, and no program
+                yield program_of(item), check
 
 
-def _scored(context: Context) -> Iterator[tuple[str, float]]:
-    """The refused items that have a score, and the score."""
-    for round in context.rounds:
-        for item, check in zip(round.items, round.checks, strict=False):
-            if check.verdict == "reject" and check.score is not None and not math.isnan(check.score):
-                try:
-                    yield program_of(item), check.score
-                except ContractError:
-                    continue
+def _scored(context: Context) -> dict[str, float]:
+    """The refused programs that have a score, and the score."""
+    return {
+        text: check.score
+        for text, check in _judged(context)
+        if check.verdict == "reject" and check.score is not None and not math.isnan(check.score)
+    }
 
 
-def _scores(context: Context, known: _Known) -> dict[bytes, float]:
-    found: dict[bytes, float] = {}
-    for text, score in _scored(context):
-        key = known.fingerprint(text)
-        if key is not None:
-            found.setdefault(key, score)
-    return found
-
-
-def _further(context: Context, base: float | None, versions: Sequence[str]) -> list[tuple[str, float]]:
-    """Programs that are mutated as well as the first, and what their edits count beside the same edits of that one.
-
-    They are its versions that parse, if it does not, and of the refused ones that passed more tests than it those whose
-    edits count most.
+def _further(context: Context, base: float | None) -> list[tuple[str, float]]:
+    """Of the refused programs that passed more tests than the first one those whose edits count most, and how much.
 
     Args:
         context: of the call; its rounds say how many tests the items passed.
         base: the share of tests that the first one passes; None when that is not known.
-        versions: of the first one, that parse.
     """
-    found = [(text, 1.0 / (1 + place)) for place, text in enumerate(versions[:PARSED])]
-    scored = list(dict(_scored(context)).items())
+    scored = _scored(context)
     if not scored:
-        return found
+        return []
     if base is None:
-        base = median_low([score for _, score in scored])  # what most edits lead to
+        base = median_low(scored.values())  # what most edits lead to
     equals: dict[float, int] = {}
     better: list[tuple[str, float]] = []
-    for text, score in scored:
+    for text, score in scored.items():
         if base < score < 1:
             place = equals[score] = equals.get(score, -1) + 1
             # One of many that pass as much is likelier to pass it for no reason.
             better.append((text, GAIN * (score - base) / (1 - base) / (1 + place)))
-    return found + heapq.nlargest(FURTHER, better, key=lambda pair: pair[1])
+    return heapq.nlargest(FURTHER, better, key=lambda pair: pair[1])

@@ -27,7 +27,6 @@ PRIORS: Mapping[str, float] = {
     "negation": 0.6,  # not added or removed
     "drop": 0.3,  # one operand, condition or argument less
     "swap": 0.5,  # operands, arguments, indices, the places of a pair
-    "grouping": 0.4,  # a + b // c → (a + b) // c
     "constant": 0.8,  # n ± 1, True ↔ False
     "far constant": 0.3,  # another number, or another initial value
     "text": 0.3,  # another string of the program, another case
@@ -37,20 +36,14 @@ PRIORS: Mapping[str, float] = {
     "name": 0.5,  # another variable
     "attribute": 0.4,  # another attribute of the same object
     "call": 0.8,  # another builtin or method of the same family
-    "unwrap": 0.3,  # f(x) → x
     "wrap": 0.15,  # x → abs(x), sorted(x), x[::-1], x.lower(), …
-    "condition": 0.2,  # always, never; if ↔ while ↔ elif
     "iteration": 0.3,  # another part or order of what a loop runs over
     "guard": 0.15,  # an early return for an empty or a small argument
     "return": 0.5,  # a return added, or another result
     "delete": 0.4,  # a statement less
-    "repeat": 0.1,  # a statement twice, or another one's copy
     "order": 0.4,  # two statements the other way round
     "indent": 0.6,  # a statement moved into or out of the block before it
-    "jump": 0.5,  # break ↔ continue, one added
-    "together": 0.4,  # a = b; b = c → a, b = b, c
-    "update": 0.3,  # the step of a loop's variable, missing
-    "parse": 1.0,  # what makes an unparsable program parse
+    "jump": 0.5,  # break ↔ continue
 }
 """Weights by kind of mutation."""
 
@@ -211,14 +204,6 @@ def _binary(source: Source, node: ast.BinOp) -> Iterator[Change]:
         yield _swapped(source, node, node.left, node.right)
     for kept in (node.left, node.right):
         yield _replaced(source, node, source.text(kept), "drop", atom=not isinstance(kept, ast.BinOp))
-    # a + b // c read as it was not meant: the tree's right operand begins where the text has no parenthesis.
-    (start, end), data = source.span(node), source.data
-    if isinstance(node.right, ast.BinOp) and source.before(source.span(node.right)[0]) == symbol:
-        cut = source.span(node.right.left)[1]
-        yield Change(start, end, f"({data[start:cut].decode()}){data[cut:end].decode()}", "grouping")
-    if isinstance(node.left, ast.BinOp) and source.before(source.span(node.left)[0]) != "(":
-        cut = source.span(node.left.right)[0]
-        yield Change(start, end, f"{data[start:cut].decode()}({data[cut:end].decode()})", "grouping")
 
 
 def _boolean(source: Source, node: ast.BoolOp) -> Iterator[Change]:
@@ -333,8 +318,6 @@ def _call(source: Source, node: ast.Call) -> Iterator[Change]:
     for one, other in pairwise(arguments):
         yield _swapped(source, node, one, other)
         yield Change(source.span(one)[1], source.span(other)[1], "", "drop")
-    if len(node.args) == 1 == len(arguments) and not node.keywords:
-        yield _replaced(source, node, source.text(arguments[0]), "unwrap", atom=False)
     if isinstance(node.func, ast.Name):
         yield from _builtin(source, node, node.func.id, arguments)
     elif isinstance(node.func, ast.Attribute):
@@ -359,16 +342,15 @@ def _builtin(source: Source, node: ast.Call, name: str, arguments: list[ast.expr
 def _ranges(first: str, second: str = "", step: str = "") -> Iterator[str]:
     """Other calls of range() than the one with these arguments."""
     start, stop = (first, second) if second else ("0", first)
+    bounds = [(start, f"{stop} + 1"), (start, f"{stop} - 1")]
     if second:
-        bounds = [
-            (start, f"{stop} + 1"),
-            (start, f"{stop} - 1"),
+        bounds += [
             (f"{start} + 1", stop),
             (f"{start} - 1", stop),
+            (f"{start} + 1", f"{stop} + 1"),
+            ("0", stop),
         ]
-        bounds += [(f"{start} + 1", f"{stop} + 1"), ("0", stop), ("1", stop)]
-    else:
-        bounds = [("0", f"{stop} + 1"), ("0", f"{stop} - 1"), ("1", stop), ("1", f"{stop} + 1")]
+    bounds += [("1", stop)] if second else [("1", stop), ("1", f"{stop} + 1")]
     for low, high in bounds:
         yield f"range({low}, {high}, {step})" if step else f"range({low}, {high})"
     if not step:
@@ -387,8 +369,6 @@ def _method(
     bare = not node.args and not node.keywords
     others: list[str] = []
     operations: list[str] = []
-    if bare:
-        yield _replaced(source, node, owner, "unwrap")
     if name == "pop":
         others = [f"{owner}.pop({given})" for given in ("0", "-1") if [given] != texts]
     elif name == "sort" and bare:
@@ -454,10 +434,6 @@ def _slot(source: Source, node: ast.expr) -> Iterator[Change]:
         if not isinstance(node, (ast.UnaryOp, ast.Constant)):
             negated = f"not {text}" if isinstance(node, _TIGHT) else f"not ({text})"
             yield _replaced(source, node, negated, "negation", atom=False)
-        if isinstance(node, (ast.Name, ast.Attribute)):
-            yield _replaced(source, node, f"len({text}) > 1", "condition", atom=False)
-        if not isinstance(parent, ast.BoolOp):
-            yield from _instead(source, node, "condition", "True", "False")
         return
     if isinstance(node, (ast.Constant, ast.Starred, ast.GeneratorExp, ast.Slice, ast.Lambda, ast.JoinedStr)):
         return

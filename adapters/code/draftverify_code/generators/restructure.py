@@ -1,4 +1,4 @@
-"""Mutations of whole statements: one less, one twice, another order, in or out of a block, a guard or a return more."""
+"""Mutations of whole statements: one less, another order, in or out of a block, a guard or a return more."""
 
 from __future__ import annotations
 
@@ -13,11 +13,8 @@ __all__ = ["NEAREST", "Change", "restructured", "scope_names"]
 
 Function: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef"
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-LOOPS = (ast.For, ast.While, ast.AsyncFor)
-COMPOUND = (*LOOPS, ast.If, ast.With, ast.Try)
-PLAIN = (ast.Assign, ast.AugAssign, ast.Expr)
+COMPOUND = (ast.For, ast.While, ast.AsyncFor, ast.If, ast.With, ast.Try)
 NEAREST = 20  # other names, texts or attributes that are tried in one place
-COPIES = 12  # functions with more plain statements than this are too long to copy each to each place
 _JUMPS = {ast.Break: ("continue",), ast.Continue: ("break",), ast.Pass: ("continue", "break", "return")}
 _SIGNS = {"+=": "-= = *=", "-=": "+= =", "*=": "+= //=", "//=": "*= /= -="}
 
@@ -86,10 +83,6 @@ def restructured(source: Source, statement: ast.stmt) -> Iterator[Change]:
     if following is not None:
         yield from _with_following(source, statement, following, lines)
     yield from _moved_out(source, block, place)
-    if isinstance(statement, PLAIN):
-        yield from _copied(source, statement, lines)
-    if isinstance(statement, COMPOUND):
-        yield from _in_loop(source, statement)
 
 
 def _is_docstring(source: Source, statement: ast.stmt) -> bool:
@@ -102,17 +95,6 @@ def _words(source: Source, statement: ast.stmt) -> Iterator[Change]:
     if isinstance(statement, (ast.Break, ast.Continue, ast.Pass)):
         for word in _JUMPS[type(statement)]:
             yield Change(start, end, word, "jump")
-    elif isinstance(statement, ast.If):
-        if source.data[start:].startswith(b"elif"):
-            yield Change(start, start + 4, "if", "condition")
-        else:
-            yield Change(start, start + 2, "while", "condition")
-            block = source.block_of(statement)
-            place = block.index(statement)
-            if place and isinstance(block[place - 1], ast.If):
-                yield Change(start, start + 2, "elif", "condition", source.header(statement))
-    elif isinstance(statement, ast.While):
-        yield Change(start, start + 5, "if", "condition")
     elif isinstance(statement, ast.AugAssign):
         tokens = source.between(source.span(statement.target)[1], source.span(statement.value)[0])
         for token in tokens[:1]:
@@ -144,21 +126,22 @@ def _result(source: Source, statement: ast.Return) -> Iterator[Change]:
     span = source.span(statement)
     for name in scope_names(source, statement):
         yield Change(*span, f"return {name}", "return")
-    for value in ("True", "False", "0", "1", "-1", "None", "[]", '""'):
-        yield Change(*span, f"return {value}", "guard")
-    if isinstance(statement.value, (ast.Compare, ast.BoolOp)):
-        yield Change(*span, f"return not ({source.text(statement.value)})", "negation")
-    elif isinstance(statement.value, (ast.Call, ast.Name)):
-        yield Change(*span, f"return not {source.text(statement.value)}", "negation")
-    if statement.value is not None and isinstance(statement.value, ast.BinOp):
-        for more in ("+ 1", "- 1"):
-            yield Change(*span, f"return {source.text(statement.value)} {more}", "off by one")
+    for simple in ("True", "False", "0", "1", "-1", "None", "[]", '""'):
+        yield Change(*span, f"return {simple}", "guard")
+    value = statement.value
+    text = source.text(value) if value is not None else ""
+    if isinstance(value, (ast.Compare, ast.BoolOp, ast.Call, ast.Name)):
+        plain = isinstance(value, (ast.Call, ast.Name))
+        yield Change(*span, f"return not {text}" if plain else f"return not ({text})", "negation")
+    elif isinstance(value, ast.BinOp):
+        yield Change(*span, f"return {text} + 1", "off by one")
+        yield Change(*span, f"return {text} - 1", "off by one")
 
 
 def _with_following(
     source: Source, statement: ast.stmt, following: ast.stmt, lines: tuple[int, int]
 ) -> Iterator[Change]:
-    """The two the other way round, both at once, or the second one moved into the first."""
+    """The two the other way round, or the second one moved into the first."""
     after = source.whole_lines(following)
     if after is None or after[0] < lines[1] or isinstance(following, (*FUNCTIONS, ast.ClassDef)):
         return
@@ -168,23 +151,10 @@ def _with_following(
     if not second.endswith((b"\n", b"\r")):
         second += b"\n"
     yield Change(lines[0], after[1], (second + between + first).decode(), "order", both)
-    one, other = _simple(statement), _simple(following)
-    if one is not None and other is not None:
-        (target, value), (next_target, next_value) = one, other
-        text = f"{source.text(target)}, {source.text(next_target)} = {source.text(value)}, {source.text(next_value)}"
-        yield Change(source.span(statement)[0], source.span(following)[1], text, "together", both)
     inner = _last_block(statement)
     if inner and source.whole_lines(inner[-1]) is not None and _can_move(following):
         deeper, indent = source.indent(inner[-1]), source.indent(following)
         yield Change(*after, _reindented(second.decode(), indent, deeper), "indent", source.header(following))
-
-
-def _simple(statement: ast.stmt) -> tuple[ast.expr, ast.expr] | None:
-    if not isinstance(statement, ast.Assign) or isinstance(statement.value, ast.Tuple):
-        return None
-    target, *others = statement.targets
-    single = not others and isinstance(target, (ast.Name, ast.Subscript, ast.Attribute))
-    return (target, statement.value) if single else None
 
 
 def _last_block(statement: ast.stmt) -> list[ast.stmt]:
@@ -233,72 +203,6 @@ def _reindented(text: str, indent: str, instead: str) -> str:
     )
 
 
-def _copied(source: Source, statement: ast.stmt, lines: tuple[int, int]) -> Iterator[Change]:
-    """Other plain statements of the function, and itself, once more after it."""
-    function = _function_around(source, statement)
-    if function is None:
-        return
-    plain: list[ast.stmt] = [
-        each
-        for each in ast.walk(function)
-        if isinstance(each, PLAIN) and not _is_docstring(source, each) and each.lineno == each.end_lineno
-    ]
-    if len(plain) > COPIES:
-        plain = [statement] if statement.lineno == statement.end_lineno else []
-    indent = source.indent(statement)
-    for each in plain:
-        yield _added(source, lines[1], indent + source.text(each), "repeat")
-
-
-def _added(source: Source, at: int, text: str, operator: str, lines: tuple[int, int] | None = None) -> Change:
-    """A line inserted at an offset; where the text before has no line end it brings one."""
-    ended = at == 0 or source.data[at - 1 : at] in (b"\n", b"\r")
-    return Change(at, at, f"{text}\n" if ended else f"\n{text}", operator, lines)
-
-
-def _in_loop(source: Source, statement: ast.stmt) -> Iterator[Change]:
-    """A jump at the end of a branch in a loop; the step of a loop's variable."""
-    block: Sequence[ast.stmt] = getattr(statement, "body", ())
-    lines = source.whole_lines(block[-1]) if block else None
-    if lines is None:
-        return
-    at = lines[1]
-    indent = source.indent(block[-1])
-    jumps = isinstance(block[-1], (ast.Return, ast.Break, ast.Continue, ast.Raise))
-    around: ast.AST | None = statement
-    while around is not None and not isinstance(around, (*LOOPS, *FUNCTIONS)):
-        around = source.parents.get(around)
-    if isinstance(statement, ast.If) and isinstance(around, LOOPS) and not jumps:
-        for word in ("break", "continue"):
-            yield _added(source, at, indent + word, "jump")
-    if isinstance(statement, ast.While):
-        names = dict.fromkeys(
-            node.id for node in ast.walk(statement.test) if isinstance(node, ast.Name) and node.id.islower()
-        )
-        for name in names:
-            for step in ("+= 1", "-= 1", "//= 2"):
-                yield _added(source, at, f"{indent}{name} {step}", "update")
-    if isinstance(statement, ast.For):
-        set_at = _counters(source, _function_around(source, statement) or source.tree)
-        known = [name for name in scope_names(source, statement) if name in set_at]
-        near = sorted(known, key=lambda name: abs(set_at[name] - statement.lineno))[:NEAREST]
-        for name in (name for name in known if name in near):
-            yield _added(source, at, f"{indent}{name} += 1", "update")
-
-
-def _counters(source: Source, scope: ast.AST) -> dict[str, int]:
-    """The names that are set to a constant somewhere in a scope, and the line of it."""
-    if scope not in source.counters:
-        source.counters[scope] = {
-            each.targets[0].id: each.lineno
-            for each in ast.walk(scope)
-            if isinstance(each, ast.Assign)
-            and isinstance(each.value, ast.Constant)
-            and isinstance(each.targets[0], ast.Name)
-        }
-    return source.counters[scope]
-
-
 def _function(source: Source, function: Function) -> Iterator[Change]:
     """A guard at its start, a result at its end."""
     body = [each for each in function.body if not _is_docstring(source, each)]
@@ -320,5 +224,7 @@ def _function(source: Source, function: Function) -> Iterator[Change]:
                 yield Change(first[0], first[0], text, "guard", lines)
     if not isinstance(body[-1], (ast.Return, ast.Raise)):
         end = (body[-1].lineno, body[-1].end_lineno or body[-1].lineno)
+        ended = source.data[: last[1]].endswith((b"\n", b"\r"))
         for value in (*names, "True", "False", "None", "0", "-1", "[]"):
-            yield _added(source, last[1], f"{indent}return {value}", "return", end)
+            text = f"{indent}return {value}\n" if ended else f"\n{indent}return {value}"
+            yield Change(last[1], last[1], text, "return", end)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from string import Formatter
 
 from draftverify import ConfigError
@@ -45,19 +45,11 @@ class Templates:
     )
 
 
-_ALWAYS = frozenset({"language", "entry_point"})
-_NEEDED: Mapping[str, str] = {
-    "complete": "prompt", "write": "prompt", "attempt": "attempt", "refused": "feedback", "docstring": "prompt",
-    "remark": "feedback",
+_WORDS: Mapping[str, tuple[str, ...]] = {
+    "complete": ("prompt",), "write": ("prompt",), "attempt": ("attempt",), "docstring": ("prompt",),
+    "refused": ("feedback", "stage", "reason"), "remark": ("feedback", "attempt", "stage", "reason"),
 }  # fmt: skip
-_ALLOWED: Mapping[str, frozenset[str]] = {
-    "complete": _ALWAYS | {"prompt"},
-    "write": _ALWAYS | {"prompt"},
-    "attempt": _ALWAYS | {"attempt"},
-    "refused": _ALWAYS | {"stage", "reason", "feedback"},
-    "docstring": _ALWAYS | {"prompt"},
-    "remark": _ALWAYS | {"attempt", "stage", "reason", "feedback"},
-}
+"""What each template may have beside the words that all have; the first it must have."""
 
 
 def check_templates(templates: Templates) -> None:
@@ -66,20 +58,20 @@ def check_templates(templates: Templates) -> None:
     Raises:
         ConfigError: naming the template and the word.
     """
-    for name in (field.name for field in fields(Templates)):
+    for name, (needed, *more) in _WORDS.items():
+        allowed = {needed, *more, "language", "entry_point"}
         try:
-            words = [
-                word for _, word, _, _ in Formatter().parse(getattr(templates, name)) if word is not None
-            ]
+            parts = Formatter().parse(getattr(templates, name))
+            words = [word for _, word, _, _ in parts if word is not None]
         except ValueError as error:
             raise ConfigError(f"{error}; a brace of its own is doubled", path=f"templates.{name}") from error
         for word in words:
-            if word not in _ALLOWED[name]:
-                known = ", ".join(f"{{{each}}}" for each in sorted(_ALLOWED[name]))
+            if word not in allowed:
+                known = ", ".join(f"{{{each}}}" for each in sorted(allowed))
                 message = f"{{{word}}} is not known here; {known} are (a brace of its own is doubled)"
                 raise ConfigError(message, path=f"templates.{name}")
-        if _NEEDED[name] not in words:
-            raise ConfigError(f"{{{_NEEDED[name]}}} is missing", path=f"templates.{name}")
+        if needed not in words:
+            raise ConfigError(f"{{{needed}}} is missing", path=f"templates.{name}")
 
 
 def filled(template: str, **words: str) -> str:

@@ -18,21 +18,6 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-__all__ = [
-    "drop_privileges",
-    "enter_namespaces",
-    "landlock_abi",
-    "limits",
-    "mount_scratch",
-    "new_ruleset",
-    "no_new_privileges",
-    "restrict",
-    "syscall_filters",
-    "take",
-    "unmount",
-    "unshare_processes",
-]
-
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 _libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
@@ -87,9 +72,7 @@ def prctl(option: int, a: int = 0, b: int = 0, c: int = 0, d: int = 0) -> None:
     _checked(_libc.prctl(option, a, b, c, d), f"prctl {option}")
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Landlock
-# ---------------------------------------------------------------------------------------------------------------------
+# --- Landlock
 
 FS_EXECUTE, FS_WRITE_FILE, FS_READ_FILE, FS_READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 FS_REFER, FS_TRUNCATE, FS_IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
@@ -162,9 +145,7 @@ def restrict(ruleset: int) -> Step:
     return _libc.syscall, (446, ruleset, 0)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# System calls
-# ---------------------------------------------------------------------------------------------------------------------
+# --- System calls
 
 # What no candidate needs: looking into other processes, changing mounts or namespaces, kernel facilities that reach
 # around the other layers, memory that no limit counts (memfd, System V), sockets (a socketpair is no socket(2)).
@@ -192,30 +173,16 @@ _DENIED = {
         *(26, 27, 262),
     ),
 }
-_KEEPERS_OWN = {
-    "x86_64": (272, 308, 165, 166),
-    "aarch64": (97, 268, 40, 39),
-}  # unshare, setns, mount, umount2
-_ARCHITECTURE = {
-    "x86_64": (0xC000003E, 56),
-    "aarch64": (0xC00000B7, 220),
-}  # AUDIT_ARCH_*, the number of clone
+# unshare, setns, mount, umount2
+_KEEPERS_OWN = {"x86_64": (272, 308, 165, 166), "aarch64": (97, 268, 40, 39)}
+# AUDIT_ARCH_*, the number of clone
+_ARCHITECTURE = {"x86_64": (0xC000003E, 56), "aarch64": (0xC00000B7, 220)}
 _SIGNALLING = {"x86_64": (62, 200, 234, 424, 129, 297), "aarch64": (129, 130, 131, 424, 138, 240)}
 # Where neighbours are visible and files have their owners: what reaches another process of the same user by its number
 # (the first argument, 0 being oneself), and what changes a file's modes, owners, times and attributes, which Landlock
 # does not look at.
-_BY_NUMBER = {
-    "x86_64": (
-        302,
-        203,
-        144,
-        142,
-        314,
-        256,
-        279,
-        121,
-        124,
-    ),  # prlimit64, sched_set*, migrate_pages, move_pages, get*id
+_BY_NUMBER = {  # prlimit64, sched_set*, migrate_pages, move_pages, get*id
+    "x86_64": (302, 203, 144, 142, 314, 256, 279, 121, 124),
     "aarch64": (261, 122, 119, 118, 274, 238, 239, 155, 156),
 }
 _OUTRIGHT = {
@@ -271,9 +238,8 @@ def syscall_filters(*, alone: bool = True, signals: bool = True) -> tuple[Filter
         return struct.pack("=HBBI", code, yes, no, value)
 
     def deny(numbers: tuple[int, ...]) -> list[bytes]:
-        return [
-            part for number in numbers for part in (step(_EQUAL, number, 0, 1), step(_RETURN, _ERRNO | EPERM))
-        ]
+        no = step(_RETURN, _ERRNO | EPERM)
+        return [part for number in numbers for part in (step(_EQUAL, number, 0, 1), no)]
 
     first = [
         step(_LOAD, 4),  # the architecture
@@ -282,9 +248,8 @@ def syscall_filters(*, alone: bool = True, signals: bool = True) -> tuple[Filter
         step(_LOAD, 0),  # the call's number
         step(_AT_LEAST, 0x40000000, 0, 1),  # the x32 interface
         step(_RETURN, _ERRNO | ENOSYS),
-        step(
-            _EQUAL, 435, 0, 1
-        ),  # clone3, whose flags a filter cannot read: the C library falls back to clone
+        # clone3, whose flags a filter cannot read: the C library falls back to clone.
+        step(_EQUAL, 435, 0, 1),
         step(_RETURN, _ERRNO | ENOSYS),
         *deny(_DENIED[machine]),
         step(_EQUAL, _SOCKETPAIR[machine], 0, 5),  # one of a pair sends anywhere, unless it is a stream
@@ -305,12 +270,9 @@ def syscall_filters(*, alone: bool = True, signals: bool = True) -> tuple[Filter
         step(_RETURN, _ERRNO | EPERM),
         step(_RETURN, _ALLOW),
     ]
-    others = (
-        _KEEPERS_OWN[machine]
-        + (() if signals else _SIGNALLING[machine])
-        + (() if alone else _OUTRIGHT[machine])
-    )
-    second = [step(_LOAD, 0), *deny(others)]
+    second = [step(_LOAD, 0), *deny(_KEEPERS_OWN[machine])]
+    second += deny(() if signals else _SIGNALLING[machine])
+    second += deny(() if alone else _OUTRIGHT[machine])
     for number in () if alone else _BY_NUMBER[machine]:
         second += [
             step(_EQUAL, number, 0, 4),
@@ -323,9 +285,7 @@ def syscall_filters(*, alone: bool = True, signals: bool = True) -> tuple[Filter
     return Filter(b"".join(first)), Filter(b"".join(second))
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Namespaces and a root of its own
-# ---------------------------------------------------------------------------------------------------------------------
+# --- Namespaces and a root of its own
 
 
 def unshare(flags: int) -> None:
@@ -509,9 +469,7 @@ def mount_processes() -> None:
     _mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Limits
-# ---------------------------------------------------------------------------------------------------------------------
+# --- Limits
 
 
 def limits(cpu: float, memory: int, disk: int, processes: int) -> list[Step]:

@@ -322,12 +322,9 @@ class _State:
             self.unloadable[encoded] = str(error)
             return Finding(Check("error", reason="tests", feedback=str(error)))
         try:
-            return Finding(
-                Check(answer["verdict"], answer["score"], answer["reason"], answer["feedback"]),
-                tuple(answer["passed"]),
-                tuple(map(frozenset, answer["lines"])),
-                answer["seconds"],
-            )
+            check = Check(answer["verdict"], answer["score"], answer["reason"], answer["feedback"])
+            lines_run = tuple(map(frozenset, answer["lines"]))
+            return Finding(check, tuple(answer["passed"]), lines_run, answer["seconds"])
         except (KeyError, TypeError) as error:
             return Finding(
                 Check("error", reason="sandbox", feedback=f"the judge's answer is none: {error!r}")
@@ -409,7 +406,7 @@ class _Server:
         """Whether its process is there."""
         return self.process.poll() is None
 
-    def greet(self) -> Any:
+    def greet(self) -> None:
         """Read what it says when it is ready."""
         try:
             hello = self._receive(30.0)
@@ -418,7 +415,6 @@ class _Server:
         except ResourceError:
             self.kill()
             raise
-        return hello
 
     def ask(self, request: Any, seconds: float) -> Any:
         """One request, one answer.
@@ -625,19 +621,8 @@ def _bubblewrap(shown: Grants, scratch: str) -> list[str]:
         argv += ["--remount-ro", path]
     for path in ("/proc", *(f"/dev/{device}" for device in ("null", "zero", "full", "random", "urandom"))):
         argv += ["--dev-bind", path, path]
-    argv += [
-        "--symlink",  # where semaphores are made, which process pools need
-        scratch,
-        "/dev/shm",
-        "--dir",
-        scratch,
-        "--remount-ro",
-        "/",
-        "--chdir",
-        "/",
-        "--",
-    ]
-    return argv
+    argv += ["--symlink", scratch, "/dev/shm"]  # where semaphores are made, which process pools need
+    return [*argv, "--dir", scratch, "--remount-ro", "/", "--chdir", "/", "--"]
 
 
 @cache
@@ -653,11 +638,8 @@ _counter = iter(range(1_000_000))
 def _nobody() -> int:
     """A user number that nothing on this machine has; where numbers are few (a container), the one called nobody."""
     number = 2_000_000_000 + (os.getpid() % 10_000) * 1_000 + next(_counter) % 1_000
-    try:
-        with open("/proc/self/uid_map") as file:
-            mapped = any(
-                int(first) <= number < int(first) + int(count) for first, _, count in map(str.split, file)
-            )
-    except (OSError, ValueError):
-        mapped = False
-    return number if mapped else 65534
+    with suppress(OSError, ValueError), open("/proc/self/uid_map") as file:
+        for first, _, count in map(str.split, file):
+            if int(first) <= number < int(first) + int(count):
+                return number
+    return 65534

@@ -42,19 +42,9 @@ TICK = 0.05  # seconds between looks at what a running candidate uses
 # What ordinary programs import, loaded once before any fork. Each module makes every fork dearer (its pages are mapped
 # anew), so those that few programs use stay out: `statistics` costs as much as all of these together.
 WARM = (
-    *(
-        "bisect",
-        "collections",
-        "collections.abc",
-        "copy",
-        "datetime",
-        "functools",
-        "heapq",
-        "itertools",
-        "json",
-    ),
-    *("linecache", "math", "operator", "re", "string", "traceback", "typing"),
-)
+    "bisect", "collections", "collections.abc", "copy", "datetime", "functools", "heapq", "itertools", "json",
+    "linecache", "math", "operator", "re", "string", "traceback", "typing",
+)  # fmt: skip
 
 
 class Sealed:
@@ -69,9 +59,8 @@ class Sealed:
         self._reads_on = False
         self._others = 2  # the keeper and the process that waits for it
         if tier == "namespaces":
-            confine.enter_namespaces(
-                config["root"], config["readable"], config["hidden"], config["scratch"], config["user"]
-            )
+            places = (config[name] for name in ("root", "readable", "hidden", "scratch"))
+            confine.enter_namespaces(*places, config["user"])
         elif tier == "bubblewrap":
             confine.nest_namespaces(config["user"])
         elif tier == "landlock" and os.geteuid() == 0:
@@ -132,6 +121,9 @@ class Keeper:
         self.original = -1
         self.own_processes = sealed.own_processes
         self.scratch = sealed.scratch
+        # What a process has started is read there; a kernel that does not say (CONFIG_PROC_CHILDREN) would leave a
+        # candidate unwatched, so that this raises.
+        os.stat(f"/proc/self/task/{os.getpid()}/children")
         if self.own_processes:
             self.original = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
         else:
@@ -208,14 +200,10 @@ class Keeper:
             for number in (out, err, why):
                 os.close(number)
         ended = self._end(False)
-        ended |= {
-            "stdout": _text(stdout),
-            "stderr": _text(stderr),
-            "truncated": truncated,
-            "failure": failure,
-        }
         collected = self.scratch.collect(request["collect"], limits["disk"])
-        return ended | {"files": {name: _text(content) for name, content in collected.items()}}
+        files = {name: _text(content) for name, content in collected.items()}
+        said = {"stdout": _text(stdout), "stderr": _text(stderr), "truncated": truncated}
+        return {**ended, **said, "failure": failure, "files": files}
 
     # --- the candidate's process
 
@@ -320,12 +308,8 @@ class Keeper:
         elif not limit and code == -signal.SIGKILL and not self.killed:
             # The kernel's own doing. It counts ticks for the limit, and they may run ahead of what usage says.
             limit = "cpu" if usage.ru_utime + usage.ru_stime >= 0.5 * self.limits["cpu"] else ""
-        return {
-            "status": code if code >= 0 else None,
-            "signal": max(-code, 0),
-            "limit": limit,
-            "seconds": seconds,
-        }
+        status = code if code >= 0 else None
+        return {"status": status, "signal": max(-code, 0), "limit": limit, "seconds": seconds}
 
     def _poll_end(self, seconds: float) -> bool:
         """Whether the candidate's first process has ended, waiting for it so long."""
@@ -439,7 +423,7 @@ class Keeper:
             for number in (out, err, why):
                 # What was written before the end is still in the pipe; who else holds it is killed by now, or soon.
                 for _ in range(64):
-                    if not self._pending(number):
+                    if not select.select([number], [], [], 0)[0]:
                         break
                     truncated |= self._read(number, kept[number], most, None)
         finally:
@@ -447,10 +431,6 @@ class Keeper:
             if feed >= 0:
                 os.close(feed)
         return bytes(kept[out]), bytes(kept[err]), truncated, bytes(kept[why]).decode(errors="replace")
-
-    @staticmethod
-    def _pending(number: int) -> bool:
-        return bool(select.select([number], [], [], 0)[0])
 
     @staticmethod
     def _read(number: int, kept: bytearray, most: int, poll: Any) -> bool:
@@ -495,13 +475,7 @@ def main() -> None:
         os._exit(1)
     gc.collect()
     gc.freeze()
-    send(
-        link,
-        {
-            "landlock": confine.landlock_abi() if sealed.ruleset >= 0 else 0,
-            "filter": sealed.filter is not None,
-        },
-    )
+    send(link, {})
     try:
         keeper.serve()
     except Exception as error:

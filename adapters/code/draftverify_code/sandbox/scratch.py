@@ -87,9 +87,8 @@ class Scratch:
         for argv in REMOVALS:
             if not os.path.lexists(self.path):
                 return
-            silent = [
-                (os.POSIX_SPAWN_OPEN, 2, "/dev/null", os.O_WRONLY, 0)
-            ]  # nobody reads what it says of modes
+            # Nobody reads what it says of modes.
+            silent = [(os.POSIX_SPAWN_OPEN, 2, "/dev/null", os.O_WRONLY, 0)]
             os.waitpid(os.posix_spawnp(argv[0], [*argv, self.path], os.environ, file_actions=silent), 0)
         if os.path.lexists(self.path):
             raise OSError("the scratch directory could not be removed")
@@ -98,9 +97,8 @@ class Scratch:
         above = os.path.dirname(self.path)
         os.chmod(above, 0o700)
         os.mkdir(self.path, 0o700)
-        os.chmod(
-            above, 0o500
-        )  # what a candidate did beside its own directory would be there for the next one
+        # What a candidate did beside its own directory would be there for the next one.
+        os.chmod(above, 0o500)
 
     def _trace(self) -> tuple[object, ...]:
         """What changes with anything that is done in the directory itself, or to it."""

@@ -11,15 +11,4 @@ from draftverify_code.stages.syntax import Syntax
 from draftverify_code.stages.tests import Tests
 from draftverify_code.stages.types import Types
 
-__all__ = [
-    "Cases",
-    "Compile",
-    "ExitStatus",
-    "Ir",
-    "Lint",
-    "Stages",
-    "Suites",
-    "Syntax",
-    "Tests",
-    "Types",
-]
+__all__ = ["Cases", "Compile", "ExitStatus", "Ir", "Lint", "Stages", "Suites", "Syntax", "Tests", "Types"]

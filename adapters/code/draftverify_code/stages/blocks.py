@@ -16,7 +16,6 @@ import sysconfig
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -27,25 +26,10 @@ from draftverify_code.sandbox.jobs import MIB, Command, Exit, Limits
 from draftverify_code.stages.running import capped
 
 __all__ = [
-    "ALONE",
-    "Finding",
-    "Job",
-    "at_line",
-    "broken",
-    "check_block",
-    "distributions",
-    "executable",
-    "file_names",
-    "limits",
-    "not_text",
-    "outside",
-    "programs_of",
-    "refused",
-    "sandbox_of",
-    "verification",
-    "words",
-    "workers_of",
-]
+    "ALONE", "Finding", "Job", "Static", "at_line", "broken", "check_block", "distributions",
+    "executable", "file_names", "limits", "not_text", "outside", "programs_of", "refused", "verification",
+    "words", "workers_of",
+]  # fmt: skip
 
 ALONE = 20.0
 """Seconds that a tool may take over one program that it is given alone."""
@@ -57,6 +41,33 @@ SHOWN = 5
 """How many of a tool's findings a check's feedback names."""
 WIDTH = 120
 """Characters of a program's line that feedback shows."""
+
+
+class Static:
+    """A stage that runs no program: its tool works in the sandbox that it was given, or in a shared one."""
+
+    reads: frozenset[str] = frozenset()
+    sandbox: Sandbox | None
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Distributions that a sandbox must show."""
+        return ()
+
+    @property
+    def readable(self) -> tuple[Path, ...]:
+        """Further paths that a sandbox must show."""
+        return ()
+
+    @property
+    def box(self) -> Sandbox:
+        """The sandbox that it was given, or the shared one that shows what the tool needs."""
+        return default_sandbox(self.packages, self.readable) if self.sandbox is None else self.sandbox
+
+    def close(self) -> None:
+        """Close the sandbox that was given."""
+        if self.sandbox is not None:
+            self.sandbox.close()
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -227,9 +238,8 @@ def at_line(program: str, line: int, column: int, message: str) -> str:
     if column < 1 or column > len(text) + 1:
         return f"{said}\n    {text[:WIDTH]}"
     start = max(0, column - WIDTH // 2) if len(text) > WIDTH else 0
-    before = re.sub(
-        r"\S", " ", text[start : column - 1]
-    )  # tabs stay, so that the mark stands under its place
+    # Tabs stay, so that the mark stands under its place.
+    before = re.sub(r"\S", " ", text[start : column - 1])
     return f"{said}\n    {text[start : start + WIDTH]}\n    {before}^"
 
 
@@ -270,12 +280,6 @@ def _installed(name: str) -> bool:
     except metadata.PackageNotFoundError:
         return False
     return True
-
-
-def sandbox_of(stage: Any) -> Sandbox:
-    """The sandbox that a stage was given, or the shared one that shows what the stage's tool needs."""
-    given: Sandbox | None = stage.sandbox
-    return given if given is not None else default_sandbox(tuple(stage.packages), tuple(stage.readable))
 
 
 def workers_of(box: Sandbox) -> int:

@@ -60,8 +60,6 @@ class Cases(Sandboxed):
     reads: frozenset[str] = frozenset()
     name = "cases"
     provides = frozenset({"verdicts", "scores"})
-    packages: tuple[str, ...] = ()
-    readable: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -228,9 +226,8 @@ def _cases(task: Task) -> list[tuple[str, str]]:
         raise ContractError(f"the `cases` of task {task.id} must be a list of {{input, output}}")
     found = []
     for number, case in enumerate(given):
-        fed, expected = (
-            (case.get("input", ""), case.get("output")) if isinstance(case, Mapping) else ("", None)
-        )
+        case = case if isinstance(case, Mapping) else {}
+        fed, expected = case.get("input", ""), case.get("output")
         if not isinstance(fed, str) or not isinstance(expected, str):
             raise ContractError(f"case {number} of task {task.id} must have `input` and `output`, both text")
         found.append((fed, expected))

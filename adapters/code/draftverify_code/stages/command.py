@@ -31,8 +31,6 @@ class ExitStatus(Sandboxed):
 
     reads: frozenset[str] = frozenset()
     provides = frozenset({"verdicts"})
-    packages: tuple[str, ...] = ()
-    readable: tuple[str, ...] = ()
 
     def __init__(
         self,

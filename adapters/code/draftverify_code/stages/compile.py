@@ -19,13 +19,13 @@ from draftverify_code.sandbox.host import Sandbox
 from draftverify_code.sandbox.jobs import Command, Exit, Limits
 from draftverify_code.stages.blocks import (
     Job,
+    Static,
     check_block,
     executable,
     file_names,
     limits,
     outside,
     programs_of,
-    sandbox_of,
     verification,
     workers_of,
 )
@@ -58,7 +58,7 @@ done
 full disk, since its words are written over others."""
 
 
-class Compile:
+class Compile(Static):
     """Rejects programs that a compiler refuses.
 
     Args:
@@ -79,9 +79,7 @@ class Compile:
             compiler that is not among the system's programs needs its own files shown: `readable` of the sandbox.
     """
 
-    reads: frozenset[str] = frozenset()
     name = "compile"
-    packages: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -119,7 +117,7 @@ class Compile:
         """
         argv, suffix = self._call()
         programs = programs_of(proposal)
-        box = sandbox_of(self)
+        box = self.box
         blind = self._try(box)
         if blind is not None:
             return verification(self.name, [blind] * len(programs), box)
@@ -144,16 +142,11 @@ class Compile:
             ResourceError: the compiler is not installed or does not work in the sandbox, or there is no sandbox.
         """
         self._call()
-        box = sandbox_of(self)
+        box = self.box
         box.open()
         blind = self._try(box)
         if blind is not None:
             raise ResourceError(blind.feedback)
-
-    def close(self) -> None:
-        """Close the sandbox that was given."""
-        if self.sandbox is not None:
-            self.sandbox.close()
 
     def _try(self, box: Sandbox) -> Check | None:
         """Find out once whether the compiler judges what is in a file.

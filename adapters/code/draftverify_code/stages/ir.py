@@ -22,13 +22,13 @@ import msgspec
 from draftverify import Check, Context, Proposal, ResourceError, Verification
 from draftverify_code.sandbox.host import Sandbox
 from draftverify_code.sandbox.jobs import Command, Exit
-from draftverify_code.stages.blocks import Job, check_block, limits, programs_of, sandbox_of, verification
+from draftverify_code.stages.blocks import Job, Static, check_block, limits, programs_of, verification
 from draftverify_code.stages.running import capped
 
 __all__ = ["Ir"]
 
 
-class Ir:
+class Ir(Static):
     """Rejects LLVM IR that does not parse or verify, or that defines no function.
 
     An item is what stands in an `.ll` file: functions, and declarations of what they call. Nothing is executed.
@@ -37,10 +37,8 @@ class Ir:
         sandbox: where LLVM runs; a shared one with the strongest isolation of this machine when None.
     """
 
-    reads: frozenset[str] = frozenset()
     name = "ir"
     packages: tuple[str, ...] = ("llvmlite",)
-    readable: tuple[Path, ...] = ()
 
     def __init__(self, sandbox: Sandbox | None = None) -> None:
         self.sandbox = sandbox
@@ -52,7 +50,7 @@ class Ir:
             ResourceError: llvmlite is not installed, or there is no sandbox.
         """
         _installed()
-        box = sandbox_of(self)
+        box = self.box
         checks = check_block(box, programs_of(proposal), _job, "LLVM", "ir", in_order=True)
         return verification(self.name, checks, box)
 
@@ -63,12 +61,7 @@ class Ir:
             ResourceError: llvmlite is not installed, or there is no sandbox.
         """
         _installed()
-        sandbox_of(self).open()
-
-    def close(self) -> None:
-        """Close the sandbox that was given."""
-        if self.sandbox is not None:
-            self.sandbox.close()
+        self.box.open()
 
 
 def _installed() -> None:

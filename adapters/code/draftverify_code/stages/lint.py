@@ -14,6 +14,7 @@ from draftverify_code.sandbox.jobs import Command, Exit
 from draftverify_code.stages.blocks import (
     Finding,
     Job,
+    Static,
     check_block,
     distributions,
     executable,
@@ -22,7 +23,6 @@ from draftverify_code.stages.blocks import (
     outside,
     programs_of,
     refused,
-    sandbox_of,
     verification,
     words,
 )
@@ -35,7 +35,7 @@ _FAULTY = "("
 """A program that goes with every block: a ruff that finds nothing in it did not look, whatever its status says."""
 
 
-class Lint:
+class Lint(Static):
     """Rejects Python programs in which ruff finds an error of the selected rules.
 
     No configuration but this one is read, and no comment in a program (`# noqa`, `# ruff: …`) changes it. An undefined
@@ -49,7 +49,6 @@ class Lint:
         sandbox: where ruff runs; a shared one with the strongest isolation of this machine when None.
     """
 
-    reads: frozenset[str] = frozenset()
     name = "lint"
 
     def __init__(
@@ -80,7 +79,7 @@ class Lint:
             ConfigError, ResourceError: as `open`.
         """
         programs = programs_of(proposal)
-        box = sandbox_of(self)
+        box = self.box
         self._try(box)
         found: dict[str, list[Finding]] = {}
         checks = check_block(box, programs, lambda group: self._job(group, found), "ruff", "syntax")
@@ -127,14 +126,9 @@ class Lint:
             ResourceError: ruff is not installed, or there is no sandbox.
         """
         executable("ruff", HOW)
-        box = sandbox_of(self)
+        box = self.box
         box.open()
         self._try(box)
-
-    def close(self) -> None:
-        """Close the sandbox that was given."""
-        if self.sandbox is not None:
-            self.sandbox.close()
 
     def _try(self, box: Sandbox) -> None:
         """Ask ruff once whether it knows the rules."""

@@ -20,24 +20,10 @@ from draftverify_code.sandbox.host import Sandbox, default_sandbox
 from draftverify_code.sandbox.jobs import MIB, Exit, Integrity, Limits
 
 __all__ = [
-    "FEEDBACK",
-    "NoTests",
-    "SHARED",
-    "Sandboxed",
-    "abnormal",
-    "abstained",
-    "capped",
-    "imported",
-    "integrity_of",
-    "lacking",
-    "limits_of",
-    "once",
-    "reported",
-    "sandbox_for",
-    "seconds_of",
-    "verified",
+    "FEEDBACK", "SHARED", "NoTests", "Sandboxed", "abnormal", "abstained", "capped", "imported",
+    "integrity_of", "lacking", "limits_of", "once", "reported", "sandbox_for", "seconds_of", "verified",
     "weakened",
-]
+]  # fmt: skip
 
 FEEDBACK = 2000
 """Characters of feedback that one check carries at most."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from doctest import SKIP, DocTestParser
 from functools import lru_cache
 from pathlib import Path
@@ -127,17 +127,13 @@ def _runner() -> str:
 
 def report(run: Run, ended: Exit) -> list[Event]:
     """The lines that stand behind the nonce; the rest was not written by the supervisor."""
-    return list(_events(run.nonce.encode() + b" ", ended.stdout))
-
-
-def _events(nonce: bytes, output: bytes) -> Iterator[Event]:
-    for line in output.splitlines():
-        if line.startswith(nonce):
-            try:
-                yield msgspec.json.decode(line[len(nonce) :], type=Event)
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                # The supervisor passes on only what carries the token, and the runner writes no such line.
-                yield Event(tampered="it wrote where only the tests' results are written")
+    nonce = run.nonce.encode() + b" "
+    lines = [line.removeprefix(nonce) for line in ended.stdout.splitlines() if line.startswith(nonce)]
+    try:
+        return [msgspec.json.decode(line, type=Event) for line in lines]
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # The supervisor passes on only what carries the token, and the runner writes no such line.
+        return [Event(tampered="it wrote where only the tests' results are written")]
 
 
 def judged(run: Run, ended: Exit, expected: Expected) -> Check:
@@ -155,18 +151,7 @@ def judged(run: Run, ended: Exit, expected: Expected) -> Check:
             results[event.id] = event
     passed = sum(test in results and results[test].outcome == "passed" for test in expected.tests)
     score = passed / len(expected.tests) if expected.tests else None
-    return _verdict(run, ended, expected, events, results, score, passed)
 
-
-def _verdict(
-    run: Run,
-    ended: Exit,
-    expected: Expected,
-    events: Sequence[Event],
-    results: Mapping[str, Event],
-    score: float | None,
-    passed: int,
-) -> Check:
     def reject(reason: str, feedback: str) -> Check:
         return Check(
             "reject", score, reason, capped(feedback) + (lacking(feedback) if reason == "exception" else "")

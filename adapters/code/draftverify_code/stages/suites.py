@@ -29,14 +29,8 @@ from draftverify_code.stages.shared import OUTPUT, Event, Expected, Run, judged,
 __all__ = ["Suites"]
 
 CONFIGURATION = (
-    "pytest.ini",
-    ".pytest.ini",
-    "pyproject.toml",
-    "tox.ini",
-    "setup.cfg",
-    "pytest.toml",
-    ".pytest.toml",
-)
+    "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg", "pytest.toml", ".pytest.toml",
+)  # fmt: skip
 
 
 class Suites(Sandboxed):
@@ -63,7 +57,6 @@ class Suites(Sandboxed):
     reads: frozenset[str] = frozenset()
     name = "suites"
     provides = frozenset({"verdicts", "scores"})
-    readable: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -76,11 +69,6 @@ class Suites(Sandboxed):
         self.runner = runner
         self.timeout = timeout
         self.memory = memory
-
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """What a sandbox for this stage must show."""
-        return ("pytest",) if self.runner == "pytest" else ()
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """Run the tests on every program of the block; the first time for a task, collect them before.
@@ -99,18 +87,17 @@ class Suites(Sandboxed):
             )
         tests = self._tests(path for path in files if path != target)
         if target == "." or not tests:
-            missing = (
-                "`files` that hold tests (test*.py)"
-                if target != "."
-                else "`target`, the file to write programs to"
-            )
+            missing = "`target`, the file to write programs to"
+            if target != ".":
+                missing = "`files` that hold tests (test*.py)"
             return abstained(proposal, self.name, NoTests(f"task {task.id} has no {missing}"))
         sources = [
             text.decode(errors="replace")
             for path, text in files.items()
             if path.endswith(".py") and path != target
         ]
-        box = sandbox_for(self.sandbox, (*self.packages, *imported(sources, files)))
+        framework = ("pytest",) if self.runner == "pytest" else ()
+        box = sandbox_for(self.sandbox, (*framework, *imported(sources, files)))
         key = (__name__, self.runner)
         if key not in context.scratch:
             context.scratch[key] = self._plan(box, files, target, tests)
@@ -146,11 +133,7 @@ class Suites(Sandboxed):
         stands = [_STAND_IN] if target.endswith(".py") else []
         stands[:0] = [original] if original is not None else []
         runs = [self._run(box, plan, text, collect=True) for text in stands]
-        trouble = Check(
-            "error",
-            reason="tests",
-            feedback="the tests could not be collected: no `files` entry for the target",
-        )
+        trouble = _uncollected("no `files` entry for the target")
         for run, ended in zip(runs, box.run([run.command for run in runs]), strict=True):
             events = report(run, ended)
             listed = next((event.tests for event in events if event.tests is not None), [])
@@ -205,9 +188,11 @@ def _trouble(events: Iterable[Event], failed: Event | None, strange: Check | Non
     said = (
         said or (strange.feedback if strange is not None else "") or errors.decode(errors="replace")[-1000:]
     )
-    return Check(
-        "error", reason="tests", feedback=f"the tests could not be collected: {said or 'there are none'}"
-    )
+    return _uncollected(said or "there are none")
+
+
+def _uncollected(said: str) -> Check:
+    return Check("error", reason="tests", feedback=f"the tests could not be collected: {said}")
 
 
 _STAND_IN = b"""\

@@ -25,12 +25,12 @@ from draftverify_code.stages import syntax_process
 from draftverify_code.stages.blocks import (
     Finding,
     Job,
+    Static,
     check_block,
     limits,
     not_text,
     programs_of,
     refused,
-    sandbox_of,
     verification,
 )
 
@@ -40,7 +40,7 @@ LONG = 4000
 """Characters; a longer text is read in the sandbox."""
 
 
-class Syntax:
+class Syntax(Static):
     """Passes programs that Python compiles; of the others it tells the line.
 
     Args:
@@ -48,10 +48,7 @@ class Syntax:
             is opened when the first of them comes.
     """
 
-    reads: frozenset[str] = frozenset()
     name = "syntax"
-    packages: tuple[str, ...] = ()
-    readable: tuple[Path, ...] = ()
 
     def __init__(self, sandbox: Sandbox | None = None) -> None:
         self.sandbox = sandbox
@@ -59,14 +56,9 @@ class Syntax:
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """Compile every program of the block; nothing of any is executed."""
         programs = programs_of(proposal)
-        readings = read_programs(programs, lambda: sandbox_of(self))
-        used = sandbox_of(self) if any(len(program) > LONG for program in programs) else None
+        readings = read_programs(programs, lambda: self.box)
+        used = self.box if any(len(program) > LONG for program in programs) else None
         return verification(self.name, (readings[program].check for program in programs), used)
-
-    def close(self) -> None:
-        """Close the sandbox that was given."""
-        if self.sandbox is not None:
-            self.sandbox.close()
 
 
 class Reading(msgspec.Struct, frozen=True):

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from doctest import SKIP, DocTestParser
-from types import ModuleType
 from typing import Any, Literal
 
 import msgspec
 
 from draftverify import UNCHECKED, Check, ConfigError, Context, ContractError, Proposal, Task, Verification
+from draftverify_code.names import BUILTINS, bound
 from draftverify_code.program import program_of, texts_of
 from draftverify_code.sandbox import Finding, Sandbox, Suite
 from draftverify_code.stages.running import (
@@ -34,7 +33,6 @@ from draftverify_code.stages.shared import beside
 __all__ = ["Tests", "suite_of"]
 
 _INTEGRITIES = ("auto", "separate-process", "shared-process")
-_PYTHONS = frozenset({*dir(builtins), *vars(ModuleType("")), "__file__"})
 
 
 class Tests(Sandboxed):
@@ -66,8 +64,6 @@ class Tests(Sandboxed):
     __test__ = False  # pytest takes a class of this name for a test
     name = "tests"
     provides = frozenset({"verdicts", "scores"})
-    packages: tuple[str, ...] = ()
-    readable: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -174,7 +170,7 @@ _CALLS_NOTHING = Check(
 
 
 def _needs_shared(finding: Finding) -> bool:
-    return finding.check.verdict == "error" and finding.check.reason == "needs shared-process"
+    return finding.check.reason == "needs shared-process"
 
 
 def suite_of(given: Mapping[str, Any], whose: str, *, doctest: bool = False) -> Suite:
@@ -276,34 +272,13 @@ def _entry_points(entry: str, sources: Iterable[str], setup: str, whose: str) ->
     but something is read, or where it may come from elsewhere (`from module import *`)."""
     if entry:
         return (entry,)
-    called: dict[str, None] = {}
-    read: set[str] = set()
-    bound = set(_PYTHONS)
-    for source in (setup, *sources):
-        for node in ast.walk(_parsed(source, whose)):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                called[node.func.id] = None
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                read.add(node.id)
-            bound |= _bound(node)
-    if not read - bound:
+    nodes = [node for source in (setup, *sources) for node in ast.walk(_parsed(source, whose))]
+    calls = [node.func for node in nodes if isinstance(node, ast.Call)]
+    called = dict.fromkeys(each.id for each in calls if isinstance(each, ast.Name))
+    read = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    own = BUILTINS.union(*map(bound, nodes))
+    if not read - own:
         raise ContractError(
             f"the tests of {whose} use nothing of the program; name its function in `entry_point`"
         )
-    return tuple(name for name in called if name not in bound) if "*" not in bound else ()
-
-
-def _bound(node: ast.AST) -> set[str]:
-    """Names that a piece of Python gives a value."""
-    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-        return {node.id}
-    if isinstance(node, (ast.Import, ast.ImportFrom)):
-        return {(alias.asname or alias.name).split(".")[0] for alias in node.names}
-    name = None
-    if isinstance(node, ast.arg):
-        name = node.arg
-    elif isinstance(node, ast.MatchMapping):
-        name = node.rest
-    elif not isinstance(node, ast.alias):
-        name = getattr(node, "name", None)  # of what is defined, caught or matched
-    return {name} if name else set()
+    return tuple(name for name in called if name not in own) if "*" not in own else ()

@@ -26,6 +26,7 @@ from draftverify_code.stages.blocks import (
     ALONE,
     Finding,
     Job,
+    Static,
     check_block,
     distributions,
     executable,
@@ -33,7 +34,6 @@ from draftverify_code.stages.blocks import (
     limits,
     outside,
     programs_of,
-    sandbox_of,
     verification,
     words,
 )
@@ -44,7 +44,7 @@ __all__ = ["Checker", "Types"]
 Checker: TypeAlias = Literal["mypy", "pyright", "ty", "zuban", "pyrefly"]
 
 
-class Types:
+class Types(Static):
     """Rejects Python programs in which a type checker finds an error.
 
     Functions without annotations are checked too, and a variable may change its type, where the checker can be told so.
@@ -58,7 +58,6 @@ class Types:
             for each further one of a block.
     """
 
-    reads: frozenset[str] = frozenset()
     name = "types"
 
     def __init__(
@@ -90,7 +89,7 @@ class Types:
         """
         tool = self._tool()
         programs = programs_of(proposal)
-        box = sandbox_of(self)
+        box = self.box
         readings = read_programs(programs, lambda: box, bare=True)
         parsed = [program for program in programs if readings[program].check.verdict == "pass"]
 
@@ -109,12 +108,7 @@ class Types:
             ResourceError: the checker is not installed, or there is no sandbox.
         """
         self._tool()
-        sandbox_of(self).open()
-
-    def close(self) -> None:
-        """Close the sandbox that was given."""
-        if self.sandbox is not None:
-            self.sandbox.close()
+        self.box.open()
 
     def _tool(self) -> _Tool:
         if self.checker not in get_args(Checker):

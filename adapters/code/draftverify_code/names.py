@@ -24,7 +24,9 @@ def bound(node: ast.AST) -> list[str]:
         return [] if isinstance(node.ctx, ast.Load) else [node.id]
     if isinstance(node, ast.arg):
         return [node.arg]
-    if isinstance(node, ast.ExceptHandler):
+    if isinstance(node, ast.MatchMapping):
+        return [node.rest] if node.rest else []
+    if isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
         return [node.name] if node.name else []
     return []
 
