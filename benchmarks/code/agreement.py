@@ -24,7 +24,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
@@ -48,6 +48,7 @@ MBPP = {"MBPP": "sanitized-mbpp.json", "MBPP+": "MbppPlus-OriginFmt.jsonl.gz"}
 MEMORY = 8192  # MiB, of either
 PATIENCE = 120.0  # seconds for a reference solution: one of MBPP+ needs 31 of them
 TIMEOUT = 3.0  # seconds for a mutant
+LONGER = 10  # times as much, where one of the two ran out of it
 BLOCK = 8  # mutants of one task that are drawn together, and judged in one block
 SEED = 20261123
 INTEGRITIES = ("auto", "separate-process", "shared-process")
@@ -178,14 +179,23 @@ def mutants(found: Sequence[Problem], count: int, seed: int) -> list[tuple[Probl
     return drawn
 
 
-def explained(tests: str, python: Mapping[str, Any], check: Check) -> str:
-    """What is known of a difference; "" when nothing is."""
+def explained(tests: str, words: tuple[str, str], again: tuple[str, str], check: Check) -> str:
+    """What is known of a difference; "" when nothing is.
+
+    Args:
+        tests: as plain.py was given them.
+        words: plain Python's and our verdict.
+        again: the same with `LONGER` times the time, where one was a timeout.
+        check: ours.
+    """
     if re.search(r"\brandom\b", tests) and "seed" not in tests:
         return "its tests draw random numbers, others each time"
     if check.reason in ("memory", "disk", "processes"):
         return f"a limit of the sandbox that plain Python has not: {check.reason}"
-    if "timeout" in (python["verdict"], check.verdict) and "reject" in (python["verdict"], check.verdict):
-        return "it hangs in one test and fails another; plain Python ends at the first of them"
+    if again != words and len(set(again)) == 1:
+        return f"near the limit: with {LONGER} times the time both say {again[0]}"
+    if "def " not in tests and {*again} == {"timeout", "reject"}:
+        return "it hangs in one assert and fails another; plain Python ends at the first of them"
     return ""
 
 
@@ -199,21 +209,29 @@ class Tally:
         self.differences: list[dict[str, Any]] = []
 
     def add(
-        self, of: str, name: str, job: Mapping[str, Any], python: Mapping[str, Any], check: Check
+        self,
+        of: str,
+        name: str,
+        job: Mapping[str, Any],
+        python: Mapping[str, Any],
+        check: Check,
+        again: Callable[[], tuple[str, str]] | None = None,
     ) -> None:
-        """One program, as plain.py was given it."""
+        """One program, as plain.py was given it; `again` judges it with more time."""
         self.seen[of] += 1
         self.verdicts[f"{python['verdict']} / {check.verdict}"] += 1
         self.shared[of] += check.caveat == "shared-process"
         if check.verdict != python["verdict"]:
             said = f"{check.reason}: {check.feedback}"
+            words = python["verdict"], check.verdict
+            later = again() if again is not None and "timeout" in words else words
             self.differences.append(
                 {
                     "of": of,
                     "name": name,
                     "plain": python["verdict"],
                     "ours": check.verdict,
-                    "explanation": explained(job["tests"], python, check),
+                    "explanation": explained(job["tests"], words, later, check),
                     "plain_said": python["said"][-300:],
                     "ours_said": said[:600],
                     "program": job["program"],
@@ -320,9 +338,15 @@ def mutated(
     said = iter(python.verdicts(chain.from_iterable(jobs)))
     checks = judged([(one.task.input, programs) for one, programs in drawn], sandbox, "auto", TIMEOUT)
     tally = Tally()
-    for (one, _), *rows in zip(drawn, jobs, checks, strict=True):
-        for job, check in zip(*rows, strict=True):
-            tally.add(one.dataset, one.task.id, job, next(said), check)
+    for (one, programs), *rows in zip(drawn, jobs, checks, strict=True):
+        for program, job, check in zip(programs, *rows, strict=True):
+
+            def again(one: Problem = one, program: str = program) -> tuple[str, str]:
+                (word,) = python.verdicts([one.job(program, LONGER * TIMEOUT)])
+                ((found,),) = judged([(one.task.input, [program])], sandbox, "auto", LONGER * TIMEOUT)
+                return word["verdict"], found.verdict
+
+            tally.add(one.dataset, one.task.id, job, next(said), check, again)
     seen = sum(tally.seen.values())
     targets.holds("mutants", seen, "at least 2000", seen >= 2000)
     targets.holds("mutants: differences not explained", tally.unexplained, "0", tally.unexplained == 0)

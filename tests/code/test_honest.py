@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.code.agreement import PlainPython, Problem, mutants
-from draftverify import Proposal, Task
+from benchmarks.code.agreement import PlainPython, Problem, explained, mutants
+from draftverify import Check, Proposal, Task
 from draftverify.testing import make_context
 from draftverify_code.generators.edits import fingerprint
 from draftverify_code.sandbox import Sandbox
@@ -94,6 +94,18 @@ def test_plain_python_itself(python):
     ]
     found = [each["verdict"] for each in python.verdicts(jobs)]
     assert found == ["pass", *["reject"] * 4, "timeout", "pass", "pass", "reject", "reject"]
+
+
+def test_a_difference_is_explained_or_not():
+    """By what is seen of it: an unknown one stays unknown."""
+    both = ("timeout", "reject")
+    reject, memory = Check("reject", reason="assertion"), Check("reject", reason="memory")
+    assert explained("assert f(1) == 2", ("pass", "reject"), ("pass", "reject"), reject) == ""
+    assert "near the limit" in explained("assert f(1) == 2", both, ("reject", "reject"), reject)
+    assert "hangs" in explained("assert f(1) == 2", both, both, reject)
+    assert explained("def check(candidate):\n    assert candidate(1) == 2", both, both, reject) == ""
+    assert "memory" in explained("assert f(1) == 2", ("pass", "reject"), ("pass", "reject"), memory)
+    assert "random" in explained("import random", ("pass", "reject"), ("pass", "reject"), reject)
 
 
 def test_mutants_are_drawn_by_the_seed():

@@ -95,7 +95,8 @@ class Forks:
 
     def end(self):
         try:
-            gone = self.channel.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+            self.channel.setblocking(False)
+            gone = self.channel.recv(1, socket.MSG_PEEK) == b""
         except OSError:
             gone = False
         self.channel.close()
@@ -566,7 +567,7 @@ def adder(n): return lambda x: x + n
     [
         "f([Pair(1, 2)]) == 1",
         "first(made()) == 1",
-        "isinstance(Pairs(1, 2), Pair) and type(made()) is Pair",
+        "isinstance(Pairs(1, 2), Pair)",
         "noted(1) is noted(2)",
         "[*counted(3)] == [0, 1, 2]",
         "adder(2)(3) == 5",
@@ -575,7 +576,7 @@ def adder(n): return lambda x: x + n
 )
 def test_objects_of_the_program_can_be_handed_back_called_and_drawn_from(test):
     """They stay in its process, and are there what they are."""
-    assert verdict(PAIR, kind="script", source=f"f([])\nassert {test}") == ("pass", "")
+    assert verdict(PAIR, kind="script", source=f"assert {test}", entry_points=("made",)) == ("pass", "")
 
 
 @pytest.mark.parametrize(
@@ -664,6 +665,15 @@ def test_two_nans_are_two():
     program = "NAN = float('nan')\ndef f(x): return [float('nan')] if x else [NAN]\n"
     for x in (0, 1):
         assert verdict(program, kind="script", source=f"assert f({x}) == [NAN]") == ("error", APART)
+
+
+def test_identities_of_numbers_and_texts_need_one_process():
+    """Of lists and of constants they cross."""
+    program = "one, many = 10**20, []\ndef f(x): return many if x else one\n"
+    for source in ("assert f(0) is f(0)", "assert f(0) is not f(0)"):
+        assert verdict(program, kind="script", source=source) == ("error", APART)
+    assert verdict(program, kind="script", source="assert f(1) is f(1)") == ("pass", "")
+    assert verdict(program, kind="script", source="assert f(0) is not None") == ("pass", "")
 
 
 def test_what_is_imported_and_not_used_does_no_harm():

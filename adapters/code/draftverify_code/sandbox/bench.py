@@ -61,7 +61,8 @@ class Candidates:
         gone = False
         if self.current is not None:
             with suppress(OSError):
-                gone = self.current.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+                self.current.setblocking(False)
+                gone = self.current.recv(1, socket.MSG_PEEK) == b""
             self.current.close()
             self.current = None
         send(self.link, {"op": "end", "gone": gone})

@@ -126,6 +126,7 @@ class _Program:
         self.lines: set[int] = set()
         self.output = _Output()
         self.constants: list[tuple[str, Any]] = []  # names and values that the tests were told
+        self.called: list[tuple[Any, Any]] = []  # functions, and what they called themselves
 
     def answer(self, number: int, request: bytes) -> bytes:
         """Do what is asked, and put the answer into words, whatever happens."""
@@ -133,7 +134,7 @@ class _Program:
         try:
             answer = self._answer(number, request)
             kept = self.wire.kept()
-            answer += b"\n" + json.dumps(kept).encode()
+            answer += b"\n%b" % (json.dumps(kept).encode() if kept else b"[]")
             if len(answer) > codec.FRAME:
                 raise codec.CannotCross(f"more than {codec.FRAME >> 20} MiB")
             return answer
@@ -164,9 +165,12 @@ class _Program:
             line = getattr(error, "lineno", None) or 0
         except BaseException as raised:
             said, error, line = "raised", raised, _line(raised)
+        self.wire.check()
         for name, known in self.constants:
             if vars(self.module).get(name, _MISSING) is not known:
                 raise codec.CannotCross(f"the program's {name}, which changed after it was loaded")
+        if any(getattr(each, "__name__", None) is not name for each, name in self.called):
+            raise codec.CannotCross("a function that changed its name after it was loaded")
         if error is not None:
             value = _untraced(error)
             error = None
@@ -199,6 +203,7 @@ class _Program:
             sys.stdout = self.output.stream
         values = [(name, space.get(name, _MISSING)) for name in names]
         self.constants = [(name, value) for name, value in values if not callable(value)]
+        self.called = [(value, getattr(value, "__name__", None)) for _, value in values if callable(value)]
         return [[name, value] for name, value in values if value is not _MISSING]
 
     def _call(self, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -86,8 +86,8 @@ class Wire:
 
     Attributes:
         objects: number → what has an identity and is known at both ends.
-        nan: whether a value that is not equal to itself may have crossed; which one it was is lost.
         reordered: whether a set goes through its items in another order than the one that crossed.
+        nan: whether a value that is not equal to itself may have crossed; which one it was is lost.
     """
 
     import_numpy = False  # whether an array imports NumPy where that is not loaded
@@ -362,7 +362,7 @@ def kept_numbers(data: bytes) -> list[int]:
     Raises:
         ValueError: they are none.
     """
-    numbers = _from_json(str(data, "utf-8"))
+    numbers = _from_json(str(data, "utf-8")) if data != b"[]" else []
     if type(numbers) is not list or not all(type(each) is int for each in numbers):
         raise ValueError("no list of what is kept")
     return numbers
@@ -509,6 +509,8 @@ def _of_parts(tag: str, parts: Callable[[Any], tuple[Any, ...]], make: Callable[
 
 
 def _pairs(value: Any) -> list[Any]:
+    if getattr(value, "__dict__", None):
+        raise CannotCross(f"a {type(value).__name__} with attributes of its own")
     return [*value.keys(), *value.values()]
 
 

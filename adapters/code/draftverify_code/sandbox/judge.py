@@ -21,8 +21,8 @@ import time
 import traceback
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING or __package__:
     from draftverify_code.sandbox import codec
     from draftverify_code.sandbox.link import Gone, Late, Link, Unreadable, checked
     from draftverify_code.sandbox.mirror import Function, Handle, TestsWire, name_of
-    from draftverify_code.sandbox.suite import MODULE, Broken, CompiledSuite, Test
+    from draftverify_code.sandbox.suite import IDENTITIES, MODULE, Broken, CompiledSuite, Test
     from draftverify_code.sandbox.words import clean, cut, named_values, short, text_of, written
 else:
     import codec
     from link import Gone, Late, Link, Unreadable, checked
     from mirror import Function, Handle, TestsWire, name_of
-    from suite import MODULE, Broken, CompiledSuite, Test
+    from suite import IDENTITIES, MODULE, Broken, CompiledSuite, Test
     from words import clean, cut, named_values, short, text_of, written
 
 __all__ = ["COMPARING", "Judge"]
@@ -121,9 +121,14 @@ class Judge:
         else:
             self._settle()
             run = _Run(self._suite, self._start, self._end, program, limits, lines)
+            # Signals are for the main thread; who asks from another has a limit of its own.
+            run.rings = threading.current_thread() is threading.main_thread()
+            before = signal.signal(signal.SIGALRM, run.ring) if run.rings else None
             try:
                 outcomes = run.outcomes()
             finally:
+                if run.rings:
+                    signal.signal(signal.SIGALRM, before)
                 if run.close():
                     self._drop()
             outcome = _together(outcomes)
@@ -162,6 +167,8 @@ class _Outcome(NamedTuple):
 
 
 _PASS = _Outcome("pass")
+_ATOMS = frozenset({int, float, complex, str, bytes})
+"""Types of values whose identity does not cross, and may be looked at."""
 
 
 def _apart(why: str) -> _Outcome:
@@ -218,6 +225,8 @@ class _Run:
         self.until = time.monotonic() + 2 * limits["wall"] + COMPARING
         self.test_until = self.until
         self.test: Test | None = None
+        self.atoms = False  # whether a call of the running test gave a value whose identity is lost
+        self.nans = False  # whether a number that is not equal to itself came back inside something
         self.skipped = False  # whether a test was not done that the next ones may rest on
         self.link: Link | None = None
         self.wire = TestsWire(self)
@@ -231,6 +240,7 @@ class _Run:
         self.traced: set[int] = set()  # lines, since they were last taken
         self.ran: list[set[int]] = [set() for _ in suite.tests]
         self.asking = False
+        self.rings = False  # whether the alarm is this run's
         self.restarts = 0
         self.stdout = sys.stdout
         self.place = os.getpid(), threading.get_ident()
@@ -337,6 +347,7 @@ class _Run:
         name = self.words.get(number) or _named(self.wire.objects.get(number))
         kind, value, _ = self._ask(name, ["call", self.wire.objects[number], list(args), kwargs])
         if kind == "value":
+            self.atoms = self.atoms or type(value) in _ATOMS
             return value
         if isinstance(value, (StopIteration, StopAsyncIteration)):
             # It would end a loop over calls in the tests as if all were done.
@@ -388,6 +399,7 @@ class _Run:
                 self.left_to_it -= time.monotonic() - asked
             answer, _, kept = data.rpartition(b"\n")
             self.trail[-1] = _Call(name, before, sent, answer)
+            self.nans = self.nans or b"NaN" in answer.replace(b'"value",NaN,', b"", 1)
             kind, fields = checked(self.wire.loads(answer), number)
             if kind in ("refused", "failed"):
                 self.wire.forget(before)
@@ -452,9 +464,16 @@ class _Run:
         if test.example is not None:
             self._example(test)
             return
+        self.atoms = False
         exec(test.code, self.scope)
         if self.suite.kind == "check":
             self.scope["check"](self.names[self.suite.entry_points[0]])
+        if self.atoms and test.doubt == IDENTITIES:
+            self.apart(test.doubt)
+        if self.wire.handles and self.suite.asks_types:
+            self.apart("has objects of the program's, and may ask for their types")
+        if self.nans:
+            self.apart("works with nan in a container, where Python asks whether it is the same one")
 
     def _example(self, test: Test) -> None:
         """An example of a doctest, by doctest's own comparison."""
@@ -497,8 +516,14 @@ class _Run:
         self.stop = None
         self.trail.clear()
         try:
-            with self._alarm():
+            try:
+                if self.rings:  # again and again: a test may catch everything
+                    delay = max(self.test_until - time.monotonic(), 0.0) + GRACE
+                    signal.setitimer(signal.ITIMER_REAL, delay, GRACE)
                 action()
+            finally:
+                if self.rings:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt) and error not in self.raised:
                 raise  # from the terminal
@@ -508,34 +533,16 @@ class _Run:
             return self._over(self.left)
         return self.stop or _PASS
 
-    @contextmanager
-    def _alarm(self) -> Iterator[None]:
-        """End the test itself, a little after a candidate that does not answer would be ended."""
-
-        def ring(*_: object) -> NoReturn:
-            if self.stop is not None or self.left is not None:
-                raise _Stop
-            if self.asking:
-                self._leave(Late())
-            if self.trail:
-                self._halt(
-                    _Outcome(
-                        "timeout", "wall", f"{self._last_call()}: what came back was not compared in time"
-                    )
-                )
-            self._halt(_Outcome("error", "tests", "the test does not end, though it called nothing"))
-
-        if threading.current_thread() is not threading.main_thread():
-            yield  # signals are for the main thread; who asked has a limit of its own
-            return
-        before = signal.signal(signal.SIGALRM, ring)
-        # Again and again: a test may catch everything.
-        signal.setitimer(signal.ITIMER_REAL, max(self.test_until - time.monotonic(), 0.0) + GRACE, GRACE)
-        try:
-            yield
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
+    def ring(self, *_: object) -> NoReturn:
+        """End the running test itself, a little after a candidate that does not answer would be ended."""
+        if self.stop is not None or self.left is not None:
+            raise _Stop
+        if self.asking:
+            self._leave(Late())
+        if self.trail:
+            told = f"{self._last_call()}: what came back was not compared in time"
+            self._halt(_Outcome("timeout", "wall", told))
+        self._halt(_Outcome("error", "tests", "the test does not end, though it called nothing"))
 
     def _failed(self, error: BaseException) -> _Outcome:
         """The outcome of a test that let an exception through."""

@@ -5,10 +5,8 @@ Standard library only; this file is also imported alone, by a small server proce
 
 from __future__ import annotations
 
-import select
 import socket
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING or __package__:
@@ -35,10 +33,7 @@ class Link:
     """The channel to one candidate, which may write to it what and when it likes."""
 
     def __init__(self, channel: socket.socket) -> None:
-        channel.setblocking(False)
         self._channel = channel
-        self._poll = select.poll()
-        self._poll.register(channel, select.POLLIN)
         self._received = bytearray()
         self.asked = 0
 
@@ -51,21 +46,13 @@ class Link:
         """
         self.asked += 1
         try:
-            self._send(codec.HEAD.pack(len(request)) + request, deadline)
+            self._wait(deadline)
+            self._channel.sendall(codec.HEAD.pack(len(request)) + request)
             return self._receive(deadline)
+        except TimeoutError as error:
+            raise Late from error
         except OSError as error:
             raise Gone from error
-
-    def _send(self, data: bytes, deadline: float) -> None:
-        rest = memoryview(data)
-        while True:
-            with suppress(BlockingIOError):
-                rest = rest[self._channel.send(rest) :]
-            if not rest:
-                return
-            self._poll.modify(self._channel, select.POLLOUT)
-            self._wait(deadline)
-            self._poll.modify(self._channel, select.POLLIN)
 
     def _receive(self, deadline: float) -> bytes:
         buffer = self._received
@@ -78,10 +65,7 @@ class Link:
                 end = 4 + size
                 continue
             self._wait(deadline)
-            try:
-                data = self._channel.recv(1 << 16)
-            except BlockingIOError:
-                continue
+            data = self._channel.recv(1 << 16)
             if not data:
                 raise Gone
             buffer += data
@@ -92,9 +76,11 @@ class Link:
         return answer
 
     def _wait(self, deadline: float) -> None:
+        """Let the next operation take until then."""
         left = deadline - time.monotonic()
-        if left <= 0 or not self._poll.poll(left * 1000 + 1):
+        if left <= 0:
             raise Late
+        self._channel.settimeout(left)
 
 
 _TOLD: tuple[type, ...] = (object, object, int, list, str)

@@ -7,8 +7,10 @@ only; this file is also imported alone, by a small server process.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import enum
+import reprlib
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -30,13 +32,15 @@ MODULE = "__candidate__"
 LASTING = 10_000  # objects that tests may hold
 KEPT = 100_000  # items of all that the program keeps of what crossed, and could change
 
-# What every class has, or Python alone looks up.
+# What every class has, or what makes its objects, or what only Python looks up.
 _USUAL = frozenset(
-    """__module__ __dict__ __weakref__ __qualname__ __doc__ __slots__ __init__ __new__ __post_init__
-    __annotations__ __init_subclass__ __class_getitem__ __set_name__ __match_args__ __parameters__
-    __orig_bases__ __hash__ __abstractmethods__ __firstlineno__ __static_attributes__ __annotate__
-    __annotate_func__ __annotations_cache__ __dataclass_fields__ __dataclass_params__ _abc_impl _make""".split()  # noqa: SIM905
+    """__abstractmethods__ __annotate__ __annotate_func__ __annotations__ __annotations_cache__ __class_getitem__
+    __dataclass_fields__ __dataclass_params__ __dict__ __doc__ __firstlineno__ __init__ __init_subclass__
+    __match_args__ __module__ __new__ __orig_bases__ __parameters__ __post_init__ __qualname__ __set_name__
+    __slots__ __static_attributes__ __weakref__""".split()  # noqa: SIM905
 )
+_GENERATORS = frozenset({"<string>", collections.__file__, dataclasses.__file__, reprlib.__file__})
+"""The files of what `namedtuple` and `dataclass` write into a class."""
 
 
 class ProgramWire(codec.Wire):
@@ -47,6 +51,9 @@ class ProgramWire(codec.Wire):
     def __init__(self) -> None:
         super().__init__()
         self._records: set[int] = set()
+        self._classes: list[
+            tuple[type, dict[str, Any]]
+        ] = []  # of which objects cross by value, as they were told
         self.form = cache(_form)  # type: ignore[method-assign]
 
     def told(self, value: Any, depth: int) -> Any:
@@ -69,6 +76,19 @@ class ProgramWire(codec.Wire):
     def reader(self, number: int, value: Any) -> Callable[[Any], Any] | None:
         """Records too: the tests cannot change them, the program can."""
         return _state if number in self._records else super().reader(number, value)
+
+    def check(self) -> None:
+        """Look whether the classes are still as they were told.
+
+        Raises:
+            CannotCross: one is not.
+        """
+        for kind, told in self._classes:
+            now = vars(kind)
+            if now.keys() != told.keys() or any(now[name] is not value for name, value in told.items()):
+                raise codec.CannotCross(
+                    f"an object of {kind.__name__}, a class that changed after it was told"
+                )
 
     def kept(self) -> list[int]:
         """Let go of all that crossed and that the program has not kept; the numbers of what it has.
@@ -121,6 +141,7 @@ class ProgramWire(codec.Wire):
                 [params.repr, params.eq, params.order, params.unsafe_hash, params.frozen],
             ]
         if form != "plain":
+            self._classes.append((kind, dict(vars(kind))))
             names = [name for name, value in vars(kind).items() if _adds(kind, form, name, value)]
         parts = kind.__name__, form, bases, detail, names
         return {"class": [self.value(each, depth + 1) for each in parts]}
@@ -143,15 +164,19 @@ def _form(kind: type) -> str:
     """How objects of a class cross."""
     if not _own(kind):
         return ""
+    if isinstance(kind, enum.EnumMeta):
+        return "enum" if type(kind) is enum.EnumMeta and _enum_base(kind) else "plain"
+    if type(kind) is not type:  # what its class does with it, nobody knows
+        return "plain"
     if issubclass(kind, BaseException):
         return "exception"
-    if isinstance(kind, enum.EnumMeta):
-        return "enum" if _enum_base(kind) else "plain"
     if issubclass(kind, tuple):
         bases = kind.__bases__
         generated = bases == (tuple,) or (len(bases) == 1 and bases[0].__bases__ == (tuple,))
         return "named" if generated and hasattr(kind, "_fields") else "plain"
-    if "__dataclass_fields__" in vars(kind):
+    if "__dataclass_fields__" in vars(kind) and not any(
+        name.startswith("__") for name in vars(kind)["__dataclass_fields__"]
+    ):
         return (
             "record" if all(each is object or _form(each) == "record" for each in kind.__bases__) else "plain"
         )
@@ -188,16 +213,14 @@ def _ours(value: Any) -> bool:
 
 def _adds(kind: type, form: str, name: str, value: Any) -> bool:
     """Whether a class defines something that does not cross with its objects."""
-    if _ours(value):
-        return name not in (
-            "__init__",
-            "__new__",
-            "__post_init__",
-            "__init_subclass__",
-            "__class_getitem__",
-        ) and not (form == "exception" and name == "__str__")
-    if name in _USUAL or (name[:1] == name[-1:] == "_" and form == "enum") or form == "named":
+    if name in _USUAL or (name, form) == ("__str__", "exception"):
         return False
-    if isinstance(value, (FunctionType, MemberDescriptorType, GetSetDescriptorType)):
+    if any(vars(base).get(name) is value for base in kind.__mro__[1:]):
         return False
-    return name not in getattr(kind, "__members__", ())
+    if form == "enum" and (name in kind.__members__ or (name[:1] == name[-1:] == "_" != name[1:2])):  # type: ignore[attr-defined]
+        return False
+    if form == "named" and (name in kind._fields or name[:1] == "_" != name[1:2]):  # type: ignore[attr-defined]
+        return _ours(value)
+    if isinstance(value, (MemberDescriptorType, GetSetDescriptorType)) or (name, value) == ("__hash__", None):
+        return False
+    return getattr(getattr(value, "__code__", None), "co_filename", None) not in _GENERATORS

@@ -12,6 +12,7 @@ import symtable
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -20,11 +21,16 @@ if TYPE_CHECKING or __package__:
 else:
     from words import cut
 
-__all__ = ["MODULE", "Broken", "CompiledSuite", "Test"]
+__all__ = ["IDENTITIES", "MODULE", "Broken", "CompiledSuite", "Test"]
 
 MODULE = "__tests__"
 """The name of the module that the tests are."""
+IDENTITIES = "compares identities"
+"""The doubt of tests that use `is` with more than a constant."""
 READABLE = 100_000  # characters of a test's source that is still parsed to find a whole statement
+
+
+_WORDS = re.compile(r"\w+")
 
 
 class Broken(Exception):
@@ -100,13 +106,17 @@ class CompiledSuite:
                 self._imported |= {each.get_name() for each in table.get_symbols() if each.is_imported()}
         self._imported -= meddling
         meddling |= self._imported
-        self._meddling = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(meddling))) or '(?!)'})\b")
+        self._meddling = meddling
         self.names = (*self.entry_points, *sorted(free - bound - pythons))
         self.pythons = tuple(sorted(free & pythons - bound))
         self.own = frozenset(bound - {*self.entry_points})
         self.shared = self.tests[0].shared if all(test.shared for test in self.tests) else ""
         self.asks_types = any("type" in text for text in self.sources.values())
-        self.called = re.compile(rf"\b(?:{'|'.join(map(re.escape, ('candidate', *self.entry_points)))})\(")
+
+    @cached_property
+    def called(self) -> re.Pattern[str]:
+        """Where a statement calls the program."""
+        return re.compile(rf"\b(?:{'|'.join(map(re.escape, ('candidate', *self.entry_points)))})\(")
 
     def _test(self, text: str, name: str, mode: str = "exec") -> Test:
         code, reach = self._compile(text, name, mode), _reach(text)
@@ -134,7 +144,7 @@ class CompiledSuite:
 
     def meddles(self, program: str) -> str:
         """Which name the tests make that the program's functions would read; "" when there is none."""
-        if not self._meddling.search(program):
+        if self._meddling.isdisjoint(_WORDS.findall(program)):
             return ""
         try:
             table = symtable.symtable(program, "program", "exec")
@@ -143,7 +153,7 @@ class CompiledSuite:
         # The same import at both ends is the same thing.
         own = {each.get_name() for each in table.get_symbols() if _is_made(each)}
         read = {name for name in _read_inside(table) if name in own or name not in self._imported}
-        names = sorted(name for name in read if self._meddling.fullmatch(name))
+        names = sorted(read & self._meddling)
         return f"makes the name {names[0]}, which the program reads" if names else ""
 
     def rehearse(self) -> None:
@@ -222,14 +232,15 @@ _PURE = frozenset(
     struct sys textwrap time timeit types typing unicodedata unittest uuid zlib zoneinfo""".split()  # noqa: SIM905
 )
 _REACHING = frozenset(
-    """__import__ breakpoint delattr errstate exec getcontext getrecursionlimit getstate globals input localcontext open
-    redirect_stderr setattr setcontext seterr setfirstweekday""".split()  # noqa: SIM905
+    """__import__ assertLogs assertNoLogs assertWarns assertWarnsRegex breakpoint delattr errstate exec getcontext
+    getrecursionlimit getstate globals input localcontext open redirect_stderr seed setattr setcontext seterr
+    setfirstweekday setstate""".split()  # noqa: SIM905
 )
 _OF_SYS = frozenset(
     """_getframe argv displayhook excepthook meta_path modules path setprofile setswitchinterval settrace
     stderr stdin""".split()  # noqa: SIM905
 )
-_DOUBTFUL = frozenset({"id", "seed", "set_int_max_str_digits", "setrecursionlimit", "setstate"})
+_DOUBTFUL = frozenset({"id", "set_int_max_str_digits", "setrecursionlimit"})
 
 
 def _reach(text: str) -> tuple[str, str]:
@@ -259,7 +270,7 @@ def _reach(text: str) -> tuple[str, str]:
             if not any(
                 each in ("None", "True", "False", "...") or each.startswith("type(") for each in sides
             ):
-                doubt = "compares identities"
+                doubt = IDENTITIES
     outside = [said for name, module in names.items() if name in used and (said := _outside(module))]
     last = {module.rpartition(".")[2] for module in names.values()}
     reached = {*used, *last} & _REACHING or {f"sys.{name}" for name in _OF_SYS} & {*used, *names.values()}
