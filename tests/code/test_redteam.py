@@ -657,7 +657,7 @@ def test_no_python_program_keeps_a_type_checker_busy(arena, checker, case):
     with stage_box(arena, [checker], Types(checker).readable) as box:
         began = time.monotonic()
         block(arena, Types(checker, box), [case], PYTHON_GOOD, PYTHON_BAD)
-        assert time.monotonic() - began < 60
+        assert time.monotonic() - began < 90  # it alone takes 20, and the block is tried in parts
 
 
 # --- programs beside their own tests
