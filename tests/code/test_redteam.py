@@ -501,7 +501,7 @@ def test_the_next_candidate_has_its_whole_time_whatever_was_left(arena, case):
 
 
 def _cost(arena, case):
-    with arena.unharmed(60.0):
+    with arena.unharmed(240.0 if case.whole else 60.0):
         for path in ("run", "judge"):
             arena.said(path, case.code, ROOMY)
             check = arena.judge(HONEST, Limits(wall=2.0)).check
