@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -37,10 +38,11 @@ from .redteam.blocks import (
 from .redteam.differences import DIFFERENCES
 from .redteam.escapes import COLLECTED, COSTS, ESCAPES, INCLUDES, LEGACIES
 from .redteam.exhaustion import AMPLE, EXHAUSTIONS, HOGS
-from .redteam.forgeries import FORGERIES, HONEST, NAIVE, SUITES
+from .redteam.forgeries import FORGERIES, HONEST, NAIVES, SUITES
 from .redteam.frames import AHEAD_OF_TIME, CHAIN, MUTATED, MUTATES, PEEKS
 from .redteam.frameworks import FILES, FRAMEWORKS, RIGHT, WRONG
 from .redteam.world import SECRET, World, state
+from .redteam.written import ENDLESS, ENDS, WRITTEN
 
 TIERS = ("bubblewrap", "namespaces", "landlock")
 NO_TIER = "this machine does not allow this isolation tier"
@@ -222,56 +224,72 @@ def test_no_forged_verdict_is_believed(arena, case):
 
 
 @named([case for case in FORGERIES if case.fools is not None])
-def test_a_judge_in_the_same_process_believes_it(case, tmp_path):
+def test_a_judge_in_the_same_process_believes_it(case, naive, tmp_path):
     """The forgeries are real: a judge that shares its process with the candidate takes them for passes."""
-    assert _naive(tmp_path, case.program, SUITES[case.suites[0]].source) is case.fools
+    assert naive(tmp_path, case.program, SUITES[case.suites[0]].source) is case.fools
 
 
-def test_the_judge_in_the_same_process_can_tell_right_from_wrong(tmp_path):
+def test_the_judge_in_the_same_process_can_tell_right_from_wrong(naive, tmp_path):
     """It believes an honest program and refuses a wrong one, so that what it believes of the others says something."""
     for name in ("check", "script", "library", "unittest"):
         (tmp_path / name).mkdir()
-        assert _naive(tmp_path / name, HONEST, SUITES[name].source)
-        assert not _naive(tmp_path / name, "def f(x): return 0", SUITES[name].source)
+        assert naive(tmp_path / name, HONEST, SUITES[name].source)
+        assert not naive(tmp_path / name, "def f(x): return 0", SUITES[name].source)
 
 
-def _naive(place, program: str, tests: str) -> bool:
-    (place / "program.py").write_text(program)
-    (place / "tests.py").write_text(tests)
-    out, into = os.pipe()
-    with open(out, "rb") as channel:
-        process = subprocess.Popen(
-            [sys.executable, "-c", NAIVE, str(into)],
-            cwd=place,
-            pass_fds=[into],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        os.close(into)
-        try:
-            status = process.wait(20)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        os.set_blocking(channel.fileno(), False)
-        written = channel.read() or b""
-    return b'"pass"' in written.partition(b"\n")[0] or status == 0
+@pytest.fixture(scope="module")
+def naive() -> Iterator[Callable[[Path, str, str], bool]]:
+    """Whether a judge that shares its process with the candidate takes a program for right."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", NAIVES],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdin
+    assert process.stdout
+
+    def judge(place: Path, program: str, tests: str) -> bool:
+        (place / "program.py").write_text(program)
+        (place / "tests.py").write_text(tests)
+        print(place, file=process.stdin, flush=True)
+        return bool(json.loads(process.stdout.readline()))
+
+    with process:
+        yield judge
 
 
-@each_tier(DIFFERENCES, sweep=("namespaces", "landlock", "none"))
-def test_no_stand_in_answers_for_the_program(arena, case):
+@pytest.mark.parametrize("arena", TIERS[:1], indirect=True)
+def test_no_stand_in_answers_for_the_program(arena):
     """What plain Python refuses, no judge in another process passes: it rejects, or asks for one process."""
+    with arena.unharmed(0.3 * len(DIFFERENCES), "judge"):
+        found = {case.name: stand_in(arena, case) for case in DIFFERENCES}
+        wrong = {name: check for name, check in found.items() if not refused(check)}
+        assert wrong.keys() == {case.name for case in DIFFERENCES if case.hole}, wrong
+
+
+@pytest.mark.exhaustive
+@each_tier(DIFFERENCES)
+def test_no_stand_in_leaves_anything(arena, case):
+    """The same for each, and for the next candidate."""
     with arena.unharmed(10.0, "judge"):
-        check = arena.judge(case.program, suite=Suite("script", ("f",), source=case.tests)).check
-        assert check.verdict == "reject" or (check.verdict, check.reason) == ASKS, check
+        check = stand_in(arena, case)
+        assert refused(check), check
+
+
+def stand_in(arena, case):
+    return arena.judge(case.program, suite=Suite("script", ("f",), source=case.tests)).check
+
+
+def refused(check):
+    return check.verdict == "reject" or (check.verdict, check.reason) == ASKS
 
 
 @named(DIFFERENCES)
-def test_plain_python_refuses_it(case, tmp_path):
+def test_plain_python_refuses_it(case, naive, tmp_path):
     """The differences are real: tests and program in one process end in an exception."""
-    assert not _naive(tmp_path, case.program, case.tests)
+    assert not naive(tmp_path, case.program, case.tests)
 
 
 @each_tier(PEEKS, sweep=("namespaces", "landlock", "none"))
@@ -312,8 +330,27 @@ def _mutate(arena, kind, numbers):
         programs = [f"N, KIND = {number}, {kind!r}\n{MUTATES}" for number in numbers]
         for number, found in zip(numbers, arena.box.judge(MUTATED[kind], programs, FAIR), strict=True):
             check = found.check
-            assert check.verdict == "reject" or (check.verdict, check.reason) == ASKS, (number, check)
+            assert refused(check), (number, check)
             assert found.seconds < SLACK, number
+
+
+@pytest.mark.parametrize("arena", TIERS[2:], indirect=True)
+def test_no_answer_written_by_hand_is_a_pass(arena):
+    """Forged classes, objects, numbers and changes: what they say is not believed, and the next is judged as ever."""
+    with arena.unharmed(0.3 * len(WRITTEN), "judge"):
+        found = {case.name: arena.judge(case.program, ENDS, case.suite).check for case in WRITTEN}
+        wrong = {name: check for name, check in found.items() if not refused(check)}
+        assert wrong.keys() == {case.name for case in WRITTEN if case.hole}, wrong
+
+
+@pytest.mark.exhaustive
+@each_tier([*WRITTEN, *ENDLESS])
+def test_no_answer_written_by_hand_harms_the_next(arena, case):
+    """The same for each, with those that take all the time there is: a right program passes then, a wrong one does not."""
+    with arena.unharmed(3 * ENDS.wall + 2.0, "judge"):
+        check = arena.judge(case.program, ENDS, case.suite).check
+        assert refused(check) or check.verdict == "timeout", check
+        assert arena.judge("def f(x): return 0").check.verdict == "reject"
 
 
 @pytest.mark.parametrize(
@@ -464,7 +501,7 @@ def test_the_next_candidate_has_its_whole_time_whatever_was_left(arena, case):
 
 
 def _cost(arena, case):
-    with arena.unharmed(60.0):
+    with arena.unharmed(240.0 if case.whole else 60.0):
         for path in ("run", "judge"):
             arena.said(path, case.code, ROOMY)
             check = arena.judge(HONEST, Limits(wall=2.0)).check
@@ -620,7 +657,7 @@ def test_no_python_program_keeps_a_type_checker_busy(arena, checker, case):
     with stage_box(arena, [checker], Types(checker).readable) as box:
         began = time.monotonic()
         block(arena, Types(checker, box), [case], PYTHON_GOOD, PYTHON_BAD)
-        assert time.monotonic() - began < 60
+        assert time.monotonic() - began < 90  # it alone takes 20, and the block is tried in parts
 
 
 # --- programs beside their own tests

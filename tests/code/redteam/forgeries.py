@@ -12,7 +12,7 @@ from textwrap import dedent
 
 from draftverify_code.sandbox import Suite
 
-__all__ = ["FORGERIES", "HONEST", "NAIVE", "PAIRS", "SUITES", "Forgery"]
+__all__ = ["FORGERIES", "HONEST", "NAIVES", "PAIRS", "SUITES", "Forgery"]
 
 PAIRS = {3: 100_913, 4: 101_344, 5: 108_709}
 
@@ -71,6 +71,39 @@ os.write(channel, json.dumps(result).encode() + b"\\n")
 sys.exit(result["verdict"] != "pass")
 """
 """A judge as many are: it trusts an exit status of zero, and the first line on a channel."""
+
+NAIVES = (
+    """
+import json, os, signal, sys, time
+for place in sys.stdin:
+    out, into = os.pipe()
+    pid = os.fork()
+    if not pid:
+        os.setsid(); os.chdir(place.strip()); os.close(out)
+        null = os.open(os.devnull, os.O_RDWR)
+        for each in (0, 1, 2): os.dup2(null, each)
+        os.close(null)
+        sys.argv = ["-c", str(into)]
+        break
+    os.close(into)
+    until, ended, status = time.monotonic() + 20, 0, -1
+    while not ended and time.monotonic() < until:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        time.sleep(0.002)
+    try: os.killpg(pid, signal.SIGKILL)
+    except ProcessLookupError: pass
+    if not ended: os.waitpid(pid, 0)
+    os.set_blocking(out, False)
+    try: written = os.read(out, 1 << 16)
+    except BlockingIOError: written = b""
+    os.close(out)
+    print(json.dumps(b'"pass"' in written.partition(b"\\n")[0] or status == 0), flush=True)
+else:
+    sys.exit()
+"""
+    + NAIVE
+)
+"""The same as often as asked, for the directories that are named on its input; each in a process of its own."""
 
 ANY = ("assertion", "exception", "value", "exit", "missing")
 
@@ -314,6 +347,7 @@ PATCHES = [
         def f(x): return 0
         """,
         "assertion",
+        "value",  # the code that answers uses them, and sees changes where there are none
         suites=("library",),
     ),
     forgery(
