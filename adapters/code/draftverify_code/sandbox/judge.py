@@ -528,7 +528,10 @@ class _Run:
             if isinstance(error, KeyboardInterrupt) and error not in self.raised:
                 raise  # from the terminal
             if self.stop is None and self.left is None:
-                return self._failed(error)
+                try:
+                    return self._failed(error)
+                except _Stop:  # the exception's class hides what is asked of it
+                    pass
         if self.left is not None:  # only here: if ending it fails, the tests must not catch that
             return self._over(self.left)
         return self.stop or _PASS
@@ -548,7 +551,9 @@ class _Run:
         """The outcome of a test that let an exception through."""
         name = type(error).__name__
         cause: BaseException | None = error
-        while cause is not None:
+        for _ in range(codec.MAX_DEPTH):  # it may be its own
+            if cause is None:
+                break
             if any(cause is each for each in self.raised):
                 if isinstance(cause, NameError) and cause.name in self.suite.own:
                     return _apart(f"the program uses {cause.name}, which the tests define")

@@ -242,8 +242,8 @@ def _enum(name: str, bases: tuple[type, ...], detail: Any) -> type:
     *mixed, base = base.split("+")
     kind: Any = getattr(enum, base)
     mixin = {"type": {"int": int, "str": str, "float": float}[mixed[0]]} if mixed else {}
-    if not isinstance(kind, enum.EnumMeta):
-        raise ValueError("no kind of enum")
+    if not isinstance(kind, enum.EnumMeta) or any(each[:1] == "_" == each[-1:] for each in names):
+        raise ValueError("no kind of enum")  # such a name is no member's: it says how members compare
     return kind(name, list(zip(names, values, strict=True)), **mixin)  # type: ignore[no-any-return]
 
 
@@ -258,6 +258,8 @@ class _Record(metaclass=Mirror):
 
 def _record(name: str, bases: tuple[type, ...], detail: Any) -> type:
     fields, flags = detail
+    if any(name[:2] == "__" == name[-2:] for name, *_ in fields):
+        raise ValueError("no name of a field")
     made = [
         # The default is never used: the program makes its objects, and here they are filled.
         (each, Any, dataclasses.field(default=None, repr=shown, compare=compared, init=init, kw_only=keyword))
