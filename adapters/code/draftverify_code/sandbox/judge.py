@@ -531,7 +531,7 @@ class _Run:
                 try:
                     return self._failed(error)
                 except _Stop:  # the exception's class hides what is asked of it
-                    pass
+                    return self.stop or _apart("an exception hides what it is")
         if self.left is not None:  # only here: if ending it fails, the tests must not catch that
             return self._over(self.left)
         return self.stop or _PASS
