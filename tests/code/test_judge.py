@@ -676,6 +676,13 @@ def test_identities_of_numbers_and_texts_need_one_process():
     assert verdict(program, kind="script", source="assert f(0) is not None") == ("pass", "")
 
 
+def test_a_variable_may_be_called_like_what_reaches_out():
+    """It is the tests' own; the program's functions must not read it."""
+    source = "input, open = 1, 2\nassert f(input) == 1 and f(open) == 2"
+    assert verdict(IDENTITY, kind="script", source=source) == ("pass", "")
+    assert verdict("def f(x): return input() and x", kind="script", source=source) == ("error", APART)
+
+
 def test_an_exec_in_a_namespace_of_its_own_is_judged_apart():
     """One in the tests' own is not."""
     source = "own = {}\nexec('def ref(x): return x', own)\nassert f(1) == own['ref'](1)"

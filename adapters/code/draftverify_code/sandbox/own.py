@@ -14,7 +14,7 @@ import reprlib
 import sys
 from collections.abc import Callable
 from functools import cache
-from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
+from types import GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING or __package__:
@@ -51,9 +51,8 @@ class ProgramWire(codec.Wire):
     def __init__(self) -> None:
         super().__init__()
         self._records: set[int] = set()
-        self._classes: list[
-            tuple[type, dict[str, Any]]
-        ] = []  # of which objects cross by value, as they were told
+        # Those whose objects cross by value, as they were told.
+        self._classes: list[tuple[type, dict[str, Any]]] = []
         self.form = cache(_form)  # type: ignore[method-assign]
 
     def told(self, value: Any, depth: int) -> Any:
@@ -174,21 +173,15 @@ def _form(kind: type) -> str:
         bases = kind.__bases__
         generated = bases == (tuple,) or (len(bases) == 1 and bases[0].__bases__ == (tuple,))
         return "named" if generated and hasattr(kind, "_fields") else "plain"
-    if "__dataclass_fields__" in vars(kind) and not any(
-        name.startswith("__") for name in vars(kind)["__dataclass_fields__"]
-    ):
-        return (
-            "record" if all(each is object or _form(each) == "record" for each in kind.__bases__) else "plain"
-        )
-    return "plain"
+    fields = vars(kind).get("__dataclass_fields__")
+    if fields is None or any(name.startswith("__") for name in fields):
+        return "plain"
+    return "record" if all(each is object or _form(each) == "record" for each in kind.__bases__) else "plain"
 
 
 def _enum_base(kind: type) -> str:
     """What Python's own enum the class is made of; "" where its objects are more than that."""
-    if any(
-        type(vars(kind).get(name)) in (FunctionType, staticmethod) and _ours(vars(kind)[name])
-        for name in ("__init__", "__new__")
-    ):
+    if any(_ours(vars(kind).get(name)) for name in ("__init__", "__new__", "__new_member__", "_missing_")):
         return ""
     *mixed, last = kind.__bases__
     if last.__module__ != "enum" or len(mixed) > 1 or not all(each in (int, str, float) for each in mixed):

@@ -250,6 +250,7 @@ def _reach(text: str) -> tuple[str, str]:
         return next(filter(None, map(_outside, modules)), ""), ""
     names: dict[str, str] = {}
     used: set[str] = set()
+    made: set[str] = set()
     stored: set[str] = set()
     doubt = ""
     for node in ast.walk(ast.parse(text)):
@@ -258,7 +259,9 @@ def _reach(text: str) -> tuple[str, str]:
         elif isinstance(node, ast.ImportFrom):
             names |= {each.asname or each.name: f"{node.module}.{each.name}" for each in node.names}
         elif isinstance(node, ast.Name):
-            used.add(node.id)
+            (used if isinstance(node.ctx, ast.Load) else made).add(node.id)
+        elif isinstance(node, ast.arg):
+            made.add(node.arg)
         elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "exec" and len(node.args) < 2:
             used.add("exec()")  # what has a namespace of its own meddles with no other
         elif isinstance(node, ast.Attribute):
@@ -275,7 +278,10 @@ def _reach(text: str) -> tuple[str, str]:
                 doubt = IDENTITIES
     outside = [said for name, module in names.items() if name in used and (said := _outside(module))]
     last = {module.rpartition(".")[2] for module in names.values()}
-    reached = {*used, *last} & _REACHING or {f"sys.{name}" for name in _OF_SYS} & {*used, *names.values()}
+    reached = {*used - made, *last} & _REACHING or {f"sys.{name}" for name in _OF_SYS} & {
+        *used,
+        *names.values(),
+    }
     outside += [f"uses {name}" for name in sorted(reached)]
     outside += [f"changes {name}" for name in sorted(stored & names.keys())]
     doubtful = {*used, *last} & _DOUBTFUL
@@ -283,11 +289,8 @@ def _reach(text: str) -> tuple[str, str]:
 
 
 def _outside(module: str) -> str:
-    return (
-        f"uses {module}"
-        if module.partition(".")[0] not in _PURE or module.startswith("unittest.mock")
-        else ""
-    )
+    pure = module.partition(".")[0] in _PURE and not module.startswith("unittest.mock")
+    return "" if pure else f"uses {module}"
 
 
 def _is_made(symbol: symtable.Symbol) -> bool:
