@@ -52,7 +52,6 @@ def test_a_fault_is_shown_with_its_line_and_column():
         "def f():\n    await g()",
         "x = 1\0",
         "x = '\ud800'",
-        "\ufeffx = 1",
         "def f():\n  x = 1\n\tx = 2",
         "from __future__ import braces",
         "1" * 5000,
