@@ -29,13 +29,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 if TYPE_CHECKING or __package__:
     from draftverify_code.sandbox import codec
     from draftverify_code.sandbox.link import Gone, Late, Link, Unreadable, checked
-    from draftverify_code.sandbox.mirror import Function, Handle, TestsWire, name_of
+    from draftverify_code.sandbox.mirror import Function, TestsWire, module_name
     from draftverify_code.sandbox.suite import IDENTITIES, MODULE, Broken, CompiledSuite, Test
     from draftverify_code.sandbox.words import clean, cut, named_values, raised, short, text_of, written
 else:
     import codec
     from link import Gone, Late, Link, Unreadable, checked
-    from mirror import Function, Handle, TestsWire, name_of
+    from mirror import Function, TestsWire, module_name
     from suite import IDENTITIES, MODULE, Broken, CompiledSuite, Test
     from words import clean, cut, named_values, raised, short, text_of, written
 
@@ -281,10 +281,8 @@ class _Run:
                     break
             self.traced = loaded.copy()
             each = self.limits.get("each")
-            self.test, self.test_until = (
-                test,
-                min(self.until, time.monotonic() + each) if each else self.until,
-            )
+            self.test = test
+            self.test_until = min(self.until, time.monotonic() + each) if each else self.until
             found[index] = outcome = self._attempt(partial(self._test, test))
             self.ran[index] = self.traced
             self.test, self.test_until = None, self.until
@@ -329,11 +327,7 @@ class _Run:
             if number is not None:
                 self.words[number] = name
             module = ALIASES.get(name, name)
-            if (
-                type(each) is Handle
-                and name_of(each) == f"<the program's {module}>"
-                and (module in sys.stdlib_module_names or module in sys.modules)
-            ):
+            if module_name(each) == module and (module in sys.stdlib_module_names or module in sys.modules):
                 # A module that the program imported: the tests use their own. The name is theirs, not its choice.
                 self.names[name] = importlib.import_module(module)
 
@@ -351,7 +345,7 @@ class _Run:
             return value
         if isinstance(value, (StopIteration, StopAsyncIteration)):
             # It would end a loop over calls in the tests as if all were done.
-            self.apart(f"{name} raises {type(value).__name__}")
+            self._halt(_apart(f"{name} raises {type(value).__name__}"))
         self.raised.append(value)
         raise value
 
@@ -359,7 +353,7 @@ class _Run:
         """The next item of one of the program's iterators."""
         self.drawn += 1
         if self.drawn > DRAWN:
-            self.apart(f"the tests draw more than {DRAWN} items")
+            self._halt(_apart(f"the tests draw more than {DRAWN} items"))
         kind, value, _ = self._ask("next", ["draw", self.wire.objects[number]])
         if kind == "value":
             return value
@@ -369,7 +363,7 @@ class _Run:
 
     def apart(self, what: str) -> NoReturn:
         """Leave the test, which does what cannot be done from here."""
-        self._halt(_apart(f"the test {what}" if " raises " not in what and " draw " not in what else what))
+        self._halt(_apart(f"the test {what}"))
 
     def _ask(self, name: str, request: list[Any]) -> tuple[str, Any, int]:
         """Ask, and do at once what the answer says happened beside the call: changed arguments, output, lines."""
@@ -399,7 +393,8 @@ class _Run:
                 self.left_to_it -= time.monotonic() - asked
             answer, _, kept = data.rpartition(b"\n")
             self.trail[-1] = _Call(name, before, sent, answer)
-            self.nans = self.nans or b"NaN" in answer.replace(b'"value",NaN,', b"", 1)
+            if b"NaN" in answer:
+                self.nans = self.nans or b"NaN" in answer.replace(b'"value",NaN,', b"", 1)
             kind, fields = checked(self.wire.loads(answer), number)
             if kind in ("refused", "failed"):
                 self.wire.forget(before)

@@ -21,7 +21,7 @@ if TYPE_CHECKING or __package__:
 else:
     import codec
 
-__all__ = ["Function", "Handle", "Program", "TestsWire", "name_of"]
+__all__ = ["Function", "Handle", "Program", "TestsWire", "module_name", "name_of"]
 
 
 class Program(Protocol):
@@ -119,6 +119,12 @@ class Iterator(Handle):
         return _read(self, "_program").draw(_read(self, "_number"))
 
 
+class Module(Handle):
+    """A module."""
+
+    __slots__ = ()
+
+
 class _Hidden:
     """What a class of the program's defines, and the like of it here does not have."""
 
@@ -132,6 +138,11 @@ class _Hidden:
 def name_of(value: Any) -> str:
     """What a handle is, in words; "" for anything else. To look at a handle stops the test."""
     return f"<the program's {_read(value, '_name')}>" if issubclass(type(value), Handle) else ""
+
+
+def module_name(value: Any) -> str:
+    """What a module of the program's is called; "" for anything else."""
+    return _read(value, "_name") if type(value) is Module else ""
 
 
 class TestsWire(codec.Wire):
@@ -207,7 +218,7 @@ class TestsWire(codec.Wire):
         form, kind, name = content
         kind = self.read(kind, depth + 1)
         if kind is None:
-            kind = {"function": Function, "iterator": Iterator}.get(form, Handle)
+            kind = {"function": Function, "iterator": Iterator, "module": Module}.get(form, Handle)
         if not (isinstance(kind, type) and issubclass(kind, Handle)) or type(name) is not str:
             raise ValueError("not a handle")
         self.handles.add(form)
