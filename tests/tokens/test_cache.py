@@ -46,8 +46,18 @@ def counted(module: Any) -> Iterator[list[int]]:
 @pytest.mark.parametrize("long", [4000, 2600, 129])
 def test_a_long_session_does_not_make_the_short_ones_long(long: int) -> None:
     """Fifteen of 100 tokens and one long one hold at most one and a half times what their tokens need."""
-    module = tiny_of("llama", VOCABULARY, layers=1)
-    reader = Reader(module)
+    reader = Reader(tiny_of("llama", VOCABULARY, layers=1))
+
+    def forward(
+        _: Any, groups: Any, want: Any
+    ) -> Any:  # reading 4,000 tokens takes seconds, and holds the same
+        for shelf in {group.shelf for group in groups if not group.shelf.keys}:
+            shelf.keys, shelf.values = ([shelf.new(torch.empty(1, 2, 1, 8))] for _ in range(2))
+        return None if want is None else torch.zeros(len(want), VOCABULARY), None
+
+    for name in ("windows", "needs_masks", "compiled"):
+        setattr(forward, name, getattr(reader._forward, name))
+    reader._forward = forward
     lengths = [*[100] * 15, long]
     contexts = [make_context({"prompt_ids": text(n, n + i)}) for i, n in enumerate(lengths)]
     reader.read(contexts, [NOTHING] * 16)
