@@ -532,8 +532,8 @@ def test_without_the_kernel_a_config_runs(without, tmp_path, caplog):
 
 
 def test_the_example_runs_on_a_processor_without_the_instructions(tmp_path):
-    """examples/rounded_draft.yaml as it stands, but for its weights, where torch and oneDNN are held to AVX2: torch's own
-    refusal is what is met here, which says so once."""
+    """examples/rounded_draft.yaml, with other weights, where torch and oneDNN are held to AVX2: torch's own refusal is
+    what is met here, and it is told once."""
     from tests.tokens.tiny import byte_tokenizer, tiny_llama
 
     root, weights = Path(__file__).parents[2], tmp_path / "model"
@@ -546,7 +546,8 @@ def test_the_example_runs_on_a_processor_without_the_instructions(tmp_path):
     done = subprocess.run(
         [
             sys.executable, "-m", "draftverify", "run", "examples/rounded_draft.yaml", "--limit", "1",
-            "--out", str(tmp_path / "run"), *(f"--set=models.{name}.weights={weights}" for name in ("target", "rounded")),
+            "--out", str(tmp_path / "run"),
+            *(f"--set=models.{name}.weights={weights}" for name in ("target", "rounded")),
             *(f"--set=pipelines.{name}.done.max_tokens=6" for name in ("plain", "rounded")),
         ],
         cwd=root, env={**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"},
