@@ -12,6 +12,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+LIMITS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY")
+"""Variables that hide instructions: of oneDNN (its older name too) and of torch's own kernels."""
+VECTORS = ("avx", "amx", "fma", "asimd", "sve", "i8mm", "bf16")
 PACKAGES = ("draftverify", "numpy", "torch", "transformers", "msgspec", "SQLAlchemy")
 
 
@@ -22,6 +25,7 @@ def provenance(module: str) -> dict[str, Any]:
         "commit": _commit(),
         "machine": {
             "processor": _processor(),
+            "vector_instructions": vector_instructions(),
             "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
             "system": platform.platform(),
             "load": list(os.getloadavg()) if hasattr(os, "getloadavg") else None,
@@ -54,6 +58,31 @@ def _processor() -> str:
     return next(
         (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine()
     )
+
+
+def vector_instructions() -> dict[str, Any]:
+    """What the processor has, what torch takes of it, and the variables that hold torch or oneDNN to less.
+
+    The same weights are read at other speeds with other instructions: bfloat16 products want AVX-512, and a figure of
+    one processor says little of another's.
+    """
+    limits = {name: os.environ[name] for name in LIMITS if name in os.environ}
+    found: dict[str, Any] = {"processor": _flags(), "limits": limits}
+    if "torch" in sys.modules:  # only where it computed something
+        found["torch"] = sys.modules["torch"].backends.cpu.get_cpu_capability()
+    return found
+
+
+def _flags() -> list[str]:
+    """The processor's vector extensions, as the kernel names them."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return []
+    flags = next(
+        (line.partition(":")[2].split() for line in lines if line.startswith(("flags", "Features"))), []
+    )
+    return sorted(flag for flag in flags if flag.startswith(VECTORS))
 
 
 def _version(name: str) -> str | None:

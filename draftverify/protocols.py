@@ -13,6 +13,8 @@ Optional, found by name:
 - `prepare(task) -> Task`, of a verifier: what the trusted part makes of the input, once per task, before the
   first draft: token ids of a prompt, a parsed problem. Generators read it, so they need not share a model.
 - `done(context, new)`, of a verifier or a rule: the stopping rule (`Done`) of a pipeline that is given none.
+- `default_block()`, of a generator: the block size of a pipeline that is given none: a number, or a `BlockSize` made
+  anew, since what one learns is one pipeline's. 1 where a generator has no such method.
 - `reads`: the names of the settings that the part reads from `context.settings`. A setting that no part of a pipeline
   reads is an error at build; a generator or verifier that does not say may read any.
 - `check_settings(settings)`: refuses, with a ConfigError, values of settings that the part cannot read; called at

@@ -2,11 +2,48 @@
 
 from __future__ import annotations
 
+import copy
 import json
 
 import pytest
 
 from benchmarks.mutants import ROOT, mutants
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_the_one_call_rehearses(tmp_path):
+    """Every way runs, the tokens are equal, the snippets that are counted are those that run, the processor is told."""
+    import torch
+
+    from benchmarks.generate import main
+    from tests.tokens.tiny import byte_tokenizer, tiny_llama
+
+    tokenizer = copy.deepcopy(byte_tokenizer())
+    tokenizer.chat_template = "{% for m in messages %}{{ m.content }}{% endfor %}>"
+    for part in (tiny_llama(seed=3), tokenizer):
+        part.save_pretrained(tmp_path / "model")
+    rows = [{"category": "rag", "turns": [text]} for text in ("abababab", "one two one two")]
+    (tmp_path / "question.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        main(
+            [
+                "--data", str(tmp_path / "question.jsonl"), "--weights", str(tmp_path / "model"), "--categories", "rag",
+                "--prompts", "2", "--tokens", "10", "--repeats", "2", "--dtypes", "float32",
+                "--out", str(tmp_path / "generate.json"),
+            ]
+        )  # fmt: skip
+    finally:
+        torch.set_num_threads(threads)
+    figures = json.loads((tmp_path / "generate.json").read_text())
+    found = figures["dtypes"]["float32"]["rag"]
+    assert set(found["tokens_as_transformers"].values()) == {2}
+    assert all(speed > 0 for speed in found["tokens_per_second"].values())
+    assert figures["lines"]["one_call"] < figures["lines"]["one_call_of_transformers"]
+    said = figures["provenance"]["machine"]["vector_instructions"]
+    assert said["torch"] == torch.backends.cpu.get_cpu_capability()
+    assert said.keys() == {"processor", "limits", "torch"}
 
 
 @pytest.mark.slow

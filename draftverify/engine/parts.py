@@ -58,7 +58,7 @@ class Parts:
         rule: AcceptanceRule,
         *,
         policy: Policy | None = None,
-        block: int | BlockSize = 1,
+        block: int | BlockSize | None = None,
         done: Done | None = None,
         budget: Budget | None = None,
         settings: Mapping[str, Any] = EMPTY,
@@ -70,11 +70,11 @@ class Parts:
         self.settings = settings
         self.seed = seed
         self.name = name
-        self._check_arguments(block, done)
+        self._check_arguments(done)
         self.generator = generator
         self.verifier = verifier
         self.rule = rule
-        self.block: Any = Fixed(block) if isinstance(block, int) else block
+        self.block: Any = _sized(block, "block") if block is not None else _brought(generator)
         self.done: Done | None = done if done is not None else either(verifier, rule)
         # To a rule that compares scores a pass is not yet enough.
         scored = "scores" in getattr(rule, "needs", VERDICTS)
@@ -106,7 +106,7 @@ class Parts:
         if self.checks_itself:
             warnings.warn(self._warning(), SelfVerificationWarning, stacklevel=2)
 
-    def _check_arguments(self, block: object, done: object) -> None:
+    def _check_arguments(self, done: object) -> None:
         for name, value, kind, example in (
             ("policy", self.policy, Policy, "retry(2).then(escalate())"),
             ("budget", self.budget, Budget, "Budget(rounds=8)"),
@@ -118,14 +118,6 @@ class Parts:
                 raise PipelineError(
                     f"{name} is {value!r}, a {type(value).__name__}; a {kind.__name__} is needed, as {name}={example}"
                 )
-        sized = isinstance(block, int) and not isinstance(block, bool) and block >= 0
-        if not sized and (
-            isinstance(block, type) or not (hasattr(block, "size") and hasattr(block, "observe"))
-        ):
-            raise PipelineError(
-                f"block is {block!r}; a number of items, 0 or more, or a block size (with size() and observe()) is "
-                "needed"
-            )
         if done is not None and (isinstance(done, type) or not callable(done)):
             raise PipelineError(
                 f"done is {done!r}; a function done(context, new) is needed, as done=Limit(8)"
@@ -224,8 +216,10 @@ class Parts:
                 f"{who} proposes {_plural(shape)}; the block {name_of(self.block)} is for "
                 f"{_listed(map(_plural, fitting))}; give a number, and sweep it"
             )
-        own, other = getattr(generator, "vocabulary", None), getattr(self.verifier, "vocabulary", None)
-        if own is not None and other is not None and own != other:
+        own = getattr(generator, "vocabulary", None)
+        # Asked for only where there is something to compare: a verifier may have to read all its words for it.
+        other = getattr(self.verifier, "vocabulary", None) if own is not None else None
+        if other is not None and own != other:
             raise PipelineError(
                 f"{who} has the vocabulary {own}, the verifier {name_of(self.verifier)} {other}; their items do not "
                 "mean the same"
@@ -401,6 +395,29 @@ def either(*parts: object) -> Done | None:
         return min((cut for each in brought if (cut := each(context, new)) is not None), default=None)
 
     return done
+
+
+def _sized(block: Any, what: str) -> Any:
+    """A block size, made of a number or as it is.
+
+    Raises:
+        PipelineError: it is neither.
+    """
+    if isinstance(block, int) and not isinstance(block, bool) and block >= 0:
+        return Fixed(block)
+    if isinstance(block, type) or not (hasattr(block, "size") and hasattr(block, "observe")):
+        raise PipelineError(
+            f"{what} is {block!r}; a number of items, 0 or more, or a block size (with size() and observe()) is needed"
+        )
+    return block
+
+
+def _brought(generator: object) -> Any:
+    """The block size that a generator brings itself, made for this pipeline alone; else one item."""
+    bring = getattr(generator, "default_block", None)
+    if not callable(bring) or isinstance(generator, type):
+        return Fixed(1)
+    return _sized(bring(), f"the block size that {name_of(generator)} brings (default_block())")
 
 
 def read_by(parts: Iterable[object]) -> frozenset[str] | None:

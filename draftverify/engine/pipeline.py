@@ -44,7 +44,8 @@ class Pipeline(Parts):
         verifier: checks them.
         rule: keeps what survives.
         policy: what becomes of a block that made no progress; none: the task ends there.
-        block: how many items to ask for, or a BlockSize that chooses.
+        block: how many items to ask for, or a BlockSize that chooses; None: what the generator brings, where it does,
+            else 1.
         done: the stopping rule; None: those that the verifier and the rule bring, where they do.
         budget: the most that one task may use.
         settings: read by components from `context.settings` (temperature and the like); each by one of them at least.

@@ -87,7 +87,7 @@ class Builder:
                 self.part(spec.verifier),
                 self.part(spec.rule),
                 policy=policy,
-                block=spec.block if isinstance(spec.block, int) else self.part(spec.block),
+                block=self.part(spec.block) if isinstance(spec.block, ComponentSpec) else spec.block,
                 done=self.part(spec.done) if spec.done else None,
                 budget=spec.budget,
                 settings=spec.settings,

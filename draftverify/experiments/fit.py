@@ -123,7 +123,7 @@ def fit(
                 tasks,
                 judging,
                 metric_name=wanted,
-                block=spec.block if isinstance(spec.block, int) else builder.part(spec.block),
+                block=builder.part(spec.block) if isinstance(spec.block, ComponentSpec) else spec.block,
                 blocks=blocks,
                 settings=spec.settings,
                 seed=spec.seed,
@@ -145,7 +145,7 @@ def fit_verifier(
     metric: Metric,
     *,
     metric_name: str = "metric",
-    block: int | BlockSize = 8,
+    block: int | BlockSize | None = 8,
     blocks: int = 1,
     settings: Mapping[str, Any] = EMPTY,
     seed: int = 0,
@@ -162,7 +162,7 @@ def fit_verifier(
         tasks: with their truth.
         metric: by which an item is right: where it says ½ or more.
         metric_name: what the file calls it.
-        block: how many items a block has.
+        block: how many items a block has; None: as the generator says, see `Pipeline`.
         blocks, precision, confidence, best: as for `fit`.
         settings, seed: as for a Pipeline.
         watcher: told how many tasks are done.

@@ -164,7 +164,7 @@ def pipeline(
     generator: Annotated[Any, Drafting("generator")],
     verifier: Annotated[Any, Component("verifier")],
     rule: Annotated[Any, Component("rule")],
-    block: Annotated[Any, Block("block")] = 1,
+    block: Annotated[Any, Block("block")] = None,
     done: Annotated[Any, Component("stopping")] = None,
     settings: Mapping[str, Any] = {},
     on_rejection: Annotated[Any, Listed(Record(clause, _clause))] = (),
@@ -177,7 +177,8 @@ def pipeline(
         generator: the cheap part: proposes blocks; or a pipeline whose accepted values are the items.
         verifier: the trusted part: checks a whole block in one pass.
         rule: decides how much of a verified block to keep.
-        block: how many items to ask for: a number (0 for none), or a controller that chooses.
+        block: how many items to ask for: a number (0 for none), or a controller that chooses; what the generator
+            brings when absent, else 1.
         done: when the task is finished.
         settings: what the parts share (temperature and the like); overrides the experiment's settings key by key.
         on_rejection: what becomes of a round without progress: the first clause that answers it and is not used up.

@@ -66,7 +66,7 @@ class PipelineSpec(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     Args:
         name: its key in the config; of an inner one its path.
         generator, verifier, rule: its parts.
-        block: a number of items, or a block-size controller.
+        block: a number of items, or a block-size controller; None: the generator's own.
         done: the stopping rule.
         settings: the experiment's settings, overridden by the pipeline's; of an inner one its own only, since it
             inherits the others as it runs.
@@ -80,7 +80,7 @@ class PipelineSpec(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     generator: ComponentSpec | PipelineSpec
     verifier: ComponentSpec
     rule: ComponentSpec
-    block: int | ComponentSpec = 1
+    block: int | ComponentSpec | None = None
     done: ComponentSpec | None = None
     settings: Mapping[str, Any] = {}
     on_rejection: tuple[ClauseSpec, ...] = ()

@@ -331,6 +331,44 @@ def test_a_verifier_may_bring_the_stopping_rule():
     assert Pipeline(Blocks(*blocks), judge, Prefix(), block=2, done=until_five).run("x").value == (1, 2, 3, 4)
 
 
+def test_a_generator_may_bring_the_block_size():
+    """A number or a controller, made anew for each pipeline that is given none; without one it is 1."""
+
+    class Brings(Blocks):
+        made = staticmethod(lambda: 5)
+
+        def default_block(self):
+            return self.made()
+
+    def block_of(generator, **given):
+        return Pipeline(generator, Judge(None), TakeFirst(), **given).block
+
+    assert [block_of(Blocks()).n, block_of(Brings()).n, block_of(Brings(), block=2).n] == [1, 5, 2]
+    assert block_of(Brings(), block=0).n == 0
+    measured = Brings()
+    measured.made = lambda: Measured(at_most=4)
+    one, other = block_of(measured), block_of(measured)
+    assert one.at_most == other.at_most == 4
+    assert one is not other
+    wrong = Brings()
+    wrong.made = lambda: "many"
+    with pytest.raises(
+        PipelineError, match=r"the block size that Brings brings \(default_block\(\)\) is 'many'"
+    ):
+        block_of(wrong)
+
+
+def test_a_vocabulary_is_asked_for_only_to_be_compared():
+    """Reading all words of a large one takes as long as several rounds."""
+
+    class Large(Judge):
+        @property
+        def vocabulary(self):
+            raise AssertionError("nobody needs it")
+
+    Pipeline(Blocks(), Large(None), TakeFirst())
+
+
 class Opened:
     """Says what becomes of it."""
 

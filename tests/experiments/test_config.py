@@ -56,7 +56,7 @@ pipelines: {a: {generator: {use: mine.Guess}, verifier: {use: mine.Check, least:
     experiment = load_experiment(write_experiment(tmp_path, config))
     assert (experiment.name, experiment.seed, experiment.baseline) == ("experiment", 0, None)
     assert (experiment.executor.use, experiment.durable) == ("serial", "task")
-    assert (experiment.pipelines[0].block, experiment.pipelines[0].done) == (1, None)
+    assert (experiment.pipelines[0].block, experiment.pipelines[0].done) == (None, None)
 
 
 def test_pipelines_are_built_with_their_arguments(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import logging
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -527,3 +529,31 @@ def test_without_the_kernel_a_config_runs(without, tmp_path, caplog):
     assert [each.name for each in caplog.records if "cannot be packed" in each.getMessage()] == [
         "draftverify.llm"
     ]
+
+
+def test_the_example_runs_on_a_processor_without_the_instructions(tmp_path):
+    """examples/rounded_draft.yaml, with other weights, where torch and oneDNN are held to AVX2: torch's own refusal is
+    what is met here, and it is told once."""
+    from tests.tokens.tiny import byte_tokenizer, tiny_llama
+
+    root, weights = Path(__file__).parents[2], tmp_path / "model"
+    saved = tiny_llama(positions=1024)
+    for each in saved.model.layers:
+        widen(each)
+    saved.config.intermediate_size = 64
+    saved.bfloat16().save_pretrained(weights)
+    byte_tokenizer().save_pretrained(weights)
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "draftverify", "run", "examples/rounded_draft.yaml", "--limit", "1",
+            "--out", str(tmp_path / "run"),
+            *(f"--set=models.{name}.weights={weights}" for name in ("target", "rounded")),
+            *(f"--set=pipelines.{name}.done.max_tokens=6" for name in ("plain", "rounded")),
+        ],
+        cwd=root, env={**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("cannot be packed on this processor") == 1
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert [each["statuses"] for each in summary["pipelines"]] == [{"accepted": 1}] * 2

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from draftverify import ConfigError, DraftVerifyError, Pipeline, PipelineError, Proposal, Task, iid
-from draftverify.rules import BlockVerification, Speculative
+from draftverify.rules import BlockVerification, Limit, Speculative
 from draftverify_llm import LocalModel
 from draftverify_tokens import DraftModel, NoDraft, PromptLookup, Stop, Target, probabilities, stream_text
 from tests.tokens.joint import deviation
@@ -256,9 +256,9 @@ def test_a_stream_of_text_is_the_text_of_a_run():
 def test_a_stream_that_fails_says_so():
     """What was accepted is shown, then the failure is raised: an end without a word would be taken for the answer's."""
     model = tiny_model(257, seed=8, spread=0.05, positions=8)
-    stop = Stop(20, ignore_eos=True)
+    over = Limit(20)  # it knows nothing of positions, as Stop does
     pipeline = Pipeline(
-        PromptLookup(), Target(model), Speculative(), block=2, done=stop, settings={"logit_bias": {97: 50}}
+        PromptLookup(), Target(model), Speculative(), block=2, done=over, settings={"logit_bias": {97: 50}}
     )
     shown = []
     with pytest.raises(DraftVerifyError, match=r"failed: ContractError: .* the model takes 8"):

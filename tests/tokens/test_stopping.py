@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftverify import ConfigError
+from draftverify import ConfigError, Pipeline
+from draftverify.rules import Speculative
 from draftverify.testing import make_context
-from draftverify_tokens import Stop
+from draftverify_tokens import NoDraft, PromptLookup, Stop, Target
 from tests.tokens.texts import TEXTS, Counting
 from tests.tokens.tiny import tiny_model
 
@@ -55,6 +56,22 @@ def test_a_block_that_just_reaches_the_limit_is_the_last():
     """No round is run for nothing."""
     context = make_context({"prompt_ids": [1]}, accepted=[1, 2, 3])
     assert [Stop(limit)(context, (2, 3)) for limit in (2, 3, 4)] == [1, 2, None]
+
+
+def test_a_limit_beyond_the_positions_is_no_failure():
+    """The answer ends where the model's positions do, of a prompt that fills them all after one token."""
+    model = tiny_model(24, seed=3, positions=12)
+    for generator in (NoDraft(), PromptLookup(at_least=1)):
+        for prompt, length in (([1, 2, 3], 10), ([1] * 12, 1)):
+            pipeline = Pipeline(
+                generator,
+                Target(model),
+                Speculative(),
+                done=Stop(100, ignore_eos=True),
+                settings={"temperature": 0},
+            )
+            outcome = pipeline.run({"prompt_ids": prompt})
+            assert (outcome.status, len(outcome.value)) == ("accepted", length)
 
 
 def test_without_a_limit_an_answer_has_as_many_tokens_as_the_model_can_know():

@@ -1,6 +1,7 @@
 """Speculative decoding of language models: a target that verifies, and what may draft for it."""
 
 from draftverify_tokens.cascade import Confidence, WholeAnswer
+from draftverify_tokens.decoder import DRAFTERS, Decoder, Generation, TextStream, generate, stream
 from draftverify_tokens.draft_model import DraftModel
 from draftverify_tokens.draft_tree import DraftTree
 from draftverify_tokens.early_exit import EarlyExit
@@ -19,11 +20,14 @@ from draftverify_tokens.text import Detokeniser, stream_text
 __all__ = [
     "WholeAnswer",
     "Confidence",
+    "DRAFTERS",
+    "Decoder",
     "Detokeniser",
     "DraftModel",
     "DraftTree",
     "EarlyExit",
     "FirstOf",
+    "Generation",
     "Hidden",
     "History",
     "NoDraft",
@@ -33,9 +37,12 @@ __all__ = [
     "Stop",
     "Suffix",
     "Target",
+    "TextStream",
     "TokenModel",
     "check_settings",
+    "generate",
     "probabilities",
     "read_settings",
+    "stream",
     "stream_text",
 ]

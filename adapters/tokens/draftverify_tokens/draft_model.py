@@ -11,8 +11,9 @@ import msgspec
 import numpy as np
 from pydantic import Field
 
-from draftverify import Context, Generator, Law, Place, Proposal, iid, inverse_cdf, uniforms
+from draftverify import BlockSize, Context, Generator, Law, Place, Proposal, iid, inverse_cdf, uniforms
 from draftverify.errors import below
+from draftverify_tokens.block_size import default_block
 from draftverify_tokens.guest import Guest
 from draftverify_tokens.history import upload
 from draftverify_tokens.models import TokenModel, prompt_of, room
@@ -129,6 +130,10 @@ class DraftModel:
             return 0
         own = getattr(self._config, "max_position_embeddings", None)
         return n if own is None else max(0, min(n, own - len(prompt) - len(accepted)))
+
+    def default_block(self) -> BlockSize | int:
+        """A controller that measures, of up to 16 tokens."""
+        return default_block(self.shape)
 
     def propose(self, context: Context, n: int) -> Proposal:
         """At most `n` tokens, with q [tokens, vocabulary]."""

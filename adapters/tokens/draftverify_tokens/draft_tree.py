@@ -21,8 +21,19 @@ from typing import Any, Literal, Protocol
 import msgspec
 import numpy as np
 
-from draftverify import GIVEN, ConfigError, Context, Generator, Law, Proposal, inverse_cdf, uniforms
+from draftverify import (
+    GIVEN,
+    BlockSize,
+    ConfigError,
+    Context,
+    Generator,
+    Law,
+    Proposal,
+    inverse_cdf,
+    uniforms,
+)
 from draftverify.errors import below
+from draftverify_tokens.block_size import default_block
 from draftverify_tokens.history import upload
 from draftverify_tokens.models import room
 from draftverify_tokens.sampling import SETTINGS, read_settings
@@ -149,6 +160,10 @@ class DraftTree:
         """Close the drafter."""
         if hasattr(self.drafter, "close"):
             self.drafter.close()
+
+    def default_block(self) -> BlockSize | int:
+        """16 nodes: the controller is for chains."""
+        return default_block(self.shape)
 
     def propose(self, context: Context, n: int) -> Proposal:
         """A tree of at most `n` tokens, with q [1 + inner nodes, vocabulary] where they were drawn."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from draftverify import ConfigError, Context, Draws, Generator, Proposal
+from draftverify import BlockSize, ConfigError, Context, Draws, Generator, Proposal
 from draftverify.errors import below
 
 __all__ = ["FirstOf"]
@@ -94,6 +94,13 @@ class FirstOf:
     def close(self) -> None:
         """Close those that can be closed."""
         self._each("close")
+
+    def default_block(self) -> BlockSize | int:
+        """The first drafter's that brings a controller, unless blocks are trees; else the largest number brought."""
+        brought = [each.default_block() if hasattr(each, "default_block") else 1 for each in self.drafters]
+        sizes = [each for each in brought if isinstance(each, int)]
+        controllers = [each for each in brought if not isinstance(each, int)]
+        return controllers[0] if controllers and self.shape != "tree" else max(sizes, default=1)
 
     def propose(self, context: Context, n: int) -> Proposal:
         """The first drafter's items that has any."""

@@ -14,6 +14,10 @@ class NoDraft:
     laws = frozenset({"given"})
     shape = "chain"
 
+    def default_block(self) -> int:
+        """0, so that nobody is asked for nothing."""
+        return 0
+
     def propose(self, context: Context, n: int) -> Proposal:
         """Nothing."""
         return Proposal.chain(())

@@ -18,7 +18,8 @@ from typing import Any
 
 import msgspec
 
-from draftverify import Context, Proposal, Trail
+from draftverify import BlockSize, Context, Proposal, Trail
+from draftverify_tokens.block_size import default_block
 from draftverify_tokens.draft_model import DraftModel
 from draftverify_tokens.models import TokenModel, prompt_of, room
 from draftverify_tokens.text import HALF, LONGEST
@@ -84,6 +85,10 @@ class OtherTokenizer:
     def close(self) -> None:
         """Let the cache's memory go."""
         self._drafter.close()
+
+    def default_block(self) -> BlockSize | int:
+        """A controller that measures, of up to 16 tokens."""
+        return default_block(self.shape)
 
     def propose(self, context: Context, n: int) -> Proposal:
         """At most `n` of the target's tokens."""

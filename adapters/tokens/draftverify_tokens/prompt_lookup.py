@@ -7,7 +7,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from draftverify import ConfigError, Context, Proposal
+from draftverify import BlockSize, ConfigError, Context, Proposal
+from draftverify_tokens.block_size import default_block
 from draftverify_tokens.models import room
 from draftverify_tokens.text_index import caught_up
 
@@ -47,6 +48,10 @@ class PromptLookup:
             ConfigError: `at_least` is greater than `ngram`.
         """
         self._index()
+
+    def default_block(self) -> BlockSize | int:
+        """A controller that measures, of up to 16 tokens."""
+        return default_block(self.shape)
 
     def propose(self, context: Context, n: int) -> Proposal:
         """At most `n` tokens, copied."""

@@ -22,7 +22,7 @@ class Stop:
     that completes it, never as a replacement character before. A round costs the same however long the answer is.
 
     Args:
-        max_tokens: the most tokens in an answer; None: as many as the model has positions for.
+        max_tokens: the most tokens in an answer, which never has more than the model has positions for; None: so many.
         strings: texts that end an answer; they are looked for in the answer alone, not in the prompt.
         model: decodes the answer for `strings`; not needed without.
         ignore_eos: go on after an end token, for measurements of a fixed length.
@@ -46,7 +46,9 @@ class Stop:
         Raises:
             ConfigError: there are `strings` and no model to decode with, a string is empty, or they are one text.
         """
-        most = _positions_left(context) if self.max_tokens is None else self.max_tokens
+        most = _positions_left(context)
+        if self.max_tokens is not None:
+            most = min(most, self.max_tokens)
         beyond = len(context.accepted) - most
         ends = [len(new) - int(beyond)] if beyond >= 0 else []
         if not self.ignore_eos:

@@ -9,7 +9,8 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
-from draftverify import Context, Memory, Proposal
+from draftverify import BlockSize, Context, Memory, Proposal
+from draftverify_tokens.block_size import default_block
 from draftverify_tokens.models import room
 from draftverify_tokens.suffix_automaton import NOWHERE, Place, SuffixAutomaton
 from draftverify_tokens.text_index import caught_up
@@ -56,6 +57,10 @@ class Suffix:
         # The index over earlier outputs is shared by all tasks. It is a cache: any of them can make it again.
         self._shared: _Outputs | None = None
         self._lock = Lock()
+
+    def default_block(self) -> BlockSize | int:
+        """A controller that measures, of up to 16 tokens; of a tree 16 nodes."""
+        return default_block(self.shape)
 
     def propose(self, context: Context, n: int) -> Proposal:
         """At most `n` tokens; a tree's in the order of their path probability."""

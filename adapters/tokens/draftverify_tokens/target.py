@@ -21,7 +21,7 @@ from draftverify import (
 )
 from draftverify_tokens.divergence import explain
 from draftverify_tokens.models import TokenModel, prompt_of
-from draftverify_tokens.reader import Reader, distributions, history_of
+from draftverify_tokens.reader import Reader, Reading, distributions, history_of
 from draftverify_tokens.sampling import SETTINGS, check_settings
 from draftverify_tokens.stopping import Stop
 from draftverify_tokens.text import pieces
@@ -127,10 +127,12 @@ class Target:
             raise ConfigError(
                 f"the prompt of task {task.id!r} has no tokens; the model needs one to go on from"
             )
-        if not all(type(token) is int and 0 <= token < vocabulary for token in prompt):
-            raise ConfigError(
-                f"prompt_ids of task {task.id!r} must be whole numbers from 0 to {vocabulary - 1}"
-            )
+        for place, token in enumerate(prompt):
+            if type(token) is not int or not 0 <= token < vocabulary:
+                raise ConfigError(
+                    f"prompt_ids of task {task.id!r} must be whole numbers from 0 to {vocabulary - 1}; at place "
+                    f"{place} stands {token!r}"
+                )
         if positions is not None and len(prompt) > positions:
             raise ConfigError(
                 f"the prompt of task {task.id!r} has {len(prompt)} tokens; the model takes {positions}"
@@ -158,8 +160,7 @@ class Target:
         """`verify` for many sessions, in one forward pass."""
         for context, proposal in zip(contexts, proposals, strict=True):
             _check_fits(context, proposal)
-        reader = self._reader
-        reading = reader.read(contexts, proposals)
+        reading = self._read(contexts, proposals)
         histories = (history_of(self, *pair) for pair in zip(contexts, proposals, strict=True))
         target, raw_maxima = distributions(self.model, reading.logits, contexts, histories)
         deterministic, counts = self.deterministic, reading.counts
@@ -180,6 +181,10 @@ class Target:
             )
             for index in range(len(counts))
         ]
+
+    def _read(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> Reading:
+        """The logits of a pass, before the settings are applied."""
+        return self._reader.read(contexts, proposals)
 
     def done(self, context: Context, new: tuple[Any, ...]) -> int | None:
         """The stopping rule of a pipeline that is given none: an end token, or the model's last position."""

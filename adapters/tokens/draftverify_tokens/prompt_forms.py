@@ -1,0 +1,104 @@
+"""Prompts in the forms in which users have them: text, turns, ids, arrays, what a tokenizer returned; one or many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
+from typing import Any
+
+from draftverify import ConfigError
+
+__all__ = ["FORMS", "read_prompts"]
+
+FORMS = (
+    "a text, a list of messages ({role, content}), token ids (a list, an array, a tensor), what a tokenizer returned, "
+    "or a list of these"
+)
+
+
+def read_prompts(prompts: Any, *, attention_mask: Any = None, chat: bool = True) -> tuple[list[Any], bool]:
+    """The task inputs of prompts, and whether it was a single one.
+
+    Args:
+        prompts: any of `FORMS`. Arrays of one dimension are one prompt, those of two a list of them.
+        attention_mask: of an array of ids, 0 where it is padded, on either side; a tokenizer's is found beside its ids.
+        chat: whether text goes through the chat template.
+
+    Returns:
+        For each prompt a mapping with `prompt`, `messages` or `prompt_ids`; and whether it stood alone.
+
+    Raises:
+        ConfigError: it is none of these; or the mask has another shape than the ids.
+    """
+    if isinstance(prompts, Mapping) and "input_ids" in prompts:
+        return _arrays(prompts["input_ids"], prompts.get("attention_mask", attention_mask))
+    if attention_mask is not None or hasattr(prompts, "tolist"):
+        return _arrays(prompts, attention_mask)
+    if (alone := _single(prompts, chat)) is not None:
+        return [alone], True
+    if isinstance(prompts, Mapping) or not isinstance(prompts, Iterable):
+        raise ConfigError(f"prompts is {prompts!r:.80}; {FORMS} is needed", path="prompts")
+    inputs: list[Any] = []
+    for place, each in enumerate(prompts):
+        if hasattr(each, "tolist") or (isinstance(each, Mapping) and "input_ids" in each):
+            found = read_prompts(each)[0]
+            if len(found) != 1:
+                raise ConfigError(f"holds {len(found)} prompts; one is needed", path=f"prompts[{place}]")
+            inputs += found
+        elif (one := _single(each, chat)) is not None:
+            inputs.append(one)
+        elif isinstance(each, Sequence) and not len(each):
+            inputs.append({"prompt_ids": []})  # refused by the target, as an empty text
+        else:
+            raise ConfigError(f"is {each!r:.80}; {FORMS} is needed", path=f"prompts[{place}]")
+    return inputs, False
+
+
+def _single(prompt: Any, chat: bool) -> dict[str, Any] | None:
+    """The input of one prompt; None where it is none, or a list of them."""
+    if isinstance(prompt, str):
+        return {"prompt": prompt, "chat": chat}
+    if isinstance(prompt, Mapping):
+        known = any(name in prompt for name in ("prompt", "messages", "prompt_ids"))
+        return {"chat": chat, **prompt} if known else None
+    if isinstance(prompt, Sequence) and len(prompt):
+        if all(isinstance(each, Integral) for each in prompt):
+            return {"prompt_ids": list(map(int, prompt))}
+        if all(isinstance(each, Mapping) and "role" in each for each in prompt):
+            return {"messages": list(prompt)}
+    return None
+
+
+def _arrays(ids: Any, mask: Any) -> tuple[list[Any], bool]:
+    rows, masks = _listed(ids), None if mask is None else _listed(mask)
+    alone = not (rows and isinstance(rows[0], list))
+    if alone:
+        rows, masks = [rows], None if masks is None else [masks]
+    if masks is not None and list(map(_length, masks)) != list(map(_length, rows)):
+        raise ConfigError(
+            f"attention_mask has rows of {list(map(_length, masks))} and the ids have {list(map(_length, rows))}; give "
+            "the mask that the tokenizer made with these ids",
+            path="attention_mask",
+        )
+    if any(isinstance(each, list) for row in rows for each in row):
+        raise ConfigError(
+            "the ids have more than two dimensions; [prompts, tokens] is needed", path="prompts"
+        )
+    if masks is not None:
+        rows = [
+            [token for token, shown in zip(row, own, strict=True) if shown]
+            for row, own in zip(rows, masks, strict=True)
+        ]
+    return [{"prompt_ids": row} for row in rows], alone
+
+
+def _listed(array: Any) -> list[Any]:
+    found = array.tolist() if hasattr(array, "tolist") else array
+    if not isinstance(found, (list, tuple)):
+        raise ConfigError(f"prompts is {array!r:.80}; {FORMS} is needed", path="prompts")
+    # A list of tensors is one of rows; numbers of NumPy's know `tolist` too.
+    return [_listed(each) if getattr(each, "shape", ()) else each for each in found]
+
+
+def _length(row: Any) -> int:
+    return len(row) if isinstance(row, list) else 0

@@ -1,0 +1,101 @@
+"""The block size that token drafters bring: measured for chains, a number for trees; right for each of them."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from draftverify import Pipeline, Proposal, TaskRecord
+from draftverify.calibration import Fixed, Measured
+from draftverify.rules import Speculative, Tree
+from draftverify_tokens import (
+    DraftModel,
+    DraftTree,
+    EarlyExit,
+    FirstOf,
+    NoDraft,
+    OtherTokenizer,
+    PromptLookup,
+    Stop,
+    Suffix,
+    Target,
+)
+from tests.tokens.tiny import tiny_model
+
+TARGET = tiny_model(24, seed=3, spread=0.4)
+DRAFT = tiny_model(24, seed=3, spread=0.4, layers=1)
+PROMPT = {"prompt_ids": [7, 7, 7, 8, 7, 7]}
+
+
+class Bare:
+    """A drafter that brings nothing."""
+
+    shape = "chain"
+
+    def propose(self, context, n):
+        return Proposal.chain(())
+
+
+CHAINS = {
+    "lookup": PromptLookup(at_least=1),
+    "suffix": Suffix(),
+    "draft model": DraftModel(DRAFT),
+    "early exit": EarlyExit(TARGET, 1),
+    "other tokenizer": OtherTokenizer(DRAFT, TARGET),
+    "one of several": FirstOf([NoDraft(), Bare(), PromptLookup(at_least=1), DraftModel(DRAFT)]),
+}
+TREES = {
+    "suffix": Suffix(tree=True),
+    "draft tree": DraftTree(DraftModel(DRAFT)),
+    "one of several": FirstOf([PromptLookup(), Suffix(tree=True)]),
+}
+
+
+def pipeline(generator, rule=None, **how):
+    return Pipeline(
+        generator,
+        Target(TARGET),
+        rule or Speculative(),
+        done=Stop(24, ignore_eos=True),
+        settings={"temperature": 0},
+        **how,
+    )
+
+
+@pytest.mark.parametrize("generator", CHAINS.values(), ids=CHAINS)
+def test_a_chain_s_block_is_measured(generator):
+    """A controller of the pipeline's own, which comes to draft, and whose answers are plain decoding's."""
+    one, other = pipeline(generator), pipeline(generator)
+    assert type(one.block) is type(other.block) is Measured
+    assert one.block is not other.block
+    assert one.block.at_most == 16
+    assert one.run(PROMPT).value == pipeline(NoDraft()).run(PROMPT).value
+    assert one.block.report()["rounds"]
+    assert other.block.report()["rounds"] == 0
+
+
+@pytest.mark.parametrize("generator", TREES.values(), ids=TREES)
+def test_a_tree_has_a_number_of_nodes(generator):
+    """The controller takes chains alone."""
+    made = pipeline(generator, Tree())
+    assert (type(made.block), made.block.n) == (Fixed, 16)
+    assert made.run(PROMPT).value == pipeline(NoDraft()).run(PROMPT).value
+
+
+def test_plain_decoding_asks_nobody():
+    """Its block is 0; drafters that bring nothing leave it at 1."""
+    assert pipeline(NoDraft()).block.n == 0
+    assert pipeline(FirstOf([NoDraft()])).block.n == 0
+    assert pipeline(FirstOf([NoDraft(), Bare()])).block.n == 1
+
+
+def test_a_run_with_a_measured_block_is_taken_up_where_it_stood():
+    """Recorded rounds are not decided again, whatever the controller of the new process would choose."""
+    whole = pipeline(PromptLookup(at_least=1)).record(PROMPT)
+    assert not any(
+        round.deterministic for round in whole.rounds
+    )  # it reads the clock, and the records say so
+    stored = msgspec.convert(msgspec.to_builtins(whole), TaskRecord)
+    again = pipeline(PromptLookup(at_least=1)).record(PROMPT, restore=stored.rounds[:3])
+    assert again.rounds[:3] == whole.rounds[:3]
+    assert again.outcome.value == whole.outcome.value

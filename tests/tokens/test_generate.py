@@ -1,0 +1,390 @@
+"""The one call: every form of prompt, model and drafter; why answers end; log-probabilities; streams; errors."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import BatchEncoding
+
+from draftverify import ConfigError, DraftVerifyError, PipelineError, Proposal
+from draftverify.calibration import Measured
+from draftverify_llm import LocalModel
+from draftverify_tokens import (
+    DRAFTERS,
+    Decoder,
+    DraftModel,
+    DraftTree,
+    OtherTokenizer,
+    PromptLookup,
+    Suffix,
+    generate,
+    stream,
+)
+from tests.tokens.tiny import byte_tokenizer, tiny_llama, tiny_model
+
+MODULE = tiny_llama(seed=3)
+TOKENIZER = byte_tokenizer()
+MODEL = LocalModel.from_module(MODULE, TOKENIZER)
+SMALL = tiny_model(seed=3, layers=1)
+TEXTS = ["abab", "x", "the the the ", "é€"]
+WITH_TEMPLATE = copy.deepcopy(TOKENIZER)
+WITH_TEMPLATE.chat_template = "{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}>"
+
+
+def ids_of(text: str) -> list[int]:
+    return list(text.encode())
+
+
+def transformers_greedy(prompt: list[int], n: int, module: Any = MODULE) -> tuple[int, ...]:
+    """The answer of transformers' own greedy decoding."""
+    ids = torch.tensor([prompt])
+    out = module.generate(
+        ids,
+        attention_mask=torch.ones_like(ids),
+        max_new_tokens=n,
+        do_sample=False,
+        eos_token_id=256,
+        pad_token_id=0,
+    )
+    return tuple(out[0, len(prompt) :].tolist())
+
+
+EXPECTED = {text: transformers_greedy(ids_of(text), 12) for text in TEXTS}
+
+
+def padded(rows: list[list[int]], side: str) -> BatchEncoding:
+    """What a tokenizer returns for `return_tensors="pt"`."""
+    longest = max(map(len, rows))
+    pad = lambda row, value: [value] * (longest - len(row))
+    made = [(pad(row, 0), row) if side == "left" else (row, pad(row, 0)) for row in rows]
+    shown = [
+        (pad(row, 0), [1] * len(row)) if side == "left" else ([1] * len(row), pad(row, 0)) for row in rows
+    ]
+    return BatchEncoding(
+        {
+            "input_ids": torch.tensor([a + b for a, b in made]),
+            "attention_mask": torch.tensor([a + b for a, b in shown]),
+        }
+    )
+
+
+@pytest.mark.parametrize("drafter", [*DRAFTERS, "model", "tree", "other tokenizer", "suffix tree"])
+def test_the_answers_are_those_of_transformers(drafter):
+    """Greedy, whoever drafts, alone and in a batch: the same tokens in no more passes than tokens."""
+    made = {
+        "model": SMALL,
+        "tree": DraftTree(DraftModel(SMALL)),
+        "other tokenizer": OtherTokenizer(SMALL, MODEL),
+        "suffix tree": Suffix(tree=True),
+    }
+    with Decoder(MODEL, made.get(drafter, drafter), max_new_tokens=12) as decoder:
+        found = decoder.generate(TEXTS, batch_size=3)
+        assert [each.ids for each in found] == list(EXPECTED.values())
+        assert decoder.generate(TEXTS[0]).ids == EXPECTED[TEXTS[0]]
+    for each in found:
+        assert 0 < each.passes <= len(each.ids)
+        assert each.accepted <= each.drafted
+        assert each.share <= 1 - each.passes / len(each.ids) + 1e-9
+        assert each.acceptance == (each.accepted / each.drafted if each.drafted else None)
+    if drafter in ("none",):
+        assert all((each.drafted, each.passes) == (0, len(each.ids)) for each in found)
+
+
+@pytest.mark.parametrize(
+    ("prompts", "alone"),
+    [
+        (TEXTS[0], True),
+        (ids_of(TEXTS[0]), True),
+        (tuple(ids_of(TEXTS[0])), True),
+        (np.array(ids_of(TEXTS[0])), True),
+        (list(np.array(ids_of(TEXTS[0]))), True),
+        (torch.tensor(ids_of(TEXTS[0])), True),
+        ({"prompt_ids": ids_of(TEXTS[0])}, True),
+        ({"prompt": TEXTS[0]}, True),
+        ({"input_ids": ids_of(TEXTS[0])}, True),
+        (torch.tensor([ids_of(TEXTS[0])]), False),
+        ({"input_ids": [ids_of(text) for text in TEXTS]}, False),
+        (padded(list(map(ids_of, TEXTS)), "left"), False),
+        (padded(list(map(ids_of, TEXTS)), "right"), False),
+        (TEXTS, False),
+        (iter(TEXTS), False),
+        (list(map(ids_of, TEXTS)), False),
+        ([torch.tensor(ids_of(text)) for text in TEXTS], False),
+        ([padded([ids_of(text)], "left") for text in TEXTS], False),
+        ([TEXTS[0], ids_of(TEXTS[1]), np.array(ids_of(TEXTS[2])), {"prompt": TEXTS[3]}], False),
+    ],
+)
+def test_a_prompt_may_have_any_form(prompts, alone):
+    """One prompt gives one answer, many give a list, whatever they are written in."""
+    found = generate(MODULE, prompts, tokenizer=TOKENIZER, max_new_tokens=12)
+    if alone:
+        assert found.ids == EXPECTED[TEXTS[0]]
+    else:
+        assert [each.ids for each in found] == list(EXPECTED.values())[: len(found)]
+        assert len(found) in (1, len(TEXTS))
+
+
+def test_a_mask_may_stand_beside_the_ids():
+    """As transformers' users pass it."""
+    both = padded(list(map(ids_of, TEXTS)), "left")
+    found = generate(MODEL, both["input_ids"], attention_mask=both["attention_mask"], max_new_tokens=12)
+    assert [each.ids for each in found] == list(EXPECTED.values())
+    assert generate(MODEL, []) == []
+
+
+def test_texts_and_turns_go_through_the_template():
+    """A text as one user turn, unless `chat` is false; turns as they are."""
+    model = LocalModel.from_module(MODULE, WITH_TEMPLATE)
+    expected = transformers_greedy(ids_of("user:abab;>"), 6)
+    turns = [{"role": "user", "content": "abab"}]
+    assert generate(model, "abab", max_new_tokens=6).ids == expected
+    assert generate(model, turns, max_new_tokens=6).ids == expected
+    assert [each.ids for each in generate(model, [turns, "abab"], max_new_tokens=6)] == [expected] * 2
+    assert generate(model, "abab", max_new_tokens=12, chat=False).ids == EXPECTED["abab"]
+
+
+def test_why_an_answer_ended():
+    """An end token and a stop string are "stop"; the limit, and a model without a position left, are "length"."""
+    whole = generate(MODEL, "abab", max_new_tokens=12)
+    assert (whole.finish_reason, len(whole.ids)) == ("length", 12)
+    ending = copy.deepcopy(MODULE)
+    ending.generation_config.eos_token_id = whole.ids[5]
+    ended = generate(ending, "abab", tokenizer=TOKENIZER, max_new_tokens=12)
+    at = whole.ids.index(whole.ids[5]) + 1
+    assert (ended.finish_reason, ended.ids) == ("stop", whole.ids[:at])
+    assert ended.text == MODEL.decode(whole.ids[: at - 1])
+    short = tiny_model(seed=3, positions=12)
+    for limit in (100, None):
+        cut = generate(short, "abab", max_new_tokens=limit)
+        assert (cut.finish_reason, len(cut.ids)) == ("length", 9)
+    full = generate(short, [1] * 12)
+    assert (full.finish_reason, len(full.ids)) == ("length", 1)
+
+
+LETTERS = {"regex": "[ab]{25}"}
+"""What makes a random model write letters."""
+
+
+def test_a_stop_string_ends_the_text_before_it():
+    """Its tokens are among the ids, and it is no part of the text."""
+    whole = generate(MODEL, "abab", max_new_tokens=30, **LETTERS)
+    stop = whole.text[10:13]
+    place = whole.text.index(stop)
+    for given in (stop, [stop], (stop, "zzz")):
+        found = generate(MODEL, "abab", max_new_tokens=30, stop=given, **LETTERS)
+        assert (found.finish_reason, found.text) == ("stop", whole.text[:place])
+        assert MODEL.decode(found.ids) == whole.text[: place + 3]
+
+
+@pytest.mark.parametrize("drafter", [MODEL, DraftTree(DraftModel(SMALL))])
+def test_logprobs_are_the_model_s_own(drafter):
+    """The log-softmax of its logits without a cache, whatever settings chose the tokens; one for each token."""
+    settings: dict[str, Any] = {"repetition_penalty": 1.3, "logit_bias": {97: 3.0}}
+    if drafter is MODEL:
+        settings |= {"temperature": 0.7, "top_k": 5, "seed": 4}
+    found = generate(MODEL, TEXTS, drafter, max_new_tokens=10, logprobs=True, batch_size=2, **settings)
+    assert any(each.accepted for each in found)
+    for text, each in zip(TEXTS, found, strict=True):
+        tokens = [*ids_of(text), *each.ids]
+        with torch.inference_mode():
+            rows = MODULE(torch.tensor([tokens]), use_cache=False).logits[0, -len(each.ids) - 1 : -1]
+        expected = rows.log_softmax(-1)[range(len(each.ids)), list(each.ids)]
+        assert each.logprobs == pytest.approx(expected.tolist(), abs=1e-4)
+        assert len(each.logprobs) == len(each.ids)
+    assert generate(MODEL, "x", max_new_tokens=2).logprobs is None
+
+
+def test_samples_have_draws_of_their_own():
+    """n answers to each prompt; a seed gives them again, another seed or none gives others."""
+    draw = {"n": 3, "temperature": 1.0, "max_new_tokens": 8}
+    first = generate(MODEL, TEXTS[:2], seed=5, **draw)
+    assert [len(each) for each in first] == [3, 3]
+    assert len({sample.ids for each in first for sample in each}) == 6
+    assert generate(MODEL, TEXTS[:2], seed=5, **draw) == first
+    assert generate(MODEL, TEXTS[:2], seed=5, batch_size=1, **draw) == first
+    assert generate(MODEL, TEXTS[0], seed=5, **draw) == first[0]
+    assert generate(MODEL, TEXTS[0], seed=5, temperature=1.0, max_new_tokens=8) == first[0][0]
+    assert generate(MODEL, TEXTS[0], seed=6, **draw) != first[0]
+    with Decoder(MODEL, temperature=1.0, max_new_tokens=8) as decoder:
+        assert decoder.generate("x").ids != decoder.generate("x").ids
+
+
+def test_the_block_is_measured_unless_draws_are_to_come_again():
+    """It is the drafter's own, of one that brings none the measured one; a seeded draw needs one without a clock."""
+
+    class Bare:
+        def propose(self, context, n):
+            return Proposal.chain(())
+
+    def block_of(*drafter, **how):
+        with Decoder(MODEL, *drafter, **how) as decoder:
+            return decoder.pipeline.block
+
+    assert type(block_of()) is type(block_of(Bare())) is type(block_of(seed=1)) is Measured
+    assert type(block_of(temperature=1.0)) is Measured
+    assert block_of(temperature=1.0, seed=1).n == 8
+    assert block_of("none", temperature=1.0, seed=1).n == 0
+    assert block_of(Suffix(tree=True)).n == 16
+    assert block_of(block=3).n == 3
+
+
+def test_a_decoder_keeps_what_was_measured():
+    """Its controller learns from call to call; another's knows nothing of it."""
+    with Decoder(MODEL, PromptLookup(at_least=1), max_new_tokens=12) as decoder:
+        decoder.generate("abab")
+        before = decoder.pipeline.block.report()["rounds"]
+        decoder.generate(TEXTS)
+        assert decoder.pipeline.block.report()["rounds"] > before > 0
+
+
+def test_a_schema_is_followed():
+    """The settings are a pipeline's, grammar and all."""
+    schema = {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"]}
+    schema |= {"additionalProperties": False, "x-guidance": {"whitespace_flexible": False}}
+    found = generate(MODEL, "x", max_new_tokens=60, json_schema=schema)
+    assert json.loads(found.text)["a"] in (1, 2)
+    assert found.finish_reason == "stop"
+
+
+def test_a_stream_yields_the_text_and_ends_with_the_result():
+    """Pieces, none empty, that together are the text; `result` is what `generate` gives, read to its end or not."""
+    expected = generate(MODEL, "é€", max_new_tokens=20, logprobs=True)
+    reading = stream(MODEL, "é€", max_new_tokens=20, logprobs=True)
+    pieces = list(reading)
+    assert all(pieces)
+    assert "".join(pieces) == reading.result.text == expected.text
+    assert (reading.result.ids, reading.result.logprobs) == (expected.ids, pytest.approx(expected.logprobs))
+    with stream(MODEL, torch.tensor([ids_of("é€")]), max_new_tokens=20) as again:
+        assert next(again) == pieces[0]
+        assert again.result.ids == expected.ids
+
+
+@pytest.mark.parametrize("drafter", ["none", SMALL])
+def test_no_piece_holds_part_of_a_stop_string(drafter):
+    """What may become one is held back, and shown where it does not."""
+    whole = generate(MODEL, "abab", max_new_tokens=30, **LETTERS).text
+    for stop in (whole[6:12], whole[:1], "zz", [whole[3:9], whole[20:24]], [whole[8:9] * 2]):
+        expected = generate(MODEL, "abab", max_new_tokens=30, stop=stop, **LETTERS)
+        reading = stream(MODEL, "abab", drafter, max_new_tokens=30, stop=stop, **LETTERS)
+        assert "".join(reading) == expected.text
+        assert reading.result.finish_reason == expected.finish_reason
+
+
+def test_a_stream_may_be_left():
+    """Closed early it frees the task, and has no result."""
+    with stream(MODEL, "abab", max_new_tokens=20) as reading:
+        next(reading)
+    assert list(reading) == []
+    with pytest.raises(DraftVerifyError, match="closed, or failed, before its end"):
+        _ = reading.result
+
+
+@pytest.fixture
+def saved(tmp_path):
+    MODULE.save_pretrained(tmp_path / "tiny")
+    TOKENIZER.save_pretrained(tmp_path / "tiny")
+    return tmp_path / "tiny"
+
+
+def test_a_directory_is_loaded_and_let_go(saved, monkeypatch):
+    """As the model and as the drafter; what was loaded here is closed here, after an error too."""
+    closed = []
+    monkeypatch.setattr(LocalModel, "close", lambda self: closed.append(str(self.weights)))
+    assert generate(saved, "abab", max_new_tokens=12).ids == EXPECTED["abab"]
+    assert generate(str(saved), "abab", str(saved), max_new_tokens=12).ids == EXPECTED["abab"]
+    assert closed == [str(saved)] * 3
+    with pytest.raises(ConfigError):
+        generate(saved, "abab", top_p=2)
+    assert len(closed) == 4
+    assert generate(MODEL, "abab", MODULE, max_new_tokens=12).ids == EXPECTED["abab"]
+    assert len(closed) == 4
+
+
+def other_words() -> LocalModel:
+    """A model whose tokenizer has one more word."""
+    tokenizer = copy.deepcopy(TOKENIZER)
+    tokenizer.add_tokens(["word"])
+    return LocalModel.from_module(tiny_llama(258), tokenizer)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"model": MODULE},
+            r"tokenizer: model is a LlamaForCausalLM, .* tokenizer=AutoTokenizer.from_pretrained",
+        ),
+        ({"tokenizer": TOKENIZER}, "tokenizer: tokenizer is given, and model has its own"),
+        (
+            {"model": 3},
+            "model: model is 3; a transformers module, a LocalModel, a name or a directory is needed",
+        ),
+        ({"drafter": "lokup"}, "drafter: there is no drafter 'lokup'; did you mean 'lookup'?"),
+        ({"drafter": "qqq"}, "a name is one of lookup, suffix, none"),
+        ({"drafter": other_words()}, r"drafter: .* of another tokenizer.*OtherTokenizer\(small, target\)"),
+        ({"drafter": tiny_llama(100)}, r"drafter: .* of 100 tokens, where the model's tokenizer has 257"),
+        ({"max_tokens": 3}, "max_tokens: there is no argument 'max_tokens'; did you mean max_new_tokens?"),
+        ({"stream": True}, r"did you mean the function stream\(\)"),
+        ({"temprature": 1}, "did you mean temperature?"),
+        ({"top_p": 2}, "settings.top_p: top_p must be"),
+        ({"max_new_tokens": 0}, "max_new_tokens: max_new_tokens is 0; 1 or more"),
+        ({"n": 0}, "n: n is 0; 1 or more"),
+        ({"batch_size": 2.0}, "batch_size: batch_size is 2.0"),
+        ({"stop": ["a", ""]}, "stop: stop is"),
+        ({"prompts": ""}, "prompts: the prompt of task '0' has no tokens"),
+        ({"prompts": ["a", ""]}, r"prompts\[1\]: the prompt of task '1' has no tokens"),
+        ({"prompts": ["a", []]}, r"prompts\[1\]: the prompt of task '1' has no tokens"),
+        ({"prompts": [5, 257]}, "prompts: .* from 0 to 256; at place 1 stands 257"),
+        ({"prompts": [[5], [-1]]}, r"prompts\[1\]: .* at place 0 stands -1"),
+        ({"prompts": torch.tensor([1.5])}, "at place 0 stands 1.5"),
+        ({"prompts": [1] * 513}, "prompts: .* has 513 tokens; the model takes 512"),
+        ({"prompts": 3}, "prompts: prompts is 3; a text, a list of messages"),
+        ({"prompts": {"text": "a"}}, "prompts: prompts is {'text': 'a'}; a text"),
+        ({"prompts": ["a", 3]}, r"prompts\[1\]: is 3; a text"),
+        ({"prompts": ["a", torch.ones(2, 2, dtype=int)]}, r"prompts\[1\]: holds 2 prompts"),
+        ({"prompts": torch.ones(1, 1, 1)}, "more than two dimensions"),
+        (
+            {"prompts": torch.ones(1, 2, dtype=int), "attention_mask": torch.ones(1, 3)},
+            r"attention_mask: attention_mask has rows of \[3\] and the ids have \[2\]",
+        ),
+        ({"prompts": [{"role": "user", "content": "a"}]}, "prompts: turns need a model with a chat template"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(arguments, message):
+    """Before anything runs: the argument, what is wrong with it, and what to do."""
+    with pytest.raises(ConfigError, match=message):
+        generate(**{"model": MODEL, "prompts": "a"} | arguments)
+
+
+def test_a_drafter_is_no_class():
+    """The pipeline says so."""
+    with pytest.raises(PipelineError, match="the generator is the class PromptLookup; an instance is needed"):
+        generate(MODEL, "a", PromptLookup)
+
+
+def test_a_stream_takes_one_prompt():
+    """Many are for generate."""
+    with pytest.raises(ConfigError, match="prompt: stream takes one prompt, not 2; generate decodes many"):
+        stream(MODEL, ["a", "b"])
+
+
+def test_a_task_that_fails_raises():
+    """With the prompt's place and why; a stream does so where it comes to it."""
+
+    class Broken:
+        shape = "chain"
+
+        def propose(self, context, n):
+            if len(context.accepted) > 3:
+                raise RuntimeError("out of ideas")
+            return Proposal.chain(())
+
+    with pytest.raises(DraftVerifyError, match=r"prompt 0 ended as failed: .*out of ideas"):
+        generate(MODEL, TEXTS, Broken(), block=2)
+    with pytest.raises(DraftVerifyError, match=r"prompt 0 ended as failed: .*out of ideas"):
+        list(stream(MODEL, "abab", Broken(), block=2))
