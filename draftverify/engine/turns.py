@@ -27,8 +27,8 @@ from draftverify.errors import DraftVerifyError
 __all__ = ["Caller", "outlast", "turn"]
 
 PATIENCE = 0.25
-"""How long a call waits for tasks that are about to join it, as a share of the shortest that its like took. Who has not
-come back in that time is not waited for again until it once does."""
+"""How long a call waits for tasks that are about to join it, after the last that did, as a share of the shortest that
+its like took; twice that in all. Who comes back later is not waited for again until it once is in time."""
 LEAST = 0.001
 """Seconds that it waits in any case: what a thread needs to hand over an answer."""
 
@@ -97,7 +97,7 @@ class Caller:
         self.perform, self.aperform = perform, aperform
         self.verifier: object = None
         self.free: float | None = perf_counter()  # since when it has waited for nothing in the line
-        self.prompt = True  # whether it came back in time when it last could have been waited for
+        self.prompt = True  # whether it was back in time when it last came
         self.took: dict[type[Request], float] = {}  # the shortest that each kind of call has taken
         self._line = _lines.setdefault(asyncio.get_running_loop(), _Line())
         self._line.callers.add(self)
@@ -124,7 +124,7 @@ class Caller:
     def leave(self) -> None:
         """Nobody is to wait for this pool any more."""
         self._line.callers.discard(self)
-        self._line.tell()
+        self._line.came(self)
 
 
 @dataclass(eq=False)
@@ -151,7 +151,9 @@ class _Line:
         self._waiting: list[_Waiting] = []
         self._wanting: dict[tuple[int, type[Request]], list[_Waiting]] = {}  # calls in place
         self._serving: asyncio.Task[None] | None = None
-        self._news: asyncio.Future[None] | None = None
+        self._missing: set[Caller] = set()  # who is waited for now, until all have come
+        self._all_here: asyncio.Future[None] | None = None
+        self._last = 0.0  # when the last came
 
     async def tick(self, mine: _Waiting) -> Answers:
         """What comes of a call in place, which is made for all that want it in this tick."""
@@ -172,11 +174,12 @@ class _Line:
         """What comes of calls that need the turn. A task that is cancelled meanwhile ends after them, since they use
         its scratch; they go on for those that share them."""
         caller = mine.caller
-        if caller.free is not None:
-            caller.prompt = perf_counter() - caller.free <= caller.patience(mine.request)
-            caller.free = None
+        self._last = perf_counter()
+        if caller.free is not None and type(mine.request) in caller.took:
+            caller.prompt = self._last - caller.free <= 2 * caller.patience(mine.request)
+        caller.free = None
         self._waiting.append(mine)
-        self.tell()
+        self.came(caller)
         if self._serving is None:
             self._serving = asyncio.create_task(self._serve())
         try:
@@ -192,19 +195,20 @@ class _Line:
         finally:
             caller.free = perf_counter()
 
-    def tell(self) -> None:
-        """Somebody has come, or has left for good."""
-        if self._news is not None and not self._news.done():
-            self._news.set_result(None)
+    def came(self, caller: Caller) -> None:
+        """Somebody is here, or has left for good, and is not waited for any more."""
+        self._missing.discard(caller)
+        if not self._missing and self._all_here is not None and not self._all_here.done():
+            self._all_here.set_result(None)
 
     async def _serve(self) -> None:
         try:
             while self._waiting:
-                self._news = asyncio.get_running_loop().create_future()
                 await asyncio.sleep(0)  # for those whom the last call has answered in this tick
                 seconds = self._worth_waiting()
                 if seconds > 0:
-                    await asyncio.wait([self._news], timeout=seconds)
+                    self._all_here = asyncio.get_running_loop().create_future()
+                    await asyncio.wait([self._all_here], timeout=seconds)
                     continue
                 while not _turn.acquire(blocking=False):
                     await asyncio.sleep(
@@ -215,7 +219,9 @@ class _Line:
                 finally:
                     _turn.release()
         finally:
-            self._serving = None
+            self._serving = self._all_here = (
+                None  # they know the loop, which is to be forgotten with its last pool
+            )
             for each in self._waiting:
                 each.answers.cancel()
 
@@ -233,14 +239,20 @@ class _Line:
         return [each for each in self._waiting if type(each.request) is kind and each.request.part is part]
 
     def _worth_waiting(self) -> float:
-        """Seconds within which somebody may join the next call who has always come back in time."""
+        """Seconds within which somebody may join the next call who was in time before."""
         served = self._next()
         if not served or not hasattr(served[0].request.part, served[0].request.many or ""):
             return 0.0
         verifier = served[0].caller.verifier
-        coming = [each for each in self.callers if each.prompt and each.verifier is verifier]
-        since = max((each.free for each in coming if each.free is not None), default=0.0)
-        return since + max(each.caller.patience(each.request) for each in served) - perf_counter()
+        free = {
+            each: each.free
+            for each in self.callers
+            if each.free is not None and each.prompt and each.verifier is verifier
+        }
+        self._missing = set(free)
+        since = max(free.values(), default=0.0)
+        patience = max(each.caller.patience(each.request) for each in served)
+        return min(max(since, self._last) + patience, since + 2 * patience) - perf_counter()
 
     async def _call(self, served: Sequence[_Waiting]) -> None:
         """Make a call that has the turn, in a task of its own, which is nobody's to cancel alone."""

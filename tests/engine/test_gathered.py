@@ -17,11 +17,20 @@ from draftverify.values import TaskRecord
 from .parts import Judge, Prefix
 
 PASS = 0.02
-"""Seconds of a pass: so long that a machine which is busy with other things still brings everybody in time."""
+"""Seconds of a pass."""
 
 
 class Counts:
-    """Drafts the number of the round."""
+    """Drafts the number of the round, in the event loop: who was answered in one tick is back in one tick."""
+
+    shape = "chain"
+
+    async def propose(self, context, n):
+        return Proposal.chain((context.round,))
+
+
+class CountsInThreads:
+    """The same in threads, which need some time, and more on a busy machine."""
 
     shape = "chain"
 
@@ -78,14 +87,22 @@ async def gathered(pipeline: Pipeline, count: int) -> list[TaskRecord]:
 
 @pytest.mark.parametrize("kind", [Shared, SharedLater])
 def test_gathered_tasks_share_each_pass(kind):
-    """Twelve tasks of five rounds make some five passes and not sixty; each round holds its share of the pass."""
+    """Twelve tasks of five rounds make five passes and not sixty; each round holds its share of the pass."""
     verifier = kind()
     records = asyncio.run(gathered(rounds(5, verifier), 12))
     assert [record.outcome.value for record in records] == [(0, 1, 2, 3, 4)] * 12
-    assert len(verifier.calls) <= 7  # the first may leave before all have come
+    assert list(map(len, verifier.calls)) == [12] * 5
     timing = records[0].rounds[3].timing
     assert timing.batch == 12
     assert timing.busy < timing.verify / 2
+
+
+def test_those_that_come_back_one_by_one_are_waited_for():
+    """Their drafts are made in threads, and the first to have one does not leave alone each time."""
+    verifier = Shared()
+    records = asyncio.run(gathered(rounds(8, verifier, CountsInThreads()), 12))
+    assert [record.outcome.value for record in records] == [tuple(range(8))] * 12
+    assert len(verifier.calls) <= 32  # 8 on a quiet machine, of 96
 
 
 def test_whoever_is_prepared_or_drafted_for_by_the_same_model_catches_up():
@@ -110,8 +127,8 @@ def test_whoever_is_prepared_or_drafted_for_by_the_same_model_catches_up():
     model = Model()
     records = asyncio.run(gathered(rounds(4, model, model), 8))
     assert {record.outcome.value for record in records} == {(0, 1, 2, 3)}
-    assert len(model.calls) <= 5
-    assert len(drafts) <= 6
+    assert list(map(len, model.calls)) == [8] * 4
+    assert drafts == [8] * 4
 
 
 def test_rules_are_called_once_for_all():
@@ -134,7 +151,7 @@ def test_rules_are_called_once_for_all():
 
     records = asyncio.run(gathered(rounds(4, Shared(), rule=Many()), 6))
     assert {record.outcome.value for record in records} == {(0, 1, 2, 3)}
-    assert decided.count(6) >= 2
+    assert decided == [6] + [1] * 6 + [6] * 3
     decided.clear()
     asyncio.run(gathered(rounds(4, Shared(0), rule=Many()), 1))
     assert decided == [1] * 4
@@ -149,12 +166,12 @@ def test_a_task_alone_waits_for_nobody():
 
 
 def test_a_slow_draft_holds_up_nobody_for_long():
-    """One whose drafts come from far away is waited for once, a quarter of a pass, and never again."""
+    """One whose drafts come from far away is waited for once, a part of a pass, and never again."""
 
     class Far(Counts):
         async def propose(self, context, n):
             await asyncio.sleep(PASS * 15)
-            return super().propose(context, n)
+            return await super().propose(context, n)
 
     verifier = Shared()
     near, far = rounds(10, verifier), rounds(2, verifier, Far())
@@ -168,8 +185,7 @@ def test_a_slow_draft_holds_up_nobody_for_long():
     assert slow.value == (0, 1)
     spent = records[0].rounds
     assert len(spent) == 10
-    assert sum(len(call) == 4 for call in verifier.calls) >= 7
-    assert sum(call == ["far"] for call in verifier.calls) <= 2
+    assert sum(len(call) >= 4 for call in verifier.calls) == 10
 
 
 def test_parts_that_are_concurrent_are_called_side_by_side():
@@ -207,7 +223,7 @@ def test_a_task_that_is_cancelled_takes_nobody_along(kind):
     pipeline = rounds(4, verifier)
     closed: list[int] = []
 
-    class Scratch(Counts):
+    class Scratch(CountsInThreads):
         def propose(self, context, n):
             context.scratch["x"] = type("R", (), {"close": lambda self: closed.append(verifier.inside)})()
             return super().propose(context, n)
@@ -265,7 +281,7 @@ def test_of_a_call_that_raises_only_the_guilty_task_fails(kind):
 def test_loops_in_several_threads_batch_each_for_itself():
     """The turn is the process's; who waits in one loop shares that loop's calls."""
     verifier = Shared(0.01)
-    pipeline = rounds(4, verifier)
+    pipeline = rounds(4, verifier, CountsInThreads())
 
     def loop(name: int) -> list[str]:
         async def main():
@@ -290,8 +306,7 @@ def test_inner_pipelines_share_passes_across_gathered_tasks():
     outer = Pipeline(inner, Judge(lambda context, item: "pass"), All(), block=2)
     records = asyncio.run(gathered(outer, 4))
     assert [list(record.outcome.value) for record in records] == [[[0, 1, 2], [0, 1, 2]]] * 4
-    assert len(verifier.calls) <= 5
-    assert max(map(len, verifier.calls)) == 8
+    assert list(map(len, verifier.calls)) == [8] * 3
 
 
 def test_a_coroutine_that_has_the_turn_may_await_a_pipeline_of_its_own():
