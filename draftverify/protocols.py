@@ -32,8 +32,9 @@ Optional, found by name:
 - `begin(verifier)`, of a block size: told at build which verifier's blocks it chooses for.
 - `writes`: the names of the constructor's arguments that are paths into which the part writes; what lies at the others
   is what it reads, and a run is not resumed once that has changed.
-- `concurrent = False`: not safe to call from two threads at once; such parts take turns, whatever calls them. One that
-  runs pipelines of such parts in threads of its own waits for itself for ever: run them in its own thread.
+- `concurrent = False`: not safe to call from two threads at once; such parts take turns, whatever calls them, and under
+  asyncio one call of the method for many serves all tasks that wait for it. One that runs pipelines of such parts in
+  threads of its own waits for itself for ever: run them in its own thread.
 - `vocabulary`: a string, which says what the items mean (a tokenizer's identity); a generator and a verifier that both
   have one must have the same.
 - `family`: which models the part's word rests on, a string such as "smollm2"; known when it is built, without loading

@@ -1,7 +1,7 @@
 """The drivers: two loops over a pool of sessions, one that calls parts here and one under asyncio.
 
 What a part raises becomes a Failure here and nowhere else. A call for many that raises is made again one by one, so
-that only the guilty task fails. Parts that say `concurrent = False` take turns, whatever calls them.
+that only the guilty task fails. Parts that say `concurrent = False` take turns, whatever calls them (turns.py).
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar, copy_context
+from contextvars import copy_context
 from time import perf_counter
 from types import CoroutineType
 from typing import Any
@@ -24,11 +22,11 @@ from draftverify.engine.parts import name_of
 from draftverify.engine.requests import Request
 from draftverify.engine.scheduler import Answers, Group, Scheduler
 from draftverify.engine.session import Session
-from draftverify.errors import DraftVerifyError
+from draftverify.engine.turns import Caller, outlast, turn
 from draftverify.secret import quiet
 from draftverify.values import Failure
 
-__all__ = ["adrive", "drive", "in_thread", "turn"]
+__all__ = ["adrive", "drive", "in_thread"]
 
 _log = quiet(logging.getLogger(__name__))
 
@@ -58,14 +56,17 @@ def drive(pool: Scheduler) -> Iterator[list[Session]]:
 
 
 async def adrive(pool: Scheduler) -> AsyncGenerator[list[Session], None]:
-    """As `drive`, under asyncio: coroutine methods are awaited, others run in threads, rules in place."""
+    """As `drive`, under asyncio: coroutine methods are awaited, others run in threads, rules in place. Pools of the
+    same event loop share calls where that holds up nobody."""
+    caller = Caller(_perform, _aperform)
     try:
         while groups := pool.groups():
             for group in groups:
-                pool.take(group, await _aperform(group))
+                pool.take(group, await caller.call(group))
             yield pool.ended()
         yield pool.ended()
     finally:
+        caller.leave()
         pool.release()
 
 
@@ -106,20 +107,15 @@ async def _aperform(group: Group) -> Answers:
         answers = _shared(group, many, values, took)
         if answers is not None:
             return answers
-    calls = [_acalled(request.call, request.arguments, request) for request in group.requests]
-    return _each(await asyncio.gather(*calls))
+    calls = (_acalled(request.call, request.arguments, request) for request in group.requests)
+    if getattr(group.requests[0].part, "concurrent", True):
+        return _each(await asyncio.gather(*calls))
+    return _each([await call for call in calls])
 
 
 async def _acalled(
     method: Callable[..., Any], arguments: tuple[Any, ...], request: Request
 ) -> tuple[Any, float]:
-    global _turn_of
-    alone = not (getattr(request.part, "concurrent", True) or _has_turn.get())
-    if alone:
-        while not _turn.acquire(blocking=False):
-            await asyncio.sleep(0.001)  # a thread may hold it, and the loop must not wait for a thread
-        _turn_of = asyncio.get_running_loop()
-        _has_turn.set(True)
     start = perf_counter()
     try:
         if request.in_place or inspect.iscoroutinefunction(method):
@@ -134,11 +130,6 @@ async def _acalled(
         value = Failure.of(error)  # something that the part awaited was cancelled, and not the part
     except BaseException as error:
         value = raised(error)
-    finally:
-        if alone:
-            _turn_of = None
-            _turn.release()
-            _has_turn.set(False)
     return value, perf_counter() - start
 
 
@@ -153,14 +144,7 @@ async def in_thread(method: Callable[..., Any], arguments: tuple[Any, ...]) -> A
             return raised(error)
 
     thread = asyncio.get_running_loop().run_in_executor(None, copy_context().run, call)
-    cancelled: asyncio.CancelledError | None = None
-    while not thread.done():
-        try:
-            await asyncio.wait([thread])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
+    await outlast(thread)
     return thread.result()
 
 
@@ -206,40 +190,3 @@ def _shared(group: Group, many: Callable[..., Any], values: Any, took: float) ->
         _log.info("%s.%s failed for %d tasks, each is asked alone: %s", part, many.__name__, count, values)
         return None
     return Answers(values, [took] * count, [took / count] * count)
-
-
-# Turns. One for the whole process: parts that are not safe to call from two threads may share a model.
-
-_turn = threading.Lock()
-_turn_of: asyncio.AbstractEventLoop | None = None  # the loop whose tasks hold the turn
-_has_turn: ContextVar[bool] = ContextVar("has_turn", default=False)
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
-
-
-@contextmanager
-def turn(part: object) -> Iterator[None]:
-    """Hold the process's one turn while a part that says `concurrent = False` is called.
-
-    Raises:
-        DraftVerifyError: the event loop of this thread has it, and cannot go on while this waits.
-    """
-    if getattr(part, "concurrent", True) or _has_turn.get():
-        yield
-        return
-    if _turn_of is not None and _turn_of is _running_loop():
-        raise DraftVerifyError(
-            f"{name_of(part)} is not concurrent, and was called from the event loop while a task of the same loop has "
-            "the turn: neither could go on; await arun instead of run"
-        )
-    with _turn:
-        _has_turn.set(True)
-        try:
-            yield
-        finally:
-            _has_turn.set(False)

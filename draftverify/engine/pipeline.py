@@ -125,7 +125,8 @@ class Pipeline(Parts):
     ) -> Outcome:
         """Run one task under asyncio: coroutine components are awaited, others run in threads.
 
-        Cancelled while a component runs in a thread, it ends once that call does.
+        Tasks that are gathered share the calls of components that take turns (`concurrent = False`), as a batch does.
+        Cancelled while a component runs in a thread, or for other tasks too, it ends once that call does.
         """
         return (await self.arecord(task, on_event=on_event, ask=ask)).outcome
 

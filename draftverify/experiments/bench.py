@@ -15,12 +15,13 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from draftverify.engine.boundary import raised
-from draftverify.engine.drivers import adrive, drive, turn
+from draftverify.engine.drivers import adrive, drive
 from draftverify.engine.events import Event, Listener, RoundDone
 from draftverify.engine.pipeline import Pipeline
 from draftverify.engine.requests import Answer, Ask
 from draftverify.engine.scheduler import Scheduler
 from draftverify.engine.session import Session
+from draftverify.engine.turns import turn
 from draftverify.errors import ConfigError, ContractError, DraftVerifyError, PipelineError, StoreError, below
 from draftverify.experiments.memory import Memories, Recall
 from draftverify.records.encoding import check

@@ -72,7 +72,11 @@ class LocalModel:
 
         Returns:
             A LocalModel whose `close` leaves the module alone.
+
+        Raises:
+            ResourceError: torch or transformers is too old.
         """
+        need("torch", "transformers", doing="a language model in this process")
         made = cls("(live module)")
         made._loaded = (model.eval(), tokenizer)
         made._live = True

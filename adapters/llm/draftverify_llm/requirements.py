@@ -1,16 +1,21 @@
-"""Optional packages: refused early and clearly where they are missing."""
+"""Optional packages: refused early and clearly where they are missing or too old."""
 
 from __future__ import annotations
 
 import importlib.util
+import re
+from importlib.metadata import PackageNotFoundError, version
 
 from draftverify.errors import ResourceError
 
-__all__ = ["need"]
+__all__ = ["LOWEST", "need"]
+
+LOWEST = {"torch": (2, 11), "transformers": (5, 17)}
+"""The oldest versions with which the tests pass, as pyproject.toml and tests/lowest.txt have them."""
 
 
 def need(*packages: str, doing: str, extra: str = "llm") -> None:
-    """Refuse early and clearly when an optional package is missing.
+    """Refuse early and clearly when an optional package is missing or too old.
 
     Raises:
         ResourceError: naming the packages and the extra that brings them.
@@ -20,3 +25,20 @@ def need(*packages: str, doing: str, extra: str = "llm") -> None:
         raise ResourceError(
             f"{doing} needs {', '.join(missing)}; install it with: pip install 'draftverify[{extra}]'"
         )
+    for package in packages:
+        found, lowest = _version(package), LOWEST.get(package)
+        if found is not None and lowest is not None and found < lowest:
+            least = f"{package}>={'.'.join(map(str, lowest))}"
+            raise ResourceError(
+                f"{doing} needs {least}; {version(package)} is installed, with which models fail or answer wrongly. "
+                f"Install a newer one: pip install '{least}'"
+            )
+
+
+def _version(package: str) -> tuple[int, ...] | None:
+    """Its first two numbers; None where they are not known, as of a package that lies in the path by hand."""
+    try:
+        numbers = re.match(r"(\d+)\.(\d+)", version(package))
+    except PackageNotFoundError:
+        return None
+    return tuple(map(int, numbers.groups())) if numbers else None
