@@ -109,6 +109,7 @@ def test_a_token_that_alone_may_stand_there_is_drafted(given_settings, data):
     answer: list[int] = []
     for _ in range(data.draw(st.integers(1, 12))):
         drafted = list(part.propose(context(answer, given_settings, scratch), 30).items)
+        assert drafted == list(part.propose(context(answer, given_settings), 30).items)
         path = [*answer]
         for token in drafted:
             assert token in allowed(model, given_settings, path)
@@ -140,6 +141,29 @@ def test_the_likely_end_of_a_forced_text_is_drafted_too():
         itertools.takewhile(lambda n: len(allowed(model, JSON, drafted[:n])) == 1, range(len(drafted)))
     )
     assert 0 < len(certain) < len(drafted)
+
+
+def test_the_end_of_a_forced_text_is_drafted_as_this_answer_wrote_it():
+    """One model writes the quote that opens a text with what stands before it, another does not: the second property is
+    drafted as the first one was written, and a token that goes on into what was chosen is not drafted again."""
+    model = merging_model()
+    text = {"type": "string", "maxLength": 3}
+    form = {**SCHEMA, "properties": {"name": text, "food": text}, "required": ["name", "food"]}
+    given_settings = {"json_schema": form}
+    known, part = model.tokenizer.get_vocab(), Forced(model)
+    first = list(part.propose(context([], given_settings), 30).items)
+    certain = list(
+        itertools.takewhile(lambda n: len(allowed(model, given_settings, first[:n])) == 1, range(len(first)))
+    )
+    one_by_one = [known[letter] for letter in model.tokenizer.decode(first[len(certain) :])]
+    assert one_by_one != first[len(certain) :]
+    by_default = part.propose(context([*first, known["a"], known['"']], given_settings), 30).items
+    drafted = part.propose(
+        context([*first[: len(certain)], *one_by_one, known["a"], known['"']], given_settings), 30
+    ).items
+    assert model.tokenizer.decode(by_default) == model.tokenizer.decode(drafted) == ',"food":"'
+    assert by_default[-len(first) + len(certain) :] == tuple(first[len(certain) :])
+    assert drafted[-len(one_by_one) :] == tuple(one_by_one)
 
 
 def test_nothing_is_drafted_without_a_grammar_or_after_the_answer():

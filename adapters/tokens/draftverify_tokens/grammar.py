@@ -51,7 +51,7 @@ class Grammar:
 
     def __init__(self, constraint: Constraint, tokenizer: Any) -> None:
         self.constraint = constraint
-        self.tokenizer = tokenizer
+        self._tokenizer = tokenizer
         self.tokens: int = tokenizer.vocab_size
         self.ends = frozenset(tokenizer.eos_tokens)
         self.row_bytes = (self.tokens + 31) // 32 * 4
@@ -61,6 +61,16 @@ class Grammar:
         self._first = _library().LLMatcher(tokenizer, _source(constraint), log_level=0)
         if self._first.is_error():
             raise _bad(constraint, self._first.get_error())
+
+    def text(self, tokens: Sequence[int]) -> bytes:
+        """The bytes of tokens."""
+        found: bytes = self._tokenizer.decode_bytes(list(tokens))
+        return found
+
+    def written(self, text: bytes) -> list[int]:
+        """The tokens in which the tokenizer writes a text that stands alone."""
+        found: list[int] = self._tokenizer.tokenize_bytes(text)
+        return found
 
     def matcher(self) -> Any:
         """A matcher that stands before the first token of an answer."""
@@ -121,23 +131,24 @@ class Walk:
             for end in self.grammar.ends:
                 row[end // 8] &= ~(1 << end % 8) & 255
 
-    def forced(self) -> list[int]:
-        """The tokens of the text that must follow here; [] where there is a choice, and where only the end may follow.
+    def forced(self) -> tuple[list[int], bytes]:
+        """What must follow here, where there is no choice.
 
-        All but the last few are certain. Those are how the tokenizer writes the rest of the text alone: the model may
-        write its end together with what it chooses to say after it.
+        Returns:
+            The tokens that alone may stand at their places, and the text that must come behind them but can be written
+            in several ways, with its end in one token with what is chosen after it. Both are empty where there is a
+            choice, and where only the end of the answer may follow.
 
         Raises:
             ConfigError: the matcher gave up, since the grammar is too much for it.
         """
         if self._after_end:
-            return []
+            return [], b""
         certain: list[int] = self._matcher.compute_ff_tokens()
         text: bytes = self._matcher.compute_ff_bytes()
         self._check()
-        likely: list[int] = self.grammar.tokenizer.tokenize_bytes(text) if text else []
-        # A special token in the text is none that the tokenizer makes of bytes.
-        return likely if likely[: len(certain)] == certain else certain
+        written = self.grammar.text(certain)
+        return certain, text[len(written) :] if text.startswith(written) else b""
 
     def _take(self, token: int) -> bool:
         if self._after_end or (token in self.grammar.ends and self._matcher.is_accepting()):
