@@ -36,9 +36,11 @@ def provenance(module: str) -> dict[str, Any]:
 
 
 def write(path: Path, module: str, figures: dict[str, Any]) -> None:
-    """Write `figures` with their provenance as JSON."""
+    """Write `figures` with their provenance as JSON; what stood there stays whole until then."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"provenance": provenance(module), **figures}, indent=1) + "\n")
+    beside = path.with_name(path.name + ".new")
+    beside.write_text(json.dumps({"provenance": provenance(module), **figures}, indent=1) + "\n")
+    beside.replace(path)
 
 
 def _commit() -> str:

@@ -1,149 +1,153 @@
-"""Token decoding on a GPU, on a synthetic model whose own first layers draft for it at a chosen rate.
+"""Token decoding on a GPU: what is right there, and how near it comes to what the device can do.
 
-    python -m benchmarks.tokens_gpu [--agreement 0.8] [--batches 1 4 16 64] [--gammas 2 4 6] [--tokens 128]
-        [--repeats 5] [--out benchmarks/results/tokens_gpu.json]
-    python -m benchmarks.tokens_gpu --rehearse      # the same steps on a CPU with a model of a few thousand weights
+    python -m benchmarks.tokens_gpu [--part correctness bandwidth plain speculate assisted batches] [--seconds 540]
+        [--wheels .wheels] [--out benchmarks/results/tokens_gpu.json] [--again]
+    python -m benchmarks.tokens_gpu --rehearse --out gpu.json    # the same on a CPU with tiny models, under a minute
 
-The model has the shape of Llama-3-8B in bfloat16 with random weights. What its layers after the exit add to the stream
-is scaled until the early exit's likeliest token is the model's at the chosen rate, so draft and target are as costly as
-real ones and agree as often as one likes. In one run:
+It is made for machines that are lent for minutes and have no network:
 
-- plain decoding: tokens per second, and the bytes of weights and cache that its passes read per second as a share of
-  what a copy reaches;
-- speculation: measured speed against E[τ]/(γ·t_D + t_V), with t_D and t_V timed apart and E[τ] counted;
-- transformers' assisted generation (its own early exit, batch 1) on the same pair.
+- **Wheels.** What a bare machine with torch and transformers lacks is downloaded before, into a folder that git
+  ignores, and carried along:
 
-Ways are interleaved, the order turning round; medians over repeats, with the least and the greatest.
+      python -m pip download --no-deps --only-binary=:all: --python-version 3.12 --implementation cp
+          --platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64
+          -r benchmarks/gpu_requirements.txt -d .wheels
+
+  `--wheels .wheels` unpacks there, into a temporary folder, those that the machine has not, or has older. Adapters are
+  found beside this file, so that draftverify need not be installed.
+- **Parts and steps.** Each part is a list of steps, and the JSON is written after each one: a run that is killed keeps
+  what it measured. The next run on the same JSON goes on with what is missing (`--again` measures the asked parts
+  anew). A step that would not end within `--seconds` is not begun and is named under `left_out`. A step that fails
+  leaves its traceback in its place, and the next one begins.
+
+Parts, in this order by default:
+
+- correctness: a small model in float32 on the device. For lookup, suffix, draft model, early exit and tree, one session
+  and four of different lengths: tokens beside plain decoding there, plain decoding on the CPU and transformers'
+  generate; and what was compiled and captured after a first run, on prompts of other lengths.
+- bandwidth: bytes per second that a copy reads and writes.
+- plain: one session of a model of the shape of Llama-3-8B in bfloat16, random weights; the bytes of weights and cache
+  that its passes read per second as a share of the copy's (goal: 0.8).
+- speculate: the model's early exit drafts γ tokens a round; speed as a share of E[τ] / (γ·t_D + t_V) (goal: 0.95). t_D
+  is a round of plain decoding with the early exit as the target, t_V a round whose γ tokens are known beforehand and
+  cost nothing to draft: whole runs of the engine, like what they are compared with.
+- assisted: transformers' assisted generation with the same early exit, taking turns with ours (goal: 4 times as fast).
+- batches: 1 to 64 sessions, plain and with the drafter.
+
+What the later layers add to the stream is scaled until the early exit's likeliest token is the model's at the chosen
+rate (`--agreement`), so draft and target are as costly as real ones and agree as often as one likes. A way's first run
+compiles, captures and allocates; its seconds are recorded apart from the timed ones, as is what the timed ones compiled
+and captured all the same. Ways take turns, the order turning round; medians, with the least and the greatest.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
-from collections.abc import Callable, Sequence
-from functools import partial
+import importlib
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from benchmarks.provenance import write
-from draftverify import Pipeline, Proposal, Task
-from draftverify.rules import Speculative
-from draftverify.testing import make_context
-from draftverify_llm import LocalModel
-from draftverify_tokens import EarlyExit, NoDraft, Stop, Target
-from draftverify_tokens.reader import Reader
+from benchmarks.provenance import provenance, write
 
-LLAMA_3_8B = {
-    "vocab_size": 128_256, "hidden_size": 4096, "intermediate_size": 14_336, "num_hidden_layers": 32,
-    "num_attention_heads": 32, "num_key_value_heads": 8, "max_position_embeddings": 8192,
-}  # fmt: skip
-REHEARSAL = {
-    "vocab_size": 257, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 512,
-}  # fmt: skip
+ROOT = Path(__file__).resolve().parents[1]
+PARTS = ("correctness", "bandwidth", "plain", "speculate", "assisted", "batches")
+SPARE = 1.3
+"""A step may take so much longer than the one before it of its part."""
 
 
-def synthetic(shape: dict[str, int], device: str, dtype: Any) -> Any:
-    """A random Llama of that shape, made on its device."""
-    import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
+def carried(wheels: Path) -> list[str]:
+    """Unpack those wheels of a folder whose distribution this machine lacks or has older, and let Python find them.
 
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        **shape, initializer_range=0.02, bos_token_id=None, eos_token_id=None, pad_token_id=None
-    )
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        with torch.device(device):
-            return LlamaForCausalLM(config).eval()
-    finally:
-        torch.set_default_dtype(before)
-
-
-def agreement(module: Any, layers: int, ids: Any) -> float:
-    """How often the early exit's likeliest token is the model's."""
-    import torch
-
-    with torch.inference_mode():
-        out = module(input_ids=ids, output_hidden_states=True, use_cache=False)
-        early = module.lm_head(module.model.norm(out.hidden_states[layers]))
-        return float((early.argmax(-1) == out.logits.argmax(-1)).float().mean())
+    Returns:
+        The names of the files that were unpacked.
+    """
+    missing = []
+    for wheel in sorted(wheels.glob("*.whl")):
+        name, wanted = wheel.name.split("-")[:2]
+        try:
+            there = version(name.replace("_", "-"))
+        except PackageNotFoundError:
+            there = "0"
+        if _numbers(there) < _numbers(wanted):
+            missing.append(wheel)
+    if missing:
+        target = tempfile.mkdtemp(prefix="wheels-")
+        subprocess.run(
+            [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target", target, *missing],
+            check=True,
+        )  # fmt: skip
+        sys.path.insert(0, target)
+        importlib.invalidate_caches()
+    return [wheel.name for wheel in missing]
 
 
-def tune(module: Any, layers: int, wanted: float) -> tuple[float, float]:
-    """Scale what the later layers add until the agreement is the wanted one; the factor and the agreement."""
-    import torch
-
-    torch.manual_seed(1)
-    ids = torch.randint(0, module.config.vocab_size, (8, 128), device=module.device)
-    outs = [
-        w
-        for layer in module.model.layers[layers:]
-        for w in (layer.self_attn.o_proj.weight, layer.mlp.down_proj.weight)
-    ]
-    originals = [w.detach().clone() for w in outs]
-    low, high = 0.0, 8.0
-    for _ in range(14):
-        factor = (low + high) / 2
-        with torch.no_grad():
-            for weight, original in zip(outs, originals, strict=True):
-                weight.copy_(original * factor)
-        found = agreement(module, layers, ids)
-        low, high = (factor, high) if found > wanted else (low, factor)
-    return factor, found
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)]
 
 
-def waited(device: str, call: Callable[[], Any]) -> tuple[float, Any]:
-    """Seconds of a call, the device's work included."""
-    import torch
-
-    if device == "cuda":
-        torch.cuda.synchronize()
-    start = perf_counter()
-    found = call()
-    if device == "cuda":
-        torch.cuda.synchronize()
-    return perf_counter() - start, found
+def find_adapters() -> None:
+    """Let Python find draftverify and its adapters in this checkout where they are not installed."""
+    for path in (ROOT, *sorted((ROOT / "adapters").iterdir())):
+        if path.is_dir() and str(path) not in sys.path:
+            sys.path.append(str(path))
 
 
-def copy_bandwidth(device: str) -> float:
-    """Bytes per second that a copy reads and writes; the best of ten."""
-    import torch
+class Log:
+    """The JSON that is written after each step.
 
-    source = torch.ones((1 << 31) if device == "cuda" else (1 << 24), dtype=torch.uint8, device=device)
-    return 2 * source.nbytes / min(waited(device, source.clone)[0] for _ in range(10))
+    Args:
+        path: where it lies; what stands there is gone on with.
+        settings: of this run. A step of other settings is measured anew.
+        again: the parts that are measured anew all the same.
+    """
 
+    def __init__(self, path: Path, settings: dict[str, Any], again: Sequence[str]) -> None:
+        self.path = path
+        self.settings = settings
+        self.again = set(again)
+        self.figures: dict[str, Any] = {"parts": {}}
+        if path.exists():
+            self.figures = json.loads(path.read_text())
+            self.figures.pop("provenance", None)
+        for part in self.again:
+            self.figures["parts"].pop(part, None)
+        self.figures["left_out"] = []
 
-def apart(
-    model: LocalModel, drafter: EarlyExit, batch: int, gamma: int, device: str, prompt: int
-) -> tuple[float, float]:
-    """t_D, seconds of one drafting step, and t_V, of a pass over γ drafted tokens; medians of 20 after warming up."""
-    import torch
+    def done(self, part: str, step: str) -> bool:
+        """Whether this step was measured under these settings."""
+        row = self.figures["parts"].get(part, {}).get(step)
+        return row is not None and "error" not in row and row["settings"] == self.settings
 
-    tasks = [
-        Task(id=str(i), input={"prompt_ids": [(7 * i + j) % 200 for j in range(prompt)]})
-        for i in range(batch)
-    ]
-    contexts = [make_context(task) for task in tasks]
-    nothing, block = [Proposal.chain(())] * batch, [Proposal.chain(tuple(range(1, gamma + 1)))] * batch
-    small, large = Reader(drafter.module, compiled=drafter.compiled), Reader(model.model)
-    drafted = torch.ones((batch, 1), dtype=torch.int64, device=device)
-    small.read(contexts, nothing)
-    steps = [waited(device, lambda: small.extend(contexts, drafted))[0] for _ in range(25)]
-    passes = [waited(device, lambda: large.read(contexts, block))[0] for _ in range(25)]
-    return statistics.median(steps[5:]), statistics.median(passes[5:])
+    def note(self, **more: Any) -> None:
+        """Write what belongs to the whole run."""
+        self.figures.update(more)
+        write(self.path, "benchmarks.tokens_gpu", self.figures)
 
-
-def spread(values: Sequence[float]) -> dict[str, float]:
-    """Median, least and greatest."""
-    return {"median": statistics.median(values), "least": min(values), "greatest": max(values)}
+    def put(self, part: str, step: str, row: dict[str, Any]) -> None:
+        """Write a step's figures."""
+        row |= {"settings": self.settings, "commit": provenance("")["commit"]}
+        self.figures["parts"].setdefault(part, {})[step] = row
+        self.note()
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    """Run the asked parts as far as the time goes; the figures."""
+    begun = perf_counter()
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rehearse", action="store_true", help="a tiny model on a CPU")
+    parser.add_argument("--part", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--seconds", type=float, default=540.0, help="no step is begun that would end later")
+    parser.add_argument("--wheels", type=Path, help="a folder of wheels for what this machine lacks")
+    parser.add_argument("--again", action="store_true", help="measure the asked parts anew")
+    parser.add_argument("--rehearse", action="store_true", help="tiny models on a CPU")
     parser.add_argument("--agreement", type=float, default=0.8)
     parser.add_argument("--layers", type=int, help="of the early exit; an eighth of the model's by default")
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 4, 16, 64])
@@ -154,97 +158,40 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/tokens_gpu.json"))
     options = parser.parse_args(arguments)
 
-    import torch
+    settings = {
+        name: getattr(options, name)
+        for name in ("rehearse", "agreement", "layers", "prompt", "tokens", "repeats")
+    }
+    log = Log(options.out, settings, options.part if options.again else ())
+    unpacked = carried(options.wheels) if options.wheels else []
+    find_adapters()
+    from benchmarks.tokens_gpu_parts import Lab, steps
 
-    device = "cpu" if options.rehearse else "cuda"
-    shape = REHEARSAL if options.rehearse else LLAMA_3_8B
-    module = synthetic(shape, device, torch.float32 if options.rehearse else torch.bfloat16)
-    layers = options.layers or max(1, shape["num_hidden_layers"] // 8)
-    factor, agrees = tune(module, layers, options.agreement)
-    model = LocalModel.from_module(module, _NoTokenizer())
-    bandwidth = copy_bandwidth(device)
-    weights = sum(p.nbytes for p in module.parameters()) - module.get_input_embeddings().weight.nbytes
-    per_token = 2 * shape["num_hidden_layers"] * shape["num_key_value_heads"] * module.config.head_dim * 2
-    drafter, target = EarlyExit(model, layers), Target(model)
-    stop, quiet = Stop(max_tokens=options.tokens, ignore_eos=True), {"temperature": 0}
-
-    def pipeline(gamma: int) -> Pipeline:
-        generator: Any = drafter if gamma else NoDraft()
-        return Pipeline(generator, target, Speculative(), block=gamma, done=stop, settings=quiet)
-
-    figures: dict[str, Any] = {
-        "shape": shape, "exit_layers": layers, "agreement": agrees, "factor": factor, "tokens": options.tokens,
-        "prompt": options.prompt, "repeats": options.repeats, "copy_bandwidth": bandwidth, "batches": {},
-        "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
-    }  # fmt: skip
-    for batch in options.batches:
-        tasks = [
-            Task(id=str(i), input={"prompt_ids": [(31 * i + 7 * j) % 200 for j in range(options.prompt)]})
-            for i in range(batch)
-        ]
-        every = {gamma: pipeline(gamma) for gamma in (0, *options.gammas)}
-        seconds: dict[Any, list[float]] = {gamma: [] for gamma in every}
-        rounds: dict[int, int] = {}
-        kept: dict[int, float] = {}
-        for repeat in range(-1, options.repeats):
-            for gamma in list(every) if repeat % 2 == 0 else list(every)[::-1]:
-                spent, records = waited(device, partial(every[gamma].record_batch, tasks))
-                if repeat < 0:
-                    continue  # compiles and captures
-                seconds[gamma].append(spent)
-                rounds[gamma] = max(len(record.rounds) for record in records)
-                made = [len(round.decision.emitted) for record in records for round in record.rounds]
-                kept[gamma] = statistics.fmean(made)
-        emitted = batch * options.tokens
-        row: dict[str, Any] = {"plain": {"tokens_per_second": spread([emitted / s for s in seconds[0]])}}
-        read = options.tokens * (weights + batch * per_token * (options.prompt + options.tokens / 2))
-        row["plain"]["share_of_copy"] = read / statistics.median(seconds[0]) / bandwidth
-        for gamma in options.gammas:
-            draft, verify = apart(model, drafter, batch, gamma, device, options.prompt)
-            speed = [emitted / s for s in seconds[gamma]]
-            expected = batch * kept[gamma] / (gamma * draft + verify)
-            row[f"gamma {gamma}"] = {
-                "tokens_per_second": spread(speed),
-                "emitted_per_round": kept[gamma],
-                "t_draft": draft,
-                "t_verify": verify,
-                "expected": expected,
-                "share_of_expected": statistics.median(speed) / expected,
-                "against_plain": statistics.median(seconds[0]) / statistics.median(seconds[gamma]),
-            }
-        if batch == 1:
-            row["transformers"] = {
-                "tokens_per_second": spread(assisted(module, layers, tasks[0], options, device))
-            }
-        figures["batches"][batch] = row
-        print(batch, row, flush=True)
-    write(options.out, "benchmarks.tokens_gpu", figures)
-    return figures
-
-
-def assisted(module: Any, layers: int, task: Task, options: argparse.Namespace, device: str) -> list[float]:
-    """transformers' assisted generation with its own early exit: tokens per second."""
-    import torch
-
-    ids = torch.tensor([task.input["prompt_ids"]], device=device)
-    how = {
-        "attention_mask": torch.ones_like(ids), "max_new_tokens": options.tokens, "do_sample": False, "pad_token_id": 0,
-        "assistant_early_exit": layers,
-    }  # fmt: skip
-    waited(device, lambda: module.generate(ids, **how))
-    return [
-        options.tokens / waited(device, lambda: module.generate(ids, **how))[0]
-        for _ in range(options.repeats)
-    ]
-
-
-class _NoTokenizer:
-    """Stands where a tokenizer would: prompts are ids, and no text is made."""
-
-    eos_token_id = None
-
-    def get_vocab(self) -> dict[str, int]:
-        return {"synthetic": 0}
+    lab = Lab(options)
+    log.note(device=lab.name, unpacked=unpacked)
+    for part in options.part:
+        took = 0.0
+        for step, expected, measure in steps(part, lab, options):
+            if log.done(part, step):
+                took = log.figures["parts"][part][step]["took"]
+                print(f"{part}, {step}: there already", flush=True)
+                continue
+            left = options.seconds - (perf_counter() - begun)
+            if max(expected, took * SPARE) > left:
+                log.figures["left_out"].append({"part": part, "step": step, "seconds_left": left})
+                log.note()
+                print(f"{part}, {step}: left out, {left:.0f} s are left", flush=True)
+                continue
+            start = perf_counter()
+            try:
+                row = measure()
+            except Exception:  # whatever it is, the next step may do
+                row = {"error": traceback.format_exc()}
+                lab.recover()
+            took = perf_counter() - start
+            log.put(part, step, {**row, "took": took})
+            print(f"{part}, {step}, {took:.1f} s: {row.get('error') or row}", flush=True)
+    return log.figures
 
 
 if __name__ == "__main__":

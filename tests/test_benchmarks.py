@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import json
+import sys
+import zipfile
+from importlib import metadata
 
 import pytest
 
 from benchmarks.mutants import ROOT, mutants
+
+REHEARSAL = ["--rehearse", "--batches", "3", "--gammas", "2", "--tokens", "8", "--prompt", "8", "--repeats", "2",
+             "--agreement", "0.7"]  # fmt: skip
 
 
 @pytest.mark.slow
@@ -48,20 +55,117 @@ def test_the_benchmark_of_the_one_call_rehearses(tmp_path):
 
 @pytest.mark.slow
 def test_the_gpu_benchmark_rehearses_on_a_cpu(tmp_path):
-    """Every step of it on a tiny model: the chosen agreement is met, each way is timed, the figures are written."""
-    from benchmarks.tokens_gpu import main
+    """Every step of it on a tiny model: the tokens are right, the chosen agreement is met, each way is timed, the
+    figures are written; and a second run has nothing left to do."""
+    from benchmarks.tokens_gpu import PARTS, main
 
     out = tmp_path / "gpu.json"
-    main(["--rehearse", "--batches", "1", "3", "--gammas", "2", "--tokens", "10", "--prompt", "8", "--repeats", "2",
-          "--agreement", "0.7", "--out", str(out)])  # fmt: skip
+    main([*REHEARSAL, "--out", str(out)])
     figures = json.loads(out.read_text())
-    assert abs(figures["agreement"] - 0.7) < 0.1
-    assert set(figures["batches"]) == {"1", "3"}
-    for row in figures["batches"].values():
-        assert row["plain"]["tokens_per_second"]["median"] > 0
-        assert 1 <= row["gamma 2"]["emitted_per_round"] <= 3
-    assert figures["batches"]["1"]["transformers"]["tokens_per_second"]["median"] > 0
+    parts = figures["parts"]
+    assert list(parts) == list(PARTS)
+    assert not [row["error"] for steps in parts.values() for row in steps.values() if "error" in row]
+    assert figures["left_out"] == []
+    assert len(parts["correctness"]) == 10
+    for row in parts["correctness"].values():
+        assert row["answers"] == row["equal_to_plain_on_cpu"] == row["equal_to_transformers"] == 4
+        assert row["after_warm_up"]["compilations"] == 0
+    for row in (parts["speculate"]["gamma 2"], parts["batches"]["batch 3"]):
+        assert abs(row["agreement"] - 0.7) < 0.1
+        assert row["same_as_plain"] == row["batch"]
+        assert 1 <= row["speculation"]["emitted_per_round"] <= 3
+        assert row["kept_of_known"] == 2
+        assert min(row["t_draft"], row["t_verify"], row["share_of_expected"]) > 0
+    assert parts["plain"]["batch 1"]["share_of_copy"] > 0
+    assert parts["assisted"]["batch 1"]["against_transformers_assisted"]["median"] > 0
     assert figures["provenance"]["command"]
+    assert main([*REHEARSAL, "--out", str(out)])["parts"] == parts
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    """Steps that only say that they were taken, the second of which fails; what was taken."""
+    from benchmarks import tokens_gpu_parts
+
+    taken = []
+
+    def measure(part, step):
+        taken.append((part, step))
+        if (part, step) == ("bandwidth", "two"):
+            raise RuntimeError("out of memory")
+        return {"figure": len(taken)}
+
+    monkeypatch.setattr(
+        tokens_gpu_parts,
+        "steps",
+        lambda part, lab, options: [
+            (step, 5.0, lambda step=step: measure(part, step)) for step in ("one", "two", "three")
+        ],
+    )
+    return taken
+
+
+def test_the_gpu_benchmark_keeps_what_it_measured(steps, tmp_path):
+    """A step that fails leaves its traceback, and alone is taken again by the next run; other settings, and --again for
+    the parts that are asked for, measure anew."""
+    from benchmarks.tokens_gpu import main
+
+    how = ["--rehearse", "--out", str(tmp_path / "gpu.json")]
+    found = main([*how, "--part", "bandwidth", "plain"])
+    assert "RuntimeError: out of memory" in found["parts"]["bandwidth"]["two"]["error"]
+    assert [row["figure"] for row in found["parts"]["plain"].values()] == [4, 5, 6]
+    assert json.loads((tmp_path / "gpu.json").read_text())["parts"] == found["parts"]
+    steps.clear()
+    main([*how, "--part", "bandwidth", "plain"])
+    assert steps == [("bandwidth", "two")]
+    main([*how, "--part", "plain", "--again"])
+    assert steps[1:] == [("plain", step) for step in ("one", "two", "three")]
+    steps.clear()
+    main([*how, "--part", "plain", "--tokens", "9"])
+    assert len(steps) == 3
+
+
+def test_the_gpu_benchmark_begins_nothing_that_would_not_end_in_time(steps, tmp_path):
+    """It is named instead, and is there for the next run."""
+    from benchmarks.tokens_gpu import main
+
+    how = ["--rehearse", "--out", str(tmp_path / "gpu.json"), "--part", "plain"]
+    found = main([*how, "--seconds", "4"])
+    assert steps == []
+    assert [(each["part"], each["step"]) for each in found["left_out"]] == [
+        ("plain", step) for step in ("one", "two", "three")
+    ]
+    assert json.loads((tmp_path / "gpu.json").read_text())["left_out"] == found["left_out"]
+    assert main(how)["left_out"] == []
+    assert len(steps) == 3
+
+
+def test_wheels_of_what_a_machine_lacks_are_found(tmp_path, monkeypatch):
+    """Also what it has older; what is there already is left in its folder."""
+    from benchmarks import tokens_gpu
+    from benchmarks.tokens_gpu import carried
+
+    for name, number in (("carried_along", "9.10"), ("pytest", "1.0"), ("of_tomorrow", "2.0")):
+        info = f"{name}-{number}.dist-info"
+        with zipfile.ZipFile(tmp_path / f"{name}-{number}-py3-none-any.whl", "w") as wheel:
+            wheel.writestr(f"{name}.py", "FIGURE = 3\n")
+            wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {number}\n")
+            wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            wheel.writestr(f"{info}/RECORD", "")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    there = {"carried-along": "9.9", "pytest": "8.0"}
+
+    def version(name):
+        return there[name] if name in there else metadata.version(name)
+
+    monkeypatch.setattr(tokens_gpu, "version", version)
+    assert carried(tmp_path) == [
+        "carried_along-9.10-py3-none-any.whl",
+        "of_tomorrow-2.0-py3-none-any.whl",
+    ]
+    there["carried-along"] = "9.10"
+    assert importlib.import_module("carried_along").FIGURE == 3
+    assert carried(tmp_path) == []
 
 
 def test_every_mutant_can_still_be_made():

@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 from draftverify import Pipeline, Task
 from draftverify_llm import LocalModel
-from draftverify_tokens import Stop, Target, probabilities
+from draftverify_tokens import History, Stop, Target, probabilities
 from tests.tokens.tiny import rows
 
 
@@ -24,7 +24,9 @@ def joint(
     for _ in range(length):
         longer: dict[tuple[int, ...], float] = {}
         for answer, mass in open_answers.items():
-            row = probabilities(rows(model, [*prompt, *answer], 1), settings)[0][0].tolist()
+            history = History(prompt, answer)
+            logits = rows(model, [*prompt, *answer], 1)
+            row = probabilities(logits, settings, [history], model=model)[0][0].tolist()
             for token, p in enumerate(row):
                 if p:
                     (found if token in model.eos_ids else longer)[(*answer, token)] = mass * p

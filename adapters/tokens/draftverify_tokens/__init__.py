@@ -6,6 +6,7 @@ from draftverify_tokens.draft_model import DraftModel
 from draftverify_tokens.draft_tree import DraftTree
 from draftverify_tokens.early_exit import EarlyExit
 from draftverify_tokens.first_of import FirstOf
+from draftverify_tokens.forced import Forced
 from draftverify_tokens.history import History
 from draftverify_tokens.models import TokenModel
 from draftverify_tokens.no_draft import NoDraft
@@ -28,6 +29,7 @@ __all__ = [
     "EarlyExit",
     "FirstOf",
     "Generation",
+    "Forced",
     "Hidden",
     "History",
     "NoDraft",

@@ -9,6 +9,7 @@ import msgspec
 
 from draftverify import BlockSize, ConfigError, Context, Draws, Generator, Proposal
 from draftverify.errors import below
+from draftverify_tokens.models import room
 
 __all__ = ["FirstOf"]
 
@@ -20,8 +21,10 @@ class FirstOf:
     """Asks its drafters in order and takes the first proposal that is not empty: a lookup, else a draft model.
 
     The block has the law and the evidence of the drafter that made it, so the rule must take every law that one of them
-    declares. When all have nothing the proposal is empty, which is one plain step; when all are exhausted, so is this.
-    What an empty answer cost is known to the driver's clock alone.
+    declares. Behind a drafter that says `certain = True` (`tokens.forced`) and has not filled the block, the next one
+    that has a `continuation` goes on; all of the block is then given. When all have nothing the proposal is empty,
+    which is one plain step; when all are exhausted, so is this. What an empty answer cost is known to the driver's
+    clock alone.
 
     Drafters that stand behind one that draws get random numbers of their own: whether they are asked may depend on the
     first one's draws, and items drawn with the same numbers would not come from the q that is told.
@@ -118,7 +121,7 @@ class FirstOf:
             answers = _ask(drafter, asked, [ns[i] for i in waiting])
             for i, answer in zip(waiting, answers, strict=True):
                 if len(answer.items):
-                    made[i] = answer
+                    made[i] = self._gone_on(place, contexts[i], answer, ns[i])
                 elif made[i] is None or not answer.exhausted:
                     # A block without items has a law too, and that must be one of those declared.
                     made[i] = Proposal.chain((), answer.law, exhausted=answer.exhausted)
@@ -127,6 +130,18 @@ class FirstOf:
                 break
             drew = drew or _laws(drafter) != _GIVEN
         return [answer for answer in made if answer is not None]
+
+    def _gone_on(self, place: int, context: Context, answer: Proposal, n: int) -> Proposal:
+        """The proposal of the drafter at `place`, and what those behind it say comes next, up to `n` items."""
+        if not getattr(self.drafters[place], "certain", False):
+            return answer
+        items = tuple(answer.items)
+        for drafter in self.drafters[place + 1 :]:
+            left = room(context, n) - len(items)
+            if left > 0 and hasattr(drafter, "continuation"):
+                items += tuple(drafter.continuation(context, left, items))
+                break
+        return Proposal.chain(items)
 
     def _each(self, method: str, *arguments: Any) -> None:
         for index, drafter in enumerate(self.drafters):

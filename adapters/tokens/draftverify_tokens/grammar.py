@@ -2,7 +2,8 @@
 
 llguidance says which tokens can go on from a text; what is here walks its matcher along the accepted tokens and each
 drafted path, and back. The tokens allowed in a row depend on the row's path alone, so p and q are cut alike and
-speculation stays exact: a drafted token that may not stand there has p = 0 and is refused.
+speculation stays exact: a drafted token that may not stand there has p = 0 and is refused. Where only one text may
+follow, a walk says which.
 
 References:
     https://github.com/guidance-ai/llguidance
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from threading import Lock
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -21,7 +23,7 @@ from draftverify import ConfigError, ContractError, ResourceError
 from draftverify_tokens.history import History, upload
 from draftverify_tokens.models import TokenModel
 
-__all__ = ["Constraint", "Grammar", "check_constraint", "compiled", "forbid"]
+__all__ = ["Constraint", "Grammar", "Walk", "check_constraint", "compiled", "forbid", "walk_of"]
 
 KEPT = 64
 """So many compiled grammars are kept for each tokenizer."""
@@ -49,6 +51,7 @@ class Grammar:
 
     def __init__(self, constraint: Constraint, tokenizer: Any) -> None:
         self.constraint = constraint
+        self._tokenizer = tokenizer
         self.tokens: int = tokenizer.vocab_size
         self.ends = frozenset(tokenizer.eos_tokens)
         self.row_bytes = (self.tokens + 31) // 32 * 4
@@ -58,6 +61,16 @@ class Grammar:
         self._first = _library().LLMatcher(tokenizer, _source(constraint), log_level=0)
         if self._first.is_error():
             raise _bad(constraint, self._first.get_error())
+
+    def text(self, tokens: Sequence[int]) -> bytes:
+        """The bytes of tokens."""
+        found: bytes = self._tokenizer.decode_bytes(list(tokens))
+        return found
+
+    def written(self, text: bytes) -> list[int]:
+        """The tokens in which the tokenizer writes a text that stands alone."""
+        found: list[int] = self._tokenizer.tokenize_bytes(text)
+        return found
 
     def matcher(self) -> Any:
         """A matcher that stands before the first token of an answer."""
@@ -118,6 +131,25 @@ class Walk:
             for end in self.grammar.ends:
                 row[end // 8] &= ~(1 << end % 8) & 255
 
+    def forced(self) -> tuple[list[int], bytes]:
+        """What must follow here, where there is no choice.
+
+        Returns:
+            The tokens that alone may stand at their places, and the text that must come behind them but can be written
+            in several ways, with its end in one token with what is chosen after it. Both are empty where there is a
+            choice, and where only the end of the answer may follow.
+
+        Raises:
+            ConfigError: the matcher gave up, since the grammar is too much for it.
+        """
+        if self._after_end:
+            return [], b""
+        certain: list[int] = self._matcher.compute_ff_tokens()
+        text: bytes = self._matcher.compute_ff_bytes()
+        self._check()
+        written = self.grammar.text(certain)
+        return certain, text[len(written) :] if text.startswith(written) else b""
+
     def _take(self, token: int) -> bool:
         if self._after_end or (token in self.grammar.ends and self._matcher.is_accepting()):
             # The matcher takes no end token after a text that nothing can follow, and none after an end token.
@@ -158,26 +190,41 @@ def check_constraint(constraint: Constraint) -> None:
 
 
 _COMPILED: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
+_COMPILING = Lock()
 
 
-def compiled(constraint: Constraint, model: TokenModel) -> Grammar:
+def compiled(constraint: Constraint, model: TokenModel, ends: frozenset[int] | None = None) -> Grammar:
     """The constraint for this model's tokenizer; made once, and kept.
+
+    Args:
+        constraint: what answers must be.
+        model: whose tokenizer it is.
+        ends: the tokens that end an answer, if they are not the model's own.
 
     Raises:
         ConfigError: the constraint, the tokenizer or the model's end tokens will not do.
         ResourceError: llguidance is not installed.
     """
-    ends = model.eos_ids
-    kept = _COMPILED.setdefault(model.tokenizer, {})
-    found: Grammar | None = kept.get((ends, constraint))
-    if found is None:
-        tokenizer = kept.get(ends)
-        if tokenizer is None:
-            tokenizer = kept[ends] = _tokenizer(constraint, model)
-        while len(kept) > KEPT:
-            kept.pop(next(key for key in kept if isinstance(key, tuple)))
-        found = kept[ends, constraint] = Grammar(constraint, tokenizer)
-    return found
+    ends = model.eos_ids if ends is None else ends
+    with _COMPILING:
+        kept = _COMPILED.setdefault(model.tokenizer, {})
+        found: Grammar | None = kept.get((ends, constraint))
+        if found is None:
+            tokenizer = kept.get(ends)
+            if tokenizer is None:
+                tokenizer = kept[ends] = _tokenizer(constraint, model.tokenizer, ends)
+            while len(kept) > KEPT:
+                kept.pop(next(key for key in kept if isinstance(key, tuple)))
+            found = kept[ends, constraint] = Grammar(constraint, tokenizer)
+        return found
+
+
+def walk_of(grammar: Grammar, memo: dict[Any, Any]) -> Walk:
+    """The walk along this grammar that a session's memo keeps; a new one where it has none."""
+    walk: Walk | None = memo.get("grammar")
+    if walk is None or walk.grammar is not grammar:
+        walk = memo["grammar"] = Walk(grammar)
+    return walk
 
 
 def forbid(logits: Any, grammar: Grammar, histories: Sequence[History]) -> Any:
@@ -219,9 +266,7 @@ def forbid(logits: Any, grammar: Grammar, histories: Sequence[History]) -> Any:
 
 def _walk(grammar: Grammar, history: History) -> tuple[Walk, int]:
     """The session's matcher, after its accepted tokens, and how many these are."""
-    walk = history.memo.get("grammar")
-    if walk is None or walk.grammar is not grammar:
-        walk = history.memo["grammar"] = Walk(grammar)
+    walk = walk_of(grammar, history.memo)
     accepted = list(history.accepted)
     good = walk.go(0, accepted)
     if good < len(accepted):
@@ -259,25 +304,25 @@ def _source(constraint: Constraint) -> str:
     return str(matcher.grammar_from_json_schema(constraint.text))
 
 
-def _tokenizer(constraint: Constraint, model: TokenModel) -> Any:
-    """llguidance's form of the model's tokenizer.
+def _tokenizer(constraint: Constraint, tokenizer: Any, eos_ids: frozenset[int]) -> Any:
+    """llguidance's form of a tokenizer.
 
     Raises:
         ConfigError: the model has no end token, or the tokenizer is not one of the tokenizers library.
     """
     # Some models name an end token among their padding, which has no text and cannot be told from any other.
-    known = set(model.tokenizer.get_vocab().values())
-    ends = sorted(model.eos_ids & known)
+    known = set(tokenizer.get_vocab().values())
+    ends = sorted(eos_ids & known)
     if not ends:
         raise _bad(constraint, "the tokenizer has no end token, which must follow a complete answer")
     _library()
     from llguidance.hf import from_tokenizer
 
     try:
-        return from_tokenizer(model.tokenizer, eos_token=ends)
+        return from_tokenizer(tokenizer, eos_token=ends)
     except (ValueError, TypeError) as error:
         raise _bad(
-            constraint, f"the tokenizer {type(model.tokenizer).__name__} cannot be constrained ({error})"
+            constraint, f"the tokenizer {type(tokenizer).__name__} cannot be constrained ({error})"
         ) from error
 
 
