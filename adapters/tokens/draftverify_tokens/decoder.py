@@ -23,7 +23,6 @@ from draftverify import (
     Event,
     Generator,
     Pipeline,
-    Proposal,
     Task,
     TaskDone,
     TaskRecord,
@@ -421,11 +420,9 @@ def _held_back(text: str, strings: Sequence[str]) -> int:
 class Scored(Target):
     """A target that leaves its logits, before any setting, in the session's scratch until its next pass."""
 
-    def _read(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> Reading:
-        reading = super()._read(contexts, proposals)
+    def _note(self, contexts: Sequence[Context], reading: Reading) -> None:
         for context, rows in zip(contexts, reading.logits.split(reading.counts), strict=True):
             context.scratch[Scored] = rows
-        return reading
 
 
 class Scoring:

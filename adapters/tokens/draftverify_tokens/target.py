@@ -160,11 +160,13 @@ class Target:
         """`verify` for many sessions, in one forward pass."""
         for context, proposal in zip(contexts, proposals, strict=True):
             _check_fits(context, proposal)
-        reading = self._read(contexts, proposals)
+        reader = self._reader
+        reading = reader.read(contexts, proposals)
         histories = (history_of(self, *pair) for pair in zip(contexts, proposals, strict=True))
         target, raw_maxima = distributions(self.model, reading.logits, contexts, histories)
         deterministic, counts = self.deterministic, reading.counts
         rows, maxima = target.split(counts), raw_maxima.split(counts)
+        self._note(contexts, reading)
         places: Sequence[Place | None] = [None] * len(counts)
         if len(counts) > 1 and len(set(counts)) == 1:  # the rule need not put the batch together again
             whole = target.view(len(counts), counts[0], -1)
@@ -182,9 +184,8 @@ class Target:
             for index in range(len(counts))
         ]
 
-    def _read(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> Reading:
-        """The logits of a pass, before the settings are applied."""
-        return self._reader.read(contexts, proposals)
+    def _note(self, contexts: Sequence[Context], reading: Reading) -> None:
+        """For whoever wants to look at the logits of a pass, as they are before the settings."""
 
     def done(self, context: Context, new: tuple[Any, ...]) -> int | None:
         """The stopping rule of a pipeline that is given none: an end token, or the model's last position."""
