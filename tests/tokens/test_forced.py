@@ -185,6 +185,21 @@ def test_nothing_is_drafted_without_a_grammar_or_after_the_answer():
     assert part.continuation(context([97], {"regex": "abcd"}), 5, (99,)) == ()
 
 
+def test_a_forced_text_without_an_end_fails_by_name_with_and_without_the_drafter():
+    """The matcher gives up over it, in the target's rows too: the setting is named, and nobody waits for ever."""
+    for part in (Forced(BYTES), NoDraft()):
+        outcome = pipeline(part, BYTES, {"grammar": 'start: "a" start'}, tokens=7).run(TASKS[0])
+        assert outcome.status == "failed"
+        assert "settings.grammar: parser error: Too many items" in str(outcome.failure)
+
+
+def test_a_limit_inside_forced_text_cuts_it():
+    """As it cuts plain decoding, at each place."""
+    whole = plain("yes")[0]
+    for tokens in range(1, 12):
+        assert pipeline(Forced(BYTES), BYTES, greedy("yes"), tokens).run(TASKS[0]).value == whole[:tokens]
+
+
 def test_the_target_s_end_tokens_are_those_that_end():
     """A tokenizer's model may end otherwise than the target: what follows a whole answer is not drafted."""
     model = tiny_model(300)

@@ -323,6 +323,7 @@ def test_an_answer_that_breaks_the_grammar_is_refused():
         ({"regex": "(?=a)b"}, r"settings\.regex: .*look-around"),
         ({"grammar": "start: word"}, r'settings\.grammar: .*unknown name: "word"'),
         ({"grammar": ["start"]}, r"settings\.grammar: grammar must be text"),
+        ({"regex": "a\ud800"}, r"settings\.regex: it holds half a character"),
         ({"regex": "a", "grammar": 'start: "a"'}, r"settings\.grammar: regex and grammar are given"),
     ],
 )
@@ -331,6 +332,14 @@ def test_a_bad_constraint_is_refused_without_a_model(bad, message):
     with pytest.raises(ConfigError, match=f"(?s){message}") as error:
         check_settings(bad)
     assert "<state>" not in str(error.value)
+
+
+def test_a_form_that_no_text_has_is_refused_with_the_model():
+    """When the pipeline is built, and not as a dead end in its first round; an empty answer is one."""
+    with pytest.raises(ConfigError, match=r"settings\.regex: no text is of this form"):
+        check_settings({"regex": r"[^\s\S]"}, MODEL)
+    check_settings({"regex": ""}, MODEL)
+    assert after({"regex": ""}, []) == {END}
 
 
 def test_a_tokenizer_that_will_not_do_is_refused():

@@ -93,10 +93,10 @@ def test_half_precision_is_computed_with_in_float32():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"temperature": -1}, "temperature must be a number >= 0, not -1"),
+        ({"temperature": -1}, "temperature must be 0 or a number >= 1e-6, not -1"),
         ({"temperature": float("nan")}, "temperature must be"),
-        ({"temperature": "0"}, "temperature must be a number >= 0, not '0'"),
-        ({"temperature": True}, "temperature must be a number >= 0, not True"),
+        ({"temperature": "0"}, "temperature must be 0 or a number >= 1e-6, not '0'"),
+        ({"temperature": True}, "temperature must be 0 or a number >= 1e-6, not True"),
         ({"top_k": 0}, "top_k must be a whole number >= 1"),
         ({"top_k": 2.5}, "top_k must be a whole number"),
         ({"top_p": 0}, r"top_p must be a number in \(0, 1\]"),
@@ -104,7 +104,14 @@ def test_half_precision_is_computed_with_in_float32():
         ({"repetition_penalty": 0}, "repetition_penalty must be a number > 0, not 0"),
         ({"presence_penalty": 2.5}, "presence_penalty must be a number from -2 to 2"),
         ({"frequency_penalty": None}, "frequency_penalty must be a number from -2 to 2, not None"),
-        ({"logit_bias": [1, 2]}, "logit_bias must be a mapping of token ids to finite numbers"),
+        ({"temperature": 1e-30}, "temperature must be 0 or a number >= 1e-6, not 1e-30"),
+        ({"temperature": 1e300}, "temperature must be 0 or a number >= 1e-6"),
+        ({"logit_bias": [1, 2]}, "logit_bias must be a mapping of token ids to numbers of at most 1e30"),
+        ({"logit_bias": {5: 1e300}}, "logit_bias must be a mapping of token ids to numbers of at most 1e30"),
+        (
+            {"logit_bias": {5: 10**400}},
+            "logit_bias must be a mapping of token ids to numbers of at most 1e30",
+        ),
         ({"logit_bias": {"seven": 1}}, "logit_bias must be a mapping"),
         ({"logit_bias": {7: float("inf")}}, "logit_bias must be a mapping"),
         ({"processors": "none"}, "processors must be a list of callables"),
@@ -202,6 +209,22 @@ def test_a_processor_of_another_shape_is_named():
         ContractError, match=r"processor loses_a_dimension returned .*\[30\].*\(1, 30\) are needed"
     ):
         probabilities(logits_of(0), {"processors": [loses_a_dimension]}, [History([1], [], [2, 3])])
+
+
+def test_a_processor_may_return_one_buffer_each_time_or_another_type():
+    """Rows of a block are what plain decoding makes of them one by one."""
+    buffer = torch.empty(1, 8)
+
+    def encourage_the_next(ids, scores):
+        buffer.copy_(scores)
+        buffer[0, int(ids[0, -1]) + 1] += 5
+        return buffer if ids.shape[1] % 2 else buffer.half()
+
+    rows, _ = probabilities(
+        torch.zeros(3, 8), {"processors": [encourage_the_next]}, [History([1], [2], [3, 5])]
+    )
+    assert rows.argmax(-1).tolist() == [3, 4, 6]
+    assert rows.dtype == torch.float32
 
 
 def test_biases_from_a_config_file_are_read():

@@ -146,7 +146,7 @@ def test_a_block_that_cannot_be_read_is_refused(proposal, message):
 
 def test_settings_can_be_checked_before_any_task():
     """The same error as in the middle of a run, early."""
-    with pytest.raises(ConfigError, match="temperature must be a number >= 0"):
+    with pytest.raises(ConfigError, match="temperature must be 0 or a number >= 1e-6"):
         Target(MODEL).check_settings({"temperature": -1})
 
 

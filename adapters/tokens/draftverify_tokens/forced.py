@@ -67,7 +67,7 @@ class Forced:
         """At most `n` tokens of the text that must follow the context and `drafted`; () where there is a choice.
 
         Raises:
-            ConfigError: the grammar is too much for the matcher.
+            ConfigError: the grammar is too much for the matcher, and will be for the target.
         """
         constraint = read_settings(context.settings).constraint
         if constraint is None or n < 1:
@@ -76,13 +76,13 @@ class Forced:
         grammar = compiled(constraint, self.model, None if ends is None else frozenset(ends))
         memo = context.scratch.setdefault((self, "grammar"), {})
         accepted = list(context.accepted)
-        walk, ends = walk_of(grammar, memo), memo.get("ends")
-        if ends is None or not ends.continues_in(grammar, accepted):
-            ends = memo["ends"] = _Ends(grammar)
+        walk, written = walk_of(grammar, memo), memo.get("ends")
+        if written is None or not written.continues_in(grammar, accepted):
+            written = memo["ends"] = _Ends(grammar)
         # An answer that breaks the grammar is for the target to refuse.
         if walk.go(0, accepted) < len(accepted):
             return ()
-        ends.read(accepted)
+        written.read(accepted)
         path = [*map(int, drafted)]
         start = len(path)
         if walk.go(len(accepted), path) < start:
@@ -90,7 +90,7 @@ class Forced:
         while len(path) < start + n:
             certain, text = walk.forced()
             path += certain
-            path += ends.of(text)
+            path += written.of(text)
             legal = walk.go(len(accepted), path)
             if legal < len(path) or not (certain or text):
                 del path[legal:]

@@ -61,6 +61,10 @@ class Grammar:
         self._first = _library().LLMatcher(tokenizer, _source(constraint), log_level=0)
         if self._first.is_error():
             raise _bad(constraint, self._first.get_error())
+        probe = self.matcher()
+        probe.compute_bitmask()
+        if probe.is_stopped() and not probe.is_accepting():
+            raise _bad(constraint, "no text is of this form, so no answer can begin")
 
     def text(self, tokens: Sequence[int]) -> bytes:
         """The bytes of tokens."""
@@ -291,6 +295,10 @@ def _library() -> Any:
 def _source(constraint: Constraint) -> str:
     """The constraint in llguidance's own notation."""
     matcher = _library().LLMatcher
+    try:
+        constraint.text.encode()
+    except UnicodeEncodeError as error:
+        raise _bad(constraint, f"it holds half a character ({error})") from None
     if constraint.kind == "regex":
         return str(matcher.grammar_from_regex(constraint.text))
     if constraint.kind == "grammar":

@@ -93,6 +93,7 @@ _PATH_DEPENDENT = (
     "processors",
     *CONSTRAINTS,
 )
+LARGEST = 1e30
 FEW = 512
 """So many of the likeliest tokens hold top_p's mass nearly always, and cost a tenth of a full sort to find."""
 
@@ -160,7 +161,8 @@ def check_settings(settings: Mapping[str, Any], model: TokenModel | None = None)
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    # Bounded as float32 is, with room for a logit: a number beyond makes every probability of its row nan.
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and -LARGEST <= value <= LARGEST
 
 
 def _whole(value: Any, least: int) -> bool:
@@ -194,12 +196,12 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "repetition_penalty": (lambda v: _number(v) and v > 0, "a number > 0"),
     "frequency_penalty": _TWO,
     "presence_penalty": _TWO,
-    "logit_bias": (lambda v: v is None or _bias(v), "a mapping of token ids to finite numbers"),
+    "logit_bias": (lambda v: v is None or _bias(v), "a mapping of token ids to numbers of at most 1e30"),
     "processors": (_callables, "a list of callables (input_ids, scores) -> scores"),
     "json_schema": (lambda v: _text(v) or isinstance(v, Mapping), "a mapping or JSON text"),
     "regex": (_text, "text"),
     "grammar": (_text, "text"),
-    "temperature": (lambda v: _number(v) and v >= 0, "a number >= 0"),
+    "temperature": (lambda v: _number(v) and (v == 0 or v >= 1e-6), "0 or a number >= 1e-6"),
     "top_k": (lambda v: v is None or _whole(v, 1), "a whole number >= 1"),
     "top_p": (lambda v: _number(v) and 0 < v <= 1, "a number in (0, 1]"),
     "min_p": (lambda v: _number(v) and 0 <= v <= 1, "a number in [0, 1]"),
@@ -312,12 +314,13 @@ def _biased(logits: Any, bias: Mapping[int, float]) -> Any:
 def _processed(logits: Any, processor: Callable[[Any, Any], Any], histories: Sequence[History]) -> Any:
     import torch
 
-    made = []
+    # Copied row by row: a processor may return the same buffer each time, or another type.
+    made, row = torch.empty_like(logits), 0
     for history in histories:
         before = [*history.prompt, *history.accepted]
         for path in history.paths():
             ids = upload(np.asarray([before + path], dtype=np.int64), logits)
-            scores = logits[len(made)][None].clone()  # some processors write into what they are given
+            scores = logits[row][None].clone()  # some processors write into what they are given
             out = processor(ids, scores)
             if getattr(out, "shape", None) != scores.shape:
                 name = getattr(processor, "__name__", type(processor).__name__)
@@ -325,8 +328,9 @@ def _processed(logits: Any, processor: Callable[[Any, Any], Any], histories: Seq
                     f"processor {name} returned {getattr(out, 'shape', type(out).__name__)}; "
                     f"scores of shape {tuple(scores.shape)} are needed"
                 )
-            made.append(out[0])
-    return torch.stack(made)
+            made[row] = out[0]
+            row += 1
+    return made
 
 
 def _check_rows(logits: Any, histories: Sequence[History], reads: Sequence[str]) -> None:
