@@ -113,14 +113,14 @@ def test_a_cache_never_changes_an_answer(small_classes, family, prompts, rounds)
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma3"])
-@settings(max_examples=12)
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     prompts=st.lists(st.lists(tokens, min_size=1, max_size=6), min_size=1, max_size=3),
     drafts=st.lists(st.lists(tokens, min_size=1, max_size=4), min_size=3, max_size=3),
     keep=st.lists(st.integers(0, 4), min_size=3, max_size=3),
     lone=st.integers(0, 2),
 )
-def test_reading_on_token_by_token_is_reading_the_block(family, prompts, drafts, keep, lone):
+def test_reading_on_token_by_token_is_reading_the_block(small_classes, family, prompts, drafts, keep, lone):
     """A drafter's steps give the rows of one pass, also after a session whose row lies between others' has gone on."""
     model = module(family)
     reader = Reader(model)
