@@ -56,7 +56,7 @@ def test_where_trees_alone_are_wrong_chains_go_on():
     small = LocalModel.from_module(tiny_llama(VOCABULARY), byte_tokenizer())
     for drafter in (Trees(), Suffix(tree=True), DraftTree(DraftModel(small))):
         pipeline = Pipeline(drafter, Target(model), Tree(), block=3, settings=GREEDY)
-        words = f"^generator: {type(drafter).__name__} drafts trees, which MptForCausalLM cannot read: it reads a tree's siblings"
+        words = f"^generator: {type(drafter).__name__} drafts trees, which MptForCausalLM cannot read: it reads a tree"
         with pytest.raises(ConfigError, match=words):
             pipeline.open()
 
