@@ -21,6 +21,8 @@ Optional, found by name:
   build with all of the pipeline's, of which it looks at its own.
 - `check_verifier(verifier)`, of a generator: refuses, with a ConfigError, a verifier that it cannot draft for; called
   when both have been opened.
+- `check_generator(generator)`, of a verifier: refuses, with a ConfigError, a generator whose blocks it cannot verify;
+  called when both have been opened.
 - `describe(values) -> list[str]`, of a verifier: values as text, for people and records.
 - `explain(task, expected, got, settings) -> Explanation`, of a verifier: why two outputs of one task, made
   under these settings, differ.

@@ -276,16 +276,16 @@ class Pipeline(Parts):
     # Resources
 
     def open(self, opened: set[int] | None = None) -> None:
-        """Open every part that holds heavy resources, those of inner pipelines too, and let generators look at the
-        verifier that they draft for.
+        """Open every part that holds heavy resources, those of inner pipelines too, and let generators and verifier
+        look at each other.
 
         Args:
             opened: shared by pipelines that share parts, so that each is opened and closed once: the ids of those that
                 are open.
 
         Raises:
-            ConfigError: a part cannot be opened as it is configured, or a generator cannot draft for this verifier;
-                the path begins with the part's role. What was opened before it is closed again.
+            ConfigError: a part cannot be opened as it is configured, or a generator and the verifier do not fit; the
+                path begins with the part's role. What was opened before it is closed again.
         """
         opened = set() if opened is None else opened
         self._opened = opened
@@ -304,9 +304,11 @@ class Pipeline(Parts):
                         part.open()
                     opened.add(id(part))
         for generator in self.generators:
-            if hasattr(generator, "check_verifier"):
-                with below("generator"):
+            with below("generator"):
+                if hasattr(generator, "check_verifier"):
                     generator.check_verifier(self.verifier)
+                if hasattr(self.verifier, "check_generator"):
+                    self.verifier.check_generator(generator)
 
     def close(self) -> None:
         """Close what `open` opened, all of it, even where one part cannot be closed."""

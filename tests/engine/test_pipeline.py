@@ -317,6 +317,33 @@ def test_a_generator_looks_at_the_verifier_when_both_are_open():
             pipeline.open()
 
 
+def test_a_verifier_looks_at_whoever_drafts_for_it_when_all_are_open():
+    """Fallback generators too; what it refuses is an error at the generator's place, before the first task."""
+    from draftverify import fallback
+
+    class Narrow(Judge):
+        opened = False
+
+        def open(self):
+            self.opened = True
+
+        def check_generator(self, generator):
+            assert self.opened
+            if isinstance(generator, Wide):
+                raise ConfigError("Wide drafts what is not read here")
+
+    class Wide(Blocks):
+        pass
+
+    for pipeline in (
+        Pipeline(Wide(), Narrow(lambda context, item: "pass"), TakeFirst()),
+        Pipeline(Blocks([1]), Narrow(lambda context, item: "pass"), TakeFirst(), policy=fallback(Wide())),
+    ):
+        with pytest.raises(ConfigError, match=r"^generator: Wide drafts what is not read here"):
+            pipeline.open()
+    Pipeline(Blocks([1]), Narrow(lambda context, item: "pass"), TakeFirst()).open()
+
+
 def test_a_verifier_may_bring_the_stopping_rule():
     """It ends the tasks of a pipeline that is given none, and gives way to one that is."""
 

@@ -17,6 +17,7 @@ from draftverify.testing import check_component, make_context
 from draftverify_llm import LocalModel
 from draftverify_tokens import Stop, Target
 from draftverify_tokens.other_tokenizer import OtherTokenizer, continuation
+from draftverify_tokens.self_test import self_test
 from tests.tokens.joint import deviation
 from tests.tokens.tiny import byte_tokenizer, rows, tiny_llama
 
@@ -279,7 +280,8 @@ def test_half_a_character_of_the_draft_model_is_not_drafted():
 
 
 def read_by(model: LocalModel) -> list[list[int]]:
-    """The ids of every pass of the model from now on."""
+    """The ids of every pass of the model from now on, those of its self-test apart."""
+    self_test(model.model)
     seen: list[list[int]] = []
     model.model.model.embed_tokens.register_forward_pre_hook(
         lambda _, given: seen.append(given[0][0].tolist())

@@ -16,9 +16,10 @@ from draftverify.errors import below
 from draftverify_tokens.block_size import default_block
 from draftverify_tokens.guest import Guest
 from draftverify_tokens.history import upload
-from draftverify_tokens.models import TokenModel, prompt_of, room
+from draftverify_tokens.models import TokenModel, positions_of, prompt_of, room
 from draftverify_tokens.reader import Reader, distributions, history_of
 from draftverify_tokens.sampling import SETTINGS
+from draftverify_tokens.self_test import self_test
 from draftverify_tokens.target import Target
 
 __all__ = ["DraftModel", "Lookup"]
@@ -78,7 +79,11 @@ class DraftModel:
 
     @cached_property
     def _reader(self) -> Reader:
-        return (Reader if self.own_cache else Guest)(self.module, compiled=self.compiled)
+        if not self.own_cache:
+            return Guest(self.module, compiled=self.compiled)  # the target's cache, and its self-test
+        reader = Reader(self.module, compiled=self.compiled)
+        reader.no_trees = self_test(self.module)
+        return reader
 
     @property
     def module(self) -> Any:
@@ -90,11 +95,16 @@ class DraftModel:
         """The tokenizer's identity."""
         return self.model.vocabulary
 
+    @property
+    def no_trees(self) -> str | None:
+        """Why the model cannot read trees, where that is so; of the target where it reads in the target's cache."""
+        return self._reader.no_trees
+
     def open(self) -> None:
-        """Load the weights, and refuse a model that cannot be rolled back.
+        """Load the weights, and refuse a model that cannot be read block by block; see `self_test`.
 
         Raises:
-            ConfigError: a layer keeps a running state.
+            ConfigError: it keeps a running state, or computes other logits in blocks than without a cache.
         """
         self._reader  # noqa: B018
         if hasattr(self.lookup, "open"):
@@ -128,7 +138,7 @@ class DraftModel:
         rows: int = self._config.vocab_size
         if self._vocabulary(context) > rows and max(*prompt, *accepted, 0) >= rows:
             return 0
-        own = getattr(self._config, "max_position_embeddings", None)
+        own, _ = positions_of(self.module)
         return n if own is None else max(0, min(n, own - len(prompt) - len(accepted)))
 
     def default_block(self) -> BlockSize | int:

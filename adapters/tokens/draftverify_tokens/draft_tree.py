@@ -151,10 +151,16 @@ class DraftTree:
                 self.drafter.check_verifier(verifier)
 
     def open(self) -> None:
-        """Open the drafter."""
+        """Open the drafter.
+
+        Raises:
+            ConfigError: its model cannot read the tree that grows.
+        """
         if hasattr(self.drafter, "open"):
             with below("drafter"):
                 self.drafter.open()
+        if (why := getattr(self.drafter, "no_trees", None)) is not None:
+            raise ConfigError(f"the drafter's model reads no trees: {why}", path="drafter")
 
     def close(self) -> None:
         """Close the drafter."""

@@ -15,6 +15,8 @@ from transformers.cache_utils import Cache, DynamicCache
 
 from draftverify import ConfigError
 from draftverify_tokens.llama import LlamaForward, is_llama
+from draftverify_tokens.models import positions_of
+from draftverify_tokens.places import telling_of
 from draftverify_tokens.slots import Group, Slots, put, seen
 
 __all__ = ["ModuleForward", "check_rollback", "forward_of"]
@@ -72,9 +74,13 @@ class ModuleForward:
         self.compiled = False
         self._cache = _ByPosition()
         self._call: Any = module
+        self._telling = telling_of(module)
+        self._positions, _ = positions_of(module)
 
     def compile(self) -> None:
         """Compile the module's steps; shapes that were not seen yet are compiled when they come."""
+        if self._telling is not None:
+            return  # what it is told differs from pass to pass, and would be compiled anew each time
         self.compiled = True
         self._call = torch.compile(self.module, dynamic=False)
 
@@ -88,10 +94,12 @@ class ModuleForward:
             if getattr(config, "use_sliding_window", True) is False:
                 window = None
             kinds = ["full_attention" if window is None else "sliding_attention"]
-        unknown = set(kinds) - {"full_attention", "sliding_attention"}
+        # A text is never longer than a chunk: see `positions_of`.
+        unknown = set(kinds) - {"full_attention", "sliding_attention", "chunked_attention"}
         if unknown:
             raise ConfigError(
-                f"{type(self.module).__name__} has layers of {', '.join(sorted(unknown))}; their masks are not known"
+                f"{type(self.module).__name__} has layers of {', '.join(sorted(unknown))}; their masks are not known, "
+                "those of full and sliding attention are"
             )
         return {kind: window if kind == "sliding_attention" else None for kind in dict.fromkeys(kinds)}
 
@@ -108,29 +116,56 @@ class ModuleForward:
             Logits [wanted, vocabulary] or None, and of each group hidden states [R, N, layers, width], or None.
         """
         keep = want if isinstance(want, int) else 1 if want is None else 0
-        found = [self._read(group, keep) for group in groups]
+        found = [[self._read(part, keep) for part in self._parts(group)] for group in groups]
         states = None
         if self.hidden:
-            states = [torch.stack([one.hidden_states[i] for i in self.hidden], dim=2) for one in found]
+            states = [
+                torch.cat([torch.stack([one.hidden_states[i] for i in self.hidden], dim=2) for one in parts])
+                for parts in found
+            ]
         if want is None:
             return None, states
-        logits = [one.logits.flatten(0, 1) for one in found]
+        logits = [one.logits.flatten(0, 1) for parts in found for one in parts]
         flat = logits[0] if len(logits) == 1 else torch.cat(logits)
         return (flat if isinstance(want, int) else flat[want]), states
+
+    def _parts(self, group: Group) -> list[Group]:
+        """The group, or its rows where the model can be told of one row's positions alone."""
+        if self._telling is None or not self._telling.alone or len(group.ids) == 1:
+            return [group]
+        return [
+            group._replace(
+                ids=group.ids[row : row + 1],
+                positions=group.positions[row : row + 1],
+                places=group.places[row : row + 1],
+                first=group.first + row,
+                masks={window: mask[row : row + 1] for window, mask in group.masks.items()},
+            )
+            for row in range(len(group.ids))
+        ]
 
     def _read(self, group: Group, keep: int) -> Any:
         """The module's output for one group, with logits of the last `keep` tokens of its rows (0: of all)."""
         self._cache.group = group
         masks = {kind: group.masks[window] for kind, window in self.windows.items()}
-        return self._call(
-            input_ids=group.ids,
-            position_ids=group.positions,
-            attention_mask=masks if len(masks) > 1 else next(iter(masks.values())),
-            past_key_values=self._cache,
-            use_cache=True,
-            logits_to_keep=keep,
-            output_hidden_states=bool(self.hidden),
-        )
+        positions = group.positions
+        if self._positions is not None:
+            # Padding goes on behind a text that ends where the model does: there are no embeddings there, and angles
+            # that depend on the length of the whole pass would change for its neighbours.
+            positions = positions.clamp(max=self._positions - 1)
+        arguments: dict[str, Any] = {
+            "input_ids": group.ids,
+            "position_ids": positions,
+            "attention_mask": masks if len(masks) > 1 else next(iter(masks.values())),
+            "past_key_values": self._cache,
+            "use_cache": True,
+            "logits_to_keep": keep,
+            "output_hidden_states": bool(self.hidden),
+        }
+        if self._telling is None:
+            return self._call(**arguments)
+        with self._telling.told(self.module.base_model, group, arguments):
+            return self._call(**arguments)
 
 
 class _ByPosition(Cache):

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from draftverify import ConfigError, Context
 
-__all__ = ["TokenModel", "prompt_of", "room", "tokens_so_far"]
+__all__ = ["TokenModel", "positions_of", "prompt_of", "room", "tokens_so_far"]
 
 
 class TokenModel(Protocol):
@@ -60,6 +60,37 @@ def tokens_so_far(context: Context) -> list[int]:
         ConfigError: the task was not prepared by a verifier such as `Target`.
     """
     return [*prompt_of(context), *context.accepted]
+
+
+def positions_of(module: Any) -> tuple[int | None, str]:
+    """How many tokens a model can be decoded with.
+
+    A config's own limit is not all: some models compute every token's keys otherwise once the text is longer than a
+    threshold, so that what a cache holds is worth nothing beyond it, or look at places where positions are given.
+    Below the threshold they are like any other.
+
+    Args:
+        module: the transformers module.
+
+    Returns:
+        The number, None where no limit is known; and for messages what sets it.
+    """
+    config = module.config.get_text_config()
+    limits: list[tuple[int, str]] = []
+    for name in ("max_position_embeddings", "max_seq_len"):
+        if (own := getattr(config, name, None)) is not None:
+            limits.append((own, f"its {name}"))
+            break
+    parameters = getattr(config, "rope_parameters", None) or {}
+    for rope in (parameters, *parameters.values()):  # of all layers, or by their type
+        if isinstance(rope, Mapping) and rope.get("rope_type") == "longrope":
+            found = rope.get("original_max_position_embeddings")
+            limits += [(found, "the length up to which its longrope keeps its angles")] if found else []
+    if "chunked_attention" in (getattr(config, "layer_types", None) or ()):
+        limits.append((config.attention_chunk_size, "its attention_chunk_size"))
+    if getattr(config, "attn_temperature_tuning", False):
+        limits.append((config.floor_scale - 1, "its floor_scale, from which on it sharpens attention"))
+    return min(limits, default=(None, ""))
 
 
 def room(context: Context, n: int, tokens: Sequence[int] | None = None) -> int:

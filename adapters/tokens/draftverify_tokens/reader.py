@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from draftverify import Context, Proposal
+from draftverify import Context, ContractError, Proposal
 from draftverify_tokens.history import History
 from draftverify_tokens.models import TokenModel, prompt_of
 from draftverify_tokens.sampling import probabilities, read_settings
@@ -72,6 +72,9 @@ class Reader:
         compiled: compile the steps; None: where the model is on a GPU.
         lends: whether a `Guest` may read on in this cache.
 
+    Attributes:
+        no_trees: why trees cannot be read with this model, where that is so.
+
     Raises:
         ConfigError: the model keeps a state that cannot be rolled back.
     """
@@ -83,6 +86,7 @@ class Reader:
 
         self.module = module
         self.lends = lends
+        self.no_trees: str | None = None
         self._embeddings = module.get_input_embeddings()
         self._copied: Any = None
         self._edge: Any = None
@@ -106,8 +110,17 @@ class Reader:
         """Logits after each context and after each item of its block, in one pass over the batch.
 
         A pass that fails leaves no cache behind.
+
+        Raises:
+            ContractError: a block is a tree, and the model reads none.
         """
         import torch
+
+        why = self._owner.no_trees
+        if why is not None and any(proposal.shape != "chain" for proposal in proposals):
+            raise ContractError(
+                f"a tree was drafted, which {type(self.module).__name__} cannot read: {why}; use a drafter of chains"
+            )
 
         if self._copied is not None:
             self._copied.synchronize()  # long done: the rule waited for the device after this copy

@@ -20,9 +20,10 @@ from draftverify import (
     Verification,
 )
 from draftverify_tokens.divergence import explain
-from draftverify_tokens.models import TokenModel, prompt_of
+from draftverify_tokens.models import TokenModel, positions_of, prompt_of
 from draftverify_tokens.reader import Reader, Reading, distributions, history_of
 from draftverify_tokens.sampling import SETTINGS, check_settings
+from draftverify_tokens.self_test import self_test
 from draftverify_tokens.stopping import Stop
 from draftverify_tokens.text import pieces
 
@@ -71,13 +72,16 @@ class Target:
 
     @cached_property
     def _reader(self) -> Reader:
-        return Reader(self.model.model, hidden=self.hidden, compiled=self.compiled, lends=True)
+        module = self.model.model
+        reader = Reader(module, hidden=self.hidden, compiled=self.compiled, lends=True)
+        reader.no_trees = self_test(module)
+        return reader
 
     def open(self) -> None:
-        """Load the weights, and refuse a model that cannot be rolled back.
+        """Load the weights, and refuse a model that cannot be read block by block; see `self_test`.
 
         Raises:
-            ConfigError: a layer keeps a running state.
+            ConfigError: it keeps a running state, or computes other logits in blocks than without a cache.
         """
         self._reader  # noqa: B018
 
@@ -108,19 +112,32 @@ class Target:
         """
         check_settings(settings, self.model)
 
+    def check_generator(self, generator: Any) -> None:
+        """Refuse a drafter of trees where the model can read chains alone.
+
+        Raises:
+            ConfigError: naming the model and the reason.
+        """
+        why = self._reader.no_trees
+        if why is not None and getattr(generator, "shape", None) == "tree":
+            raise ConfigError(
+                f"{type(generator).__name__} drafts trees, which {type(self.model.model).__name__} cannot read: {why}; "
+                "use a drafter of chains"
+            )
+
     def prepare(self, task: Task) -> Task:
         """The task with what any part may want to know of the target.
 
         Returns:
             The task; its input has besides `prompt_ids` (made from `prompt` or `messages` unless given), `eos_ids`,
-            `vocabulary` (rows of logits) and `positions` (how many tokens the model takes; None: no limit known).
+            `vocabulary` (rows of logits) and `positions` (how many tokens the model takes; None: no limit known; see
+            `positions_of`).
 
         Raises:
             ConfigError: there is no prompt, or it does not fit.
         """
-        config = self.model.model.config.get_text_config()
-        vocabulary: int = config.vocab_size
-        positions: int | None = getattr(config, "max_position_embeddings", None)
+        vocabulary: int = self.model.model.config.get_text_config().vocab_size
+        positions, limit = positions_of(self.model.model)
         given = task.input.get("prompt_ids")
         prompt = list(given) if given is not None else self.model.encode_prompt(task.input)
         if not prompt:
@@ -135,7 +152,7 @@ class Target:
                 )
         if positions is not None and len(prompt) > positions:
             raise ConfigError(
-                f"the prompt of task {task.id!r} has {len(prompt)} tokens; the model takes {positions}"
+                f"the prompt of task {task.id!r} has {len(prompt)} tokens; the model takes {positions} ({limit})"
             )
         known = {
             "prompt_ids": prompt,
