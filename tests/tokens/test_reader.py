@@ -240,7 +240,7 @@ def test_a_pass_that_fails_leaves_no_cache_behind(monkeypatch):
         with pytest.raises(RuntimeError, match="out of memory"):
             reader.read([session.context()], [Proposal.chain(())])
     assert not session.scratch
-    assert not reader.slots.owners
+    assert not any(shelf.owners for shelf in reader.slots.shelves.values())
     got = reader.read([session.context()], [Proposal.chain(())]).logits[0]
     torch.testing.assert_close(got, rows(model, [1, 2, 3, 4]), **CLOSE)
 
@@ -253,27 +253,28 @@ def test_rows_are_used_again():
         reader.read([s.context() for s in sessions], [Proposal.chain(())] * 3)
         for session in sessions[:2]:
             session.scratch[reader].close()
-    assert reader.slots.rows <= 4
+    assert [shelf.rows for shelf in reader.slots.shelves.values()] == [3]
 
 
 def test_sessions_that_stay_move_into_the_rows_of_those_that_ended():
     """A pass is as high as it has sessions, and what was moved is read on as it was."""
     model = module("llama")
     reader = Reader(model)
-    ended, *staying = [Session([i, i + 1]) for i in range(3)]
-    reader.read([s.context() for s in (ended, *staying)], [Proposal.chain(())] * 3)
+    ended = Session([4, 5])
+    staying = [Session([i, i + 1]) for i in range(2)]
+    reader.read([s.context() for s in (staying[0], ended, staying[1])], [Proposal.chain(())] * 3)
     ended.scratch[reader].close()
     for session in staying:
         session.accepted = [7]
     found = reader.read([s.context() for s in staying], [Proposal.chain(())] * 2).logits
-    assert sorted(reader.slots.owners) == [0, 1]
+    assert [sorted(shelf.owners) for shelf in reader.slots.shelves.values()] == [[0, 1]]
     for session, row in zip(staying, found, strict=True):
         torch.testing.assert_close(row, rows(model, [*session.task.input["prompt_ids"], 7]), **CLOSE)
 
 
 def test_a_batch_outgrows_its_buffers(monkeypatch):
     """Answers that become longer than the buffers were give the rows that they give alone."""
-    monkeypatch.setattr(slots, "GRAIN", 4)
+    monkeypatch.setattr(slots, "FINE", 4)
     model = module("llama")
     reader = Reader(model)
     sessions = [Session([1, 2, 3]), Session([4])]
@@ -286,7 +287,7 @@ def test_a_batch_outgrows_its_buffers(monkeypatch):
         ):
             expect(model, session, proposal, found)
             session.accepted += [*proposal.items, 9]
-        held.add(reader.slots.places)
+        held |= reader.slots.shelves.keys()
     assert len(held) > 2
 
 

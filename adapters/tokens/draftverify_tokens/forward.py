@@ -6,6 +6,7 @@ its own: rows of different lengths, trees and sliding windows are all in the mas
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +15,7 @@ from transformers.cache_utils import Cache, DynamicCache
 
 from draftverify import ConfigError
 from draftverify_tokens.llama import LlamaForward, is_llama
-from draftverify_tokens.slots import Pass, Slots, put, seen
+from draftverify_tokens.slots import Group, Slots, put, seen
 
 __all__ = ["ModuleForward", "check_rollback", "forward_of"]
 
@@ -94,54 +95,59 @@ class ModuleForward:
             )
         return {kind: window if kind == "sliding_attention" else None for kind in dict.fromkeys(kinds)}
 
-    def __call__(self, slots: Slots, now: Pass, want: Any) -> tuple[Any, Any]:
+    def __call__(self, slots: Slots, groups: Sequence[Group], want: Any) -> tuple[Any, Any]:
         """Run one pass.
 
         Args:
             slots: where keys and values are.
-            now: what is read.
-            want: of which of the R·N tokens the logits are wanted: an int for the last so many of a single row,
-                indices [wanted] into the flattened pass, or None for none.
+            groups: what is read.
+            want: of which tokens the logits are wanted: an int for the last so many of a single row, indices [wanted]
+                into the tokens of all groups, one group after the other and row by row, or None for none.
 
         Returns:
-            Logits [wanted, vocabulary] or None, and hidden states [R, N, layers, width] or None.
+            Logits [wanted, vocabulary] or None, and of each group hidden states [R, N, layers, width], or None.
         """
-        self._cache.slots, self._cache.now = slots, now
-        masks = {kind: now.masks[window] for kind, window in self.windows.items()}
-        mask = masks if len(masks) > 1 else next(iter(masks.values()))
         keep = want if isinstance(want, int) else 1 if want is None else 0
-        found = self._call(
-            input_ids=now.ids,
-            position_ids=now.positions,
-            attention_mask=mask,
+        found = [self._read(group, keep) for group in groups]
+        states = None
+        if self.hidden:
+            states = [torch.stack([one.hidden_states[i] for i in self.hidden], dim=2) for one in found]
+        if want is None:
+            return None, states
+        logits = [one.logits.flatten(0, 1) for one in found]
+        flat = logits[0] if len(logits) == 1 else torch.cat(logits)
+        return (flat if isinstance(want, int) else flat[want]), states
+
+    def _read(self, group: Group, keep: int) -> Any:
+        """The module's output for one group, with logits of the last `keep` tokens of its rows (0: of all)."""
+        self._cache.group = group
+        masks = {kind: group.masks[window] for kind, window in self.windows.items()}
+        return self._call(
+            input_ids=group.ids,
+            position_ids=group.positions,
+            attention_mask=masks if len(masks) > 1 else next(iter(masks.values())),
             past_key_values=self._cache,
             use_cache=True,
             logits_to_keep=keep,
             output_hidden_states=bool(self.hidden),
         )
-        states = torch.stack([found.hidden_states[i] for i in self.hidden], dim=2) if self.hidden else None
-        if want is None:
-            return None, states
-        logits = found.logits.flatten(0, 1)
-        return (logits if isinstance(want, int) else logits[want]), states
 
 
 class _ByPosition(Cache):
-    """The slots as a transformers cache."""
+    """The shelves as a transformers cache."""
 
     def __init__(self) -> None:
         super().__init__(layers=[])
-        self.slots: Any = None
-        self.now: Any = None
+        self.group: Any = None
 
     def update(
         self, key_states: Any, value_states: Any, layer_idx: int, *_: Any, **__: Any
     ) -> tuple[Any, Any]:
-        slots, now, rows = self.slots, self.now, key_states.shape[0]
-        if layer_idx == len(slots.keys):
-            slots.keys.append(slots.new(key_states))
-            slots.values.append(slots.new(value_states))
-        keys, values = slots.keys[layer_idx], slots.values[layer_idx]
-        put(keys, key_states, now)
-        put(values, value_states, now)
-        return seen(keys, now, rows), seen(values, now, rows)
+        group, shelf = self.group, self.group.shelf
+        if layer_idx == len(shelf.keys):
+            shelf.keys.append(shelf.new(key_states))
+            shelf.values.append(shelf.new(value_states))
+        keys, values = shelf.keys[layer_idx], shelf.values[layer_idx]
+        put(keys, key_states, group)
+        put(values, value_states, group)
+        return seen(keys, group), seen(values, group)

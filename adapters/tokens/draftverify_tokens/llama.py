@@ -9,7 +9,7 @@ of it, so nothing is held twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
@@ -17,7 +17,7 @@ import torch
 from torch.nn import functional
 
 from draftverify_tokens.graphs import Graphs
-from draftverify_tokens.slots import Pass, Slots, put, seen
+from draftverify_tokens.slots import Group, Slots, put, seen
 
 __all__ = ["LlamaForward", "is_llama"]
 
@@ -72,48 +72,50 @@ class LlamaForward:
         if self.module.device.type == "cuda":
             self._run = Graphs(self._run)
 
-    def __call__(self, slots: Slots, now: Pass, want: Any) -> tuple[Any, Any]:
+    def __call__(self, slots: Slots, groups: Sequence[Group], want: Any) -> tuple[Any, Any]:
         """Run one pass; as `ModuleForward`."""
         inner = self.module.model
         if not self._layers or self._layers[0].stale:
             self._layers = [_Layer(layer, self.module.config) for layer in inner.layers]
             self._cos = None
-        x = inner.embed_tokens(now.ids)
-        if not slots.keys:
+        x = inner.embed_tokens(_flat([group.ids for group in groups]))
+        for shelf in {group.shelf for group in groups if not group.shelf.keys}:
             like = x.new_empty((1, self._layers[0].key_heads, 1, self._layers[0].width))
-            slots.keys = [slots.new(like) for _ in self._layers]
-            slots.values = [slots.new(like) for _ in self._layers]
-        cos, sin = self._rotation(x, now)
-        run = self._run if now.at is None else self._steps
-        x, states = run(x, cos, sin, now, slots.keys, slots.values)
-        if states is not None and self.compiled:
-            states = states.clone()  # a graph's outputs are its next call's too
+            shelf.keys = [shelf.new(like) for _ in self._layers]
+            shelf.values = [shelf.new(like) for _ in self._layers]
+        cos, sin = self._rotation(x, groups)
+        run = self._run if groups[0].at is None else self._steps
+        x, states = run(x, cos, sin, groups)
+        if states is not None:
+            if self.compiled:
+                states = states.clone()  # a graph's outputs are its next call's too
+            parts = states[0].split([group.ids.numel() for group in groups])
+            states = [part.unflatten(0, group.ids.shape) for part, group in zip(parts, groups, strict=True)]
         if want is None:
             return None, states
-        flat = x.flatten(0, 1)
-        return self.module.lm_head(flat[-want:] if isinstance(want, int) else flat[want]), states
+        return self.module.lm_head(x[0, -want:] if isinstance(want, int) else x[0, want]), states
 
-    def _rotation(self, x: Any, now: Pass) -> tuple[Any, Any]:
-        """cos and sin [R, N, 1, width]; sin's first half is negative, so that a rotation is x·cos + roll(x)·sin."""
-        if self._cos is None or self._cos.shape[0] < now.visible:
-            places = torch.arange(-(-now.visible // 1024) * 1024, device=x.device)[None]
+    def _rotation(self, x: Any, groups: Sequence[Group]) -> tuple[Any, Any]:
+        """cos and sin [1, T, 1, width]; sin's first half is negative, so that a rotation is x·cos + roll(x)·sin."""
+        most = max(group.visible for group in groups)
+        if self._cos is None or self._cos.shape[0] < most:
+            places = torch.arange(-(-most // 1024) * 1024, device=x.device)[None]
             cos, sin = self.module.model.rotary_emb(x, places)
             half = sin.shape[-1] // 2
             self._cos, self._sin = cos[0], torch.cat([-sin[0, :, :half], sin[0, :, half:]], dim=-1)
-        return self._cos[now.positions].unsqueeze(2), self._sin[now.positions].unsqueeze(2)
+        positions = _flat([group.positions for group in groups])
+        return self._cos[positions].unsqueeze(2), self._sin[positions].unsqueeze(2)
 
-    def _steps(
-        self, x: Any, cos: Any, sin: Any, now: Pass, keys: list[Any], values: list[Any]
-    ) -> tuple[Any, Any]:
-        """All layers and the last norm: [R, N, hidden]."""
-        mask = now.masks.get(None)
-        if mask is not None and self._layers[0].group > 1:
-            mask = mask.repeat(1, 1, self._layers[0].group, 1)
+    def _steps(self, x: Any, cos: Any, sin: Any, groups: Sequence[Group]) -> tuple[Any, Any]:
+        """All layers and the last norm: [1, T, hidden], and hidden states [1, T, layers, hidden]."""
+        repeated = self._layers[0].group
+        masks = [group.masks.get(None) for group in groups]
+        masks = [mask if mask is None else mask.repeat(1, 1, repeated, 1) for mask in masks]
         states = []
         for index, layer in enumerate(self._layers):
             if index in self.hidden:
                 states.append(x)
-            x = layer(x, cos, sin, mask, now, keys[index], values[index])
+            x = layer(x, cos, sin, masks, groups, index)
         x = _norm(x, self.module.model.norm)
         if not self.hidden:
             return x, None
@@ -155,30 +157,50 @@ class _Layer:
         attention = self._layer.self_attn
         return attention.q_proj, self.norm.weight.data_ptr()
 
-    def __call__(self, x: Any, cos: Any, sin: Any, mask: Any, now: Pass, keys: Any, values: Any) -> Any:
-        rows, n, _ = x.shape
-        qkv = self.qkv(_norm(x, self.norm)).view(rows, n, -1, self.width)
+    def __call__(
+        self, x: Any, cos: Any, sin: Any, masks: Sequence[Any], groups: Sequence[Group], index: int
+    ) -> Any:
+        qkv = self.qkv(_norm(x, self.norm)).unflatten(-1, (-1, self.width))
         qk, v = qkv[:, :, : -self.key_heads], qkv[:, :, -self.key_heads :]
         if self.qk_norm is not None:
             scale, epsilon = self.qk_norm
             qk = functional.rms_norm(qk, (self.width,), None, epsilon) * scale
-        qk = torch.addcmul(qk * cos, qk.roll(self.width // 2, -1), sin).transpose(1, 2)
+        qk = torch.addcmul(qk * cos, qk.roll(self.width // 2, -1), sin)
+        found, first = [], 0
+        for group, mask in zip(groups, masks, strict=True):
+            own = slice(first, first + group.ids.numel())
+            found.append(self._attend(qk[0, own], v[0, own], mask, group, index))
+            first = own.stop
+        x = x + self.out(_flat(found))
+        gate, up = self.gate_up(_norm(x, self.norm_mlp)).chunk(2, dim=-1)
+        return x + self.down(functional.silu(gate) * up)
+
+    def _attend(self, qk: Any, v: Any, mask: Any, group: Group, index: int) -> Any:
+        """Attention of a group's tokens, [R, N, heads · width]; their keys and values are written first."""
+        rows, n = group.ids.shape
+        qk, v = (part.unflatten(0, (rows, n)).transpose(1, 2) for part in (qk, v))
         q, k = qk[:, : self.heads], qk[:, self.heads :]
-        put(keys, k, now)
-        put(values, v.transpose(1, 2), now)
-        k, v = seen(keys, now, rows), seen(values, now, rows)
-        if now.causal or mask is None:
+        keys, values = group.shelf.keys[index], group.shelf.values[index]
+        put(keys, k, group)
+        put(values, v, group)
+        k, v = seen(keys, group), seen(values, group)
+        if group.causal or mask is None:
             out = functional.scaled_dot_product_attention(
-                q, k, v, is_causal=now.causal, scale=self.scaling, enable_gqa=self.group > 1
+                q, k, v, is_causal=group.causal, scale=self.scaling, enable_gqa=self.group > 1
             )
         else:
             # The queries of a key's group stand below each other, [rows, key heads, group · n, width].
             q = q.reshape(rows, self.key_heads, self.group * n, self.width)
             out = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=self.scaling)
             out = out.view(rows, self.heads, n, self.width)
-        x = x + self.out(out.transpose(1, 2).reshape(rows, n, -1))
-        gate, up = self.gate_up(_norm(x, self.norm_mlp)).chunk(2, dim=-1)
-        return x + self.down(functional.silu(gate) * up)
+        return out.transpose(1, 2).reshape(rows, n, -1)
+
+
+def _flat(parts: Sequence[Any]) -> Any:
+    """Tensors [R, N, …] of the groups as one of all tokens, [1, T, …]."""
+    if len(parts) == 1:
+        return parts[0].flatten(0, 1)[None]
+    return torch.cat([part.flatten(0, 1) for part in parts])[None]
 
 
 def _norm(x: Any, norm: Any) -> Any:

@@ -6,7 +6,7 @@ where the cache was thrown away it reads everything again, and the logits are th
 ```
 contexts, blocks ─▶ settle: which tokens of the last block were accepted; a tree's path is moved into one piece
                  ─▶ prompts that are far behind are read first, each for itself
-                 ─▶ one pass: what is pending and the block of every session, ragged rows padded at the end
+                 ─▶ one pass: what is pending and the block of every session, a group of rows for each length class
                  ─▶ a row of logits after each context and after each item
 ```
 """
@@ -14,6 +14,7 @@ contexts, blocks ─▶ settle: which tokens of the last block were accepted; a 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from draftverify import Context, Proposal
 from draftverify_tokens.history import History
 from draftverify_tokens.models import TokenModel, prompt_of
 from draftverify_tokens.sampling import probabilities, read_settings
-from draftverify_tokens.slots import Pass, Slot, Slots
+from draftverify_tokens.slots import Group, Shelf, Slot, Slots
 
 __all__ = ["Reader", "Reading", "distributions", "history_of"]
 
@@ -49,6 +50,16 @@ class Reading(NamedTuple):
     starts: Sequence[int] = ()
 
 
+class _Frame(NamedTuple):
+    """The rows of a shelf that take part in a pass, R of them from `first` on, n tokens each; compiled or not."""
+
+    shelf: Shelf
+    first: int
+    rows: int
+    n: int
+    steps: bool
+
+
 class Reader:
     """One component's way to read with a model; its caches lie in each session's scratch.
 
@@ -70,12 +81,12 @@ class Reader:
 
         self.module = module
         self.lends = lends
-        self.slots = Slots()
         self._embeddings = module.get_input_embeddings()
         self._copied: Any = None
         self._edge: Any = None
         self._owner: Reader = self
         self._forward = forward_of(module, tuple(hidden), compiled)
+        self.slots = self._new_slots()
 
     @property
     def dtype(self) -> Any:
@@ -97,9 +108,9 @@ class Reader:
         if self._copied is not None:
             self._copied.synchronize()  # long done: the rule waited for the device after this copy
             self._copied = None
-        held = self.slots.keys[0] if self.slots.keys else None
+        held = next((shelf.keys[0] for shelf in self.slots.shelves.values() if shelf.keys), None)
         if held is not None and (held.dtype, held.device) != (self.dtype, self.device):
-            self.slots, self._edge = Slots(), None  # the model was converted or moved
+            self.slots, self._edge = self._new_slots(), None  # the model was converted or moved
         # Taken out while the model runs: a pass that fails half-way leaves layers of different lengths behind.
         slots = list(map(self._take, contexts))
         ahead = AHEAD if len(slots) > 1 else CHUNK
@@ -108,12 +119,18 @@ class Reader:
         with torch.inference_mode():
             pending = list(map(self._settle, slots, contexts))
             starts = [len(slot.tokens) for slot in slots]
+            lengths = [
+                start + len(new) + len(block)
+                for start, new, block in zip(starts, pending, blocks, strict=True)
+            ]
+            self.slots.place(slots, lengths)
             early = {
                 i: self._read_ahead(slots[i], tokens, ahead)
                 for i, tokens in enumerate(pending)
                 if len(tokens) > ahead
             }
-            logits, states = self._pass(slots, pending, blocks, parents)
+            counts = [len(block) + 1 for block in blocks]
+            logits, states = self._pass(slots, pending, blocks, parents, counts)
             hidden: Sequence[Any] = states
             if states and early:
                 hidden = [torch.cat([*early.get(i, ()), own]) for i, own in enumerate(states)]
@@ -122,7 +139,7 @@ class Reader:
             slot.block = block
             slot.parents = own
             context.scratch[self._owner] = slot
-        return Reading(logits, [len(block) + 1 for block in blocks], hidden, starts)
+        return Reading(logits, counts, hidden, starts)
 
     def extend(self, contexts: Sequence[Context], drafted: Any) -> Any:
         """Read on: one more drafted token of each session, after those that were read since `read` without a block.
@@ -137,24 +154,9 @@ class Reader:
         import torch
 
         slots = [context.scratch.pop(self._owner) for context in contexts]
+        k = len(slots)
         with torch.inference_mode():
-            rows, order = self._rows(slots)
-            places = np.zeros((rows, 1), dtype=np.int64)
-            for slot in self.slots.owners.values():
-                if slot.row < rows:
-                    places[slot.row] = len(slot.tokens) + len(slot.block)
-            ids = drafted[:, -1:]
-            if order is not None:
-                ids = ids.new_zeros((rows, 1)).index_copy_(0, self._to_device(order), ids)
-            one = slots[0] if len(slots) == 1 else None
-            if one is not None:
-                places = places[one.row :][:1]
-            now = self._plan(ids, places, places, int(places.max()) + 1, None if one is None else one.row)
-            logits, _ = self._forward(
-                self.slots, now, 1 if one is not None else self._to_device(np.arange(rows))
-            )
-            if order is not None and one is None:
-                logits = logits[self._to_device(order)]
+            logits, _ = self._pass(slots, [[]] * k, list(drafted[:, -1:]), [None] * k, [1] * k)
         for index, (context, slot) in enumerate(zip(contexts, slots, strict=True)):
             slot.block, slot.parents = drafted[index], None
             context.scratch[self._owner] = slot
@@ -190,6 +192,10 @@ class Reader:
         for context, row in zip(contexts, host, strict=True):
             slot = context.scratch[self._owner]
             slot.block = row[: len(slot.block)]
+
+    def _new_slots(self) -> Slots:
+        compiled = self._forward.compiled
+        return Slots(coarse=compiled or self._forward.needs_masks, padded=compiled)
 
     def _take(self, context: Context) -> Slot:
         """The session's slot, out of its scratch; a new one where there is none of this cache."""
@@ -227,7 +233,7 @@ class Reader:
             path = _path(slot.block, slot.parents, new)
             n = len(path)
             if n and path[-1] != n - 1:
-                self.slots.gather(slot, len(tokens), path)
+                slot.gather(path)
             tokens += new[:n]
             new = new[n:]
         slot.block = ()
@@ -243,18 +249,10 @@ class Reader:
         while len(pending) > most:
             piece = pending[: min(CHUNK, len(pending) - 1)]
             del pending[: len(piece)]
-            _, found = self._pass([slot], [piece], [()], [None], logits=False)
+            _, found = self._pass([slot], [piece], [()], [None], [0])
             slot.tokens += piece
             states += found
         return states
-
-    def _rows(self, slots: Sequence[Slot]) -> tuple[int, Any]:
-        """How many rows a pass has, and each session's row when they are not in order."""
-        if len(slots) == 1:
-            return slots[0].row + 1, None
-        rows = self.slots.close_ranks(slots)
-        order = [slot.row for slot in slots]
-        return rows, None if order == list(range(rows)) else np.asarray(order)
 
     def _pass(
         self,
@@ -262,8 +260,7 @@ class Reader:
         pending: Sequence[list[int]],
         blocks: Sequence[Any],
         parents: Sequence[Sequence[int] | None],
-        *,
-        logits: bool = True,
+        wanted: Sequence[int],
     ) -> tuple[Any, list[Any]]:
         """One forward pass over the pending tokens and blocks.
 
@@ -272,104 +269,107 @@ class Reader:
             pending: the tokens that each lacks.
             blocks: the items that each drafted.
             parents: of the items; None for a chain.
-            logits: whether any are wanted.
+            wanted: of how many of each session's last tokens the logits are wanted.
 
         Returns:
             Logits [wanted rows, vocabulary] or None; hidden states of each session, or [].
         """
         import torch
 
+        starts = [len(slot.tokens) + len(slot.block) for slot in slots]
         lengths = [len(tokens) + len(items) for tokens, items in zip(pending, blocks, strict=True)]
-        n = max(lengths)
-        alone = len(slots) == 1
-        rows, _ = self._rows(slots)
-        first = slots[0].row if alone else 0
-        rows -= first
-        # Lists until they are whole: an array takes longer over one entry than over all of them at once.
-        padding = [0] * n
-        lines, starts = [padding] * rows, [0] * rows
-        offsets = np.arange(n)
-        placed: list[tuple[int, int, Any]] = []
-        trees: list[tuple[int, int, Sequence[int]]] = []
-        if rows > len(slots):
-            for slot in self.slots.owners.values():  # who sits this pass out is written to where nobody looks
-                if first <= slot.row < first + rows:
-                    starts[slot.row - first] = len(slot.tokens) + len(slot.block)
-        for slot, tokens, items, tree in zip(slots, pending, blocks, parents, strict=True):
-            row = slot.row - first
-            starts[row] = len(slot.tokens)
-            if isinstance(items, torch.Tensor):
-                line = tokens
-                placed.append((row, len(tokens), items))
-            else:
-                line = [*tokens, *items]
-            lines[row] = line + padding[len(line) :]
+        self.slots.place(slots, list(map(add, starts, lengths)))
+        shelves: dict[Shelf, list[int]] = {}
+        for index, slot in enumerate(slots):
+            shelves.setdefault(slot.shelf, []).append(index)
+        frames, total = [], 0
+        bases = [0] * len(slots)  # where each session's tokens begin among those of all groups
+        for shelf, members in shelves.items():
+            frame = self._frame(shelf, [slots[i] for i in members], max(lengths[i] for i in members))
+            for i in members:
+                bases[i] = total + (slots[i].row - frame.first) * frame.n
+            frames.append(frame)
+            total += frame.rows * frame.n
+        # Arrays are filled at once: one entry takes as long as all of them.
+        ids, positions, places = whole = np.zeros((3, total), dtype=np.int64)
+        sizes = [frame.rows * frame.n for frame in frames]
+        places[:] = np.repeat([frame.shelf.capacity - 1 for frame in frames], sizes)
+        at = _counted(bases, lengths)
+        positions[at] = places[at] = _counted(starts, lengths)
+        known: list[int] = []
+        drafted: list[tuple[int, Any]] = []
+        for base, tokens, items in zip(bases, pending, blocks, strict=True):
+            known += tokens
+            on_device = isinstance(items, torch.Tensor)
+            known += [0] * len(items) if on_device else items
+            if on_device:
+                drafted.append((base + len(tokens), items))
+        ids[at] = known
+        trees: dict[Shelf, list[tuple[int, int, Sequence[int]]]] = {}
+        for slot, base, start, tokens, tree in zip(slots, bases, starts, pending, parents, strict=True):
             if tree is not None:
-                trees.append((row, len(tokens), tree))
-        if trees:
-            offsets = np.tile(offsets, (rows, 1))
-            for row, p, tree in trees:
-                offsets[row, p : p + len(tree)] = p + _depths(tree)
-        ids = self._to_device(np.asarray(lines, dtype=np.int64))
-        if placed:
-            at = [np.concatenate([np.full(len(items), row) for row, _, items in placed])]
-            at.append(np.concatenate([np.arange(p, p + len(items)) for _, p, items in placed]))
-            ids[tuple(map(self._to_device, at))] = torch.cat([items for *_, items in placed]).long()
-        first_places = np.asarray(starts, dtype=np.int64)[:, None]
-        places, positions = first_places + np.arange(n), first_places + offsets
-        now = self._plan(ids, positions, places, max(starts) + n, first if alone else None, trees)
+                p = len(tokens)
+                positions[base + p : base + p + len(tree)] = start + p + _depths(tree)
+                trees.setdefault(slot.shelf, []).append((slot.row, p, tree))
+        wants = _counted([base + m - n for base, m, n in zip(bases, lengths, wanted, strict=True)], wanted)
+        later = _counted([first for first, _ in drafted], [len(items) for _, items in drafted])
+        # What the host knows goes to the device in one piece.
+        given = self._to_device(np.concatenate((whole.ravel(), wants, later)))
+        on_device = given[: 3 * total].view(3, total)
+        if drafted:
+            found = torch.cat([items for _, items in drafted])
+            on_device[0].index_copy_(0, given[len(given) - len(later) :], found.long())
+        groups, first = [], 0
+        for frame, size in zip(frames, sizes, strict=True):
+            own = slice(first, first + size)
+            groups.append(self._group(frame, on_device[:, own], whole[:, own], trees.get(frame.shelf, ())))
+            first += size
         want: Any = None
-        if logits and alone:
-            want = len(blocks[0]) + 1
-        elif logits:
-            ends = np.asarray([slot.row * n + m for slot, m in zip(slots, lengths, strict=True)])
-            counts = np.asarray([len(items) + 1 for items in blocks])
-            last = np.cumsum(counts)
-            want = self._to_device(np.arange(last[-1]) + np.repeat(ends - last, counts))
-        found, states = self._forward(self.slots, now, want)
+        if groups[0].at is not None and len(slots) == 1:
+            want = wanted[0] or None
+        elif len(wants):
+            want = given[3 * total :][: len(wants)]
+        logits, states = self._forward(self.slots, groups, want)
         if states is None:
-            return found, []
-        return found, [states[slot.row - first, :m] for slot, m in zip(slots, lengths, strict=True)]
+            return logits, []
+        flat = [state.flatten(0, 1) for state in states]
+        flat = flat[0] if len(flat) == 1 else torch.cat(flat)
+        return logits, [flat[base : base + n] for base, n in zip(bases, lengths, strict=True)]
 
-    def _plan(
-        self,
-        ids: Any,
-        positions: Any,
-        places: Any,
-        visible: int,
-        row: int | None,
-        trees: Sequence[tuple[int, int, Sequence[int]]] = (),
-    ) -> Pass:
-        """Where the pass reads and writes; positions and places are NumPy's, [R, N]."""
-        rows, n = places.shape
-        self.slots.reserve(rows if row is None else row + 1, visible)
-        compiled = self._forward.compiled and n <= AHEAD  # prompts have every length: not worth a compilation
-        start = int(places[0, 0])
-        alone = row is not None and not (compiled and row == 0)
-        causal = alone and start == 0 and not trees and n > 1 and not self._forward.needs_masks
-        if compiled and not alone:
-            visible = self.slots.places
-        at = self._to_device(places)
+    def _frame(self, shelf: Shelf, slots: Sequence[Slot], n: int) -> _Frame:
+        """Which rows of a shelf take part, when the longest of them has n tokens."""
+        steps = self._forward.compiled and n <= AHEAD  # prompts have every length: not worth a compilation
+        first = 0 if steps else min(slot.row for slot in slots)
+        shelf.close_ranks(slots, first)
+        rows = max(slot.row for slot in slots) + 1 - first
+        if steps:
+            rows, n = (1 << (number - 1).bit_length() for number in (rows, n))
+        return _Frame(shelf, first, rows, n, steps)
+
+    def _group(
+        self, frame: _Frame, on_device: Any, arrays: Any, trees: Sequence[tuple[int, int, Sequence[int]]]
+    ) -> Group:
+        """A group from its ids, positions and places [3, R · N], and the trees as (row, first token, parents)."""
+        shelf, first, rows, n, steps = frame
+        _, positions, places = arrays.reshape(3, rows, n)
+        ids, rotated, at = on_device.view(3, rows, n)
+        own = self._forward.needs_masks
+        real = places[places < shelf.capacity - 1]
+        visible = shelf.capacity if steps else int(real.max()) + 1
+        start = int(places[0, 0]) if rows == 1 and not steps else None
+        causal = start == 0 and not trees and n > 1 and not own
         masks = {}
         for window in set(self._forward.windows.values()):
-            plain = (
-                alone and n == 1 and (window is None or visible <= window) and not self._forward.needs_masks
-            )
+            plain = start is not None and n == 1 and (window is None or visible <= window) and not own
             if plain or causal:
                 continue
             if window is None and not trees:
-                masks[window] = self._staircase(at, visible)
+                masks[window] = self._staircase(at, visible, shelf.capacity)
             else:
-                masks[window] = self._mask(positions, places, visible, window, trees)
-        return Pass(
-            ids,
-            self._to_device(positions),
-            at,
-            (row, start) if alone else None,
-            visible,
-            masks,
-            causal,
-        )
+                masks[window] = self._mask(
+                    positions, places, visible, window, [(row - first, *more) for row, *more in trees]
+                )
+        return Group(ids, rotated, at, shelf, first, start, visible, masks, causal)
 
     def _mask(
         self,
@@ -400,7 +400,7 @@ class Reader:
         mask = torch.zeros(hidden.shape, dtype=dtype, device=device)
         return mask.masked_fill_(hidden, torch.finfo(dtype).min)[:, None]
 
-    def _staircase(self, places: Any, visible: int) -> Any:
+    def _staircase(self, places: Any, visible: int, capacity: int) -> Any:
         """The mask of chains, whose tokens see all places up to their own; places lie on the device.
 
         Each row is a window on one row of zeros that ends in the least number, where it ends at the right place: copied
@@ -408,10 +408,10 @@ class Reader:
         """
         import torch
 
-        size = self.slots.places
-        if self._edge is None or len(self._edge) != 2 * size or self._edge.dtype != self.dtype:
-            self._edge = torch.zeros(2 * size, dtype=self.dtype, device=self.device)
-            self._edge[size:] = torch.finfo(self.dtype).min
+        if self._edge is None or len(self._edge) < 2 * capacity or self._edge.dtype != self.dtype:
+            self._edge = torch.zeros(2 * capacity, dtype=self.dtype, device=self.device)
+            self._edge[capacity:] = torch.finfo(self.dtype).min
+        size = len(self._edge) // 2
         windows = self._edge.unfold(0, visible, 1).index_select(0, size - 1 - places.flatten())
         return windows.view(len(places), 1, -1, visible)
 
@@ -485,6 +485,13 @@ def _path(block: Any, parents: Sequence[int] | None, new: Sequence[int]) -> Sequ
             if len(path) >= len(best):
                 best = paths[index]
     return best
+
+
+def _counted(starts: Sequence[int], counts: Sequence[int]) -> Any:
+    """start, start + 1, … of each start, so many as its count, one after the other."""
+    ends = np.cumsum(counts)
+    offsets = np.asarray(starts) - ends + counts
+    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(offsets, counts).astype(np.int64)
 
 
 def _depths(parents: Sequence[int]) -> Any:

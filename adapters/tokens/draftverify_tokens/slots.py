@@ -1,139 +1,174 @@
-"""Keys and values of many sequences, in buffers that are allocated once and written by position.
+"""Keys and values of many sequences, in buffers that are written by position, on shelves by length.
 
-Each sequence has a row of every layer's buffer. Nothing is deleted: what a refused token wrote is overwritten by the
-next one, and until then the attention mask hides it. Rejecting is moving a position back; only a tree, whose accepted
-path does not stand in one piece, is gathered into one.
+A shelf holds the sequences of one length class, a row each; one that outgrows its shelf is copied to the next. So a
+short sequence beside a long one takes no more room than it needs, nor does a pass look at more of it. Nothing is
+deleted: what a refused token wrote is overwritten by the next one, and until then the attention mask hides it.
+Rejecting is moving a position back; only a tree, whose accepted path does not stand in one piece, is gathered into one.
 
 The idea of writing by position is gpt-fast's.
 """
 
 from __future__ import annotations
 
-import heapq
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
-__all__ = ["Pass", "Slot", "Slots", "put", "seen"]
+__all__ = ["Group", "Shelf", "Slot", "Slots", "put", "seen"]
 
-GRAIN = 256
-"""Buffers grow in steps of so many places."""
+FINE = 64
+"""The smallest capacity where there are four steps to a doubling."""
+COARSE = 256
+"""The smallest capacity where each is twice the one before."""
 
 
-class Pass(NamedTuple):
-    """Where one forward pass reads and writes: R rows of N tokens each, padded at the end.
+class Group(NamedTuple):
+    """Rows of one shelf in a forward pass: R rows of N tokens each, padded at the end.
+
+    Padding, and all tokens of a row that sits the pass out, are written to a row's last place, which no sequence uses.
 
     Args:
         ids: [R, N] int64, token ids.
         positions: [R, N] int64, a token's place in its sequence, which is what rotates its keys. Siblings share one.
         places: [R, N] int64, where its key and value are written.
-        at: the row and the first place, when one row is written in one piece; None otherwise.
-        visible: how many places are looked at.
+        shelf: whose rows they are.
+        first: rows first … first + R - 1 of the shelf take part.
+        at: the first place, when a single row is written in one piece; None otherwise, and where steps are compiled.
+        visible: how many places are looked at; the capacity where steps are compiled.
         masks: by window (None for full attention): [R, 1, N, visible], 0 where a token looks and the least number of
             the type elsewhere. Without one a token sees all of `visible`, or what stands before it when `causal`.
-        causal: whether this is the beginning of a sequence, read as a chain.
+        causal: whether this is the beginning of one sequence, read as a chain.
     """
 
     ids: Any
     positions: Any
     places: Any
-    at: tuple[int, int] | None
+    shelf: Shelf
+    first: int
+    at: int | None
     visible: int
     masks: dict[int | None, Any]
     causal: bool = False
 
 
-def put(buffer: Any, new: Any, now: Pass) -> None:
-    """Write new keys or values [R, heads, N, width] into a buffer [rows, heads, places, width]."""
-    if now.at is not None:
-        row, start = now.at
-        buffer[row, :, start : start + new.shape[2]] = new[0]
+def put(buffer: Any, new: Any, group: Group) -> None:
+    """Write new keys or values [R, heads, N, width] into a buffer [rows, heads, capacity, width]."""
+    if group.at is not None:
+        buffer[group.first, :, group.at : group.at + new.shape[2]] = new[0]
     else:
         import torch
 
-        rows = torch.arange(new.shape[0], device=new.device)
-        buffer[rows[:, None], :, now.places] = new.transpose(1, 2)
+        rows = torch.arange(group.first, group.first + new.shape[0], device=new.device)
+        buffer[rows[:, None], :, group.places] = new.transpose(1, 2)
 
 
-def seen(buffer: Any, now: Pass, rows: int) -> Any:
-    """What a pass may look at: a view [R, heads, visible, width]."""
-    first = 0 if now.at is None else now.at[0]
-    return buffer[first : first + rows, :, : now.visible]
+def seen(buffer: Any, group: Group) -> Any:
+    """What a group may look at: a view [R, heads, visible, width]."""
+    return buffer[group.first : group.first + len(group.places), :, : group.visible]
 
 
-class Slots:
-    """The buffers of one model, [rows, heads, places, width] per layer; they grow as they are needed."""
+class Shelf:
+    """Rows of one capacity.
 
-    def __init__(self) -> None:
+    Attributes:
+        capacity: places per row; the last is for padding.
+        rows: how many rows the buffers have.
+        keys, values: a buffer [rows, heads, capacity, width] of each layer; [] until something was read.
+        owners: the sequences, by row.
+        free: the rows that nobody owns.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.rows = 0
         self.keys: list[Any] = []
         self.values: list[Any] = []
-        self.rows = 1
-        self.places = GRAIN
         self.owners: WeakValueDictionary[int, Slot] = WeakValueDictionary()
-        self._free: list[int] = []
-        self._used = 0
+        self.free: list[int] = []
 
-    def take(self) -> Slot:
-        """A row for a new sequence: the lowest free one."""
-        row = heapq.heappop(self._free) if self._free else self._used
-        self._used = max(self._used, row + 1)
-        slot = self.owners[row] = Slot(self, row)
-        return slot
-
-    def give_back(self, row: int) -> None:
-        """Let a row be used again."""
-        self.owners.pop(row, None)
-        heapq.heappush(self._free, row)
-
-    def close_ranks(self, slots: Sequence[Slot]) -> int:
-        """Move sequences down into free rows.
-
-        Returns:
-            How many rows, from the first on, hold all of `slots`.
-        """
-        for slot in sorted(slots, key=lambda slot: -slot.row) if self._free else ():
-            if slot.row < len(slots) or not self._free or self._free[0] >= slot.row:
-                break
-            row = heapq.heappop(self._free)
-            for buffer in (*self.keys, *self.values):
-                buffer[row] = buffer[slot.row]
-            self.give_back(slot.row)
-            slot.row = row
-            self.owners[row] = slot
-        return max(slot.row for slot in slots) + 1
-
-    def reserve(self, rows: int, places: int) -> None:
-        """Make room; what the buffers hold stays."""
-        if rows <= self.rows and places <= self.places:
+    def reserve(self, rows: int) -> None:
+        """Make the buffers so many rows high; what they hold stays."""
+        if rows <= self.rows:
             return
-        if rows > self.rows:
-            self.rows = rows if not self.keys else max(rows, 2 * self.rows)
-        if places > self.places:
-            self.places = -(-max(places, self.places * 3 // 2) // GRAIN) * GRAIN
+        self.free += range(self.rows, rows)
+        self.rows = rows
         for buffers in (self.keys, self.values):
             for index, old in enumerate(buffers):
-                new = old.new_zeros((self.rows, old.shape[1], self.places, old.shape[3]))
-                new[: old.shape[0], :, : old.shape[2]] = old
-                buffers[index] = new
+                buffers[index] = self.new(old)
+                buffers[index][: len(old)] = old
 
     def new(self, like: Any) -> Any:
         """A layer's buffer, of the type, device, heads and width of `like` [R, heads, N, width]."""
         # Zeros: what was never written is hidden by the mask, but a NaN would show through it.
-        return like.new_zeros((self.rows, like.shape[1], self.places, like.shape[3]))
+        return like.new_zeros((self.rows, like.shape[1], self.capacity, like.shape[3]))
 
-    def gather(self, slot: Slot, start: int, chosen: Sequence[int]) -> None:
-        """Move the entries at start + chosen[i] to start + i, into one piece."""
-        import torch
+    def close_ranks(self, slots: Sequence[Slot], first: int) -> None:
+        """Move sequences down into free rows from `first` on, so that they stand closer together."""
+        for row in sorted(row for row in self.free if row >= first):
+            last = max(slots, key=lambda slot: slot.row)
+            if last.row < row:
+                break
+            self.free.remove(row)
+            last.move(self, row)
 
-        for buffer in (*self.keys, *self.values):
-            source = torch.as_tensor([start + index for index in chosen], device=buffer.device)
-            buffer[slot.row, :, start : start + len(chosen)] = buffer[slot.row].index_select(1, source)
+
+class Slots:
+    """The shelves of one model.
+
+    Args:
+        coarse: capacities are powers of two; else the steps are so fine that a row has at most a quarter more places
+            than its shelf's shortest sequence has tokens. A group costs a call where the model is its own code, and
+            a compilation where steps are compiled.
+        padded: shelves have a power of two of rows.
+    """
+
+    def __init__(self, *, coarse: bool = False, padded: bool = False) -> None:
+        self.coarse = coarse
+        self.padded = padded
+        self.shelves: dict[int, Shelf] = {}
+
+    def take(self) -> Slot:
+        """A new sequence; it has a row once it is placed."""
+        return Slot(self)
+
+    def capacity(self, places: int) -> int:
+        """The least capacity of a row with so many places, and one for padding."""
+        least = COARSE if self.coarse else FINE
+        if places < least:
+            return least
+        octave = 1 << places.bit_length() - 1  # octave <= places < 2 * octave
+        step = octave if self.coarse else octave // 4
+        return octave + (places - octave) // step * step + step
+
+    def shelf(self, capacity: int, rows: int = 0) -> Shelf:
+        """The shelf of a capacity, with at least so many rows."""
+        shelf = self.shelves.setdefault(capacity, Shelf(capacity))
+        shelf.reserve(1 << (rows - 1).bit_length() if self.padded and rows else rows)
+        return shelf
+
+    def place(self, slots: Sequence[Slot], places: Sequence[int]) -> None:
+        """Give each sequence a row with so many places; one that has outgrown its shelf takes its entries along."""
+        moving = [
+            (slot, self.capacity(n))
+            for slot, n in zip(slots, places, strict=True)
+            if slot.shelf is None or slot.shelf.capacity <= n
+        ]
+        for capacity, more in Counter(capacity for _, capacity in moving).items():
+            shelf = self.shelf(capacity)
+            self.shelf(capacity, shelf.rows + more - len(shelf.free))
+        for slot, capacity in moving:
+            shelf = self.shelves[capacity]
+            shelf.free.sort()
+            slot.move(shelf, shelf.free.pop(0))
 
 
 class Slot:
     """One sequence's row, and which tokens stand in it.
 
     Attributes:
+        shelf: where the row is; None before it was placed, and once it was given back.
+        row: the row.
         tokens: those that are settled, from place 0 on.
         block: what was written after them and may have been refused.
         parents: of the block's tokens, as a proposal has them; None for a chain.
@@ -142,16 +177,41 @@ class Slot:
             None: all.
     """
 
-    __slots__ = ("__weakref__", "block", "own", "parents", "prompt", "row", "slots", "tokens")
+    __slots__ = ("__weakref__", "block", "own", "parents", "prompt", "row", "shelf", "slots", "tokens")
 
-    def __init__(self, slots: Slots, row: int) -> None:
+    def __init__(self, slots: Slots) -> None:
         self.slots = slots
-        self.row = row
+        self.shelf: Shelf | None = None
+        self.row = -1
         self.tokens: list[int] = []
         self.block: Any = ()
         self.parents: Sequence[int] | None = None
         self.prompt: Sequence[int] | None = None
         self.own: int | None = None
+
+    def move(self, shelf: Shelf, row: int) -> None:
+        """Take the entries to another row, which is no longer free."""
+        held, old = len(self.tokens) + len(self.block), self.shelf
+        if old is not None:
+            if not shelf.keys:
+                shelf.keys, shelf.values = (
+                    [shelf.new(buffer) for buffer in buffers] for buffers in (old.keys, old.values)
+                )
+            for source, target in zip((*old.keys, *old.values), (*shelf.keys, *shelf.values), strict=True):
+                target[row, :, :held] = source[self.row, :, :held]
+            self.close()
+        self.shelf, self.row = shelf, row
+        shelf.owners[row] = self
+
+    def gather(self, chosen: Sequence[int]) -> None:
+        """Move the block's entries `chosen` into one piece behind the settled tokens."""
+        import torch
+
+        assert self.shelf is not None
+        start = len(self.tokens)
+        for buffer in (*self.shelf.keys, *self.shelf.values):
+            source = torch.as_tensor([start + index for index in chosen], device=buffer.device)
+            buffer[self.row, :, start : start + len(chosen)] = buffer[self.row].index_select(1, source)
 
     def reclaim(self) -> None:
         """Forget what a guest has written; the owner's next pass writes over it."""
@@ -161,8 +221,9 @@ class Slot:
 
     def close(self) -> None:
         """Give the row back; a slot that nobody holds any more does so by itself."""
-        if self.row >= 0:
-            self.slots.give_back(self.row)
-            self.row = -1
+        if self.shelf is not None:
+            self.shelf.owners.pop(self.row, None)
+            self.shelf.free.append(self.row)
+            self.shelf = None
 
     __del__ = close
