@@ -65,7 +65,7 @@ def test_a_step_is_one_launch(device):
             rounds += 1
     assert (device.counts.captures, device.counts.compilations) == (0, 0)
     assert (
-        rounds - 3 <= device.counts.launches <= rounds
+        device.counts.launches == rounds - 4
     )  # prompts of more than 64 tokens are read without a graph
 
 
