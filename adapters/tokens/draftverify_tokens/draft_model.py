@@ -195,7 +195,7 @@ class DraftModel:
             if still != going:
                 going, at = still, upload(np.asarray(still), q)
             logits = self._reader.extend([contexts[b] for b in going], drafted[at, : i + 1])
-        self._reader.note(contexts, drafted)
+        self._reader.note(contexts)
         return drafted, q, raw_maxima, lengths
 
     def _draw_guessing(

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from draftverify import Context, Proposal
-from draftverify_tokens.history import History
+from draftverify_tokens.history import History, upload
 from draftverify_tokens.models import TokenModel, prompt_of
 from draftverify_tokens.sampling import probabilities, read_settings
 from draftverify_tokens.slots import Group, Shelf, Slot, Slots
@@ -82,7 +82,6 @@ class Reader:
         self.module = module
         self.lends = lends
         self._embeddings = module.get_input_embeddings()
-        self._copied: Any = None
         self._edge: Any = None
         self._owner: Reader = self
         self._forward = forward_of(module, tuple(hidden), compiled)
@@ -105,14 +104,13 @@ class Reader:
         """
         import torch
 
-        if self._copied is not None:
-            self._copied.synchronize()  # long done: the rule waited for the device after this copy
-            self._copied = None
         held = next((shelf.keys[0] for shelf in self.slots.shelves.values() if shelf.keys), None)
         if held is not None and (held.dtype, held.device) != (self.dtype, self.device):
             self.slots, self._edge = self._new_slots(), None  # the model was converted or moved
         # Taken out while the model runs: a pass that fails half-way leaves layers of different lengths behind.
         slots = list(map(self._take, contexts))
+        if any(isinstance(slot.block, torch.Tensor) for slot in slots):
+            self.slots.arrived()
         ahead = AHEAD if len(slots) > 1 else CHUNK
         blocks = [proposal.items for proposal in proposals]
         parents = [None if proposal.shape == "chain" else proposal.parents for proposal in proposals]
@@ -139,6 +137,7 @@ class Reader:
             slot.block = block
             slot.parents = own
             context.scratch[self._owner] = slot
+        self.slots.note(slots)
         return Reading(logits, counts, hidden, starts)
 
     def extend(self, contexts: Sequence[Context], drafted: Any) -> Any:
@@ -174,24 +173,9 @@ class Reader:
             slot.block = (*slot.tokens[settled:], *slot.block)
             del slot.tokens[settled:]
 
-    def note(self, contexts: Sequence[Context], drafted: Any) -> None:
-        """Have what `extend` read on the host by the next `read`, without waiting for the device now.
-
-        Args:
-            contexts: the sessions.
-            drafted: [sessions, k] on the model's device, their blocks.
-        """
-        import torch
-
-        if drafted.device.type != "cuda":
-            return
-        host = torch.empty(drafted.shape, dtype=drafted.dtype, pin_memory=True)
-        host.copy_(drafted, non_blocking=True)
-        self._copied = torch.cuda.Event()
-        self._copied.record()
-        for context, row in zip(contexts, host, strict=True):
-            slot = context.scratch[self._owner]
-            slot.block = row[: len(slot.block)]
+    def note(self, contexts: Sequence[Context]) -> None:
+        """Have what `extend` read on the host by the next `read`, without waiting for the device now."""
+        self.slots.note([context.scratch[self._owner] for context in contexts])
 
     def _new_slots(self) -> Slots:
         compiled = self._forward.compiled
@@ -391,7 +375,7 @@ class Reader:
             for row, p, parents in trees:
                 start = places[row, p]
                 stands[row, start : start + len(parents)] = positions[row, p : p + len(parents)]
-                block = torch.as_tensor(~_ancestors(parents), device=device)
+                block = self._to_device(~_ancestors(parents))
                 hidden[row, p : p + len(parents), start : start + len(parents)] = block
             if window is not None:
                 hidden |= (
@@ -416,9 +400,7 @@ class Reader:
         return windows.view(len(places), 1, -1, visible)
 
     def _to_device(self, values: Any) -> Any:
-        import torch
-
-        return torch.as_tensor(values).to(self.device, non_blocking=True)
+        return upload(values, self._embeddings.weight)
 
 
 def history_of(owner: object, context: Context, proposal: Proposal, *, start: int = 0) -> History:
