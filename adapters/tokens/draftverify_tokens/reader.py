@@ -22,7 +22,7 @@ import numpy as np
 from draftverify import Context, Proposal
 from draftverify_tokens.history import History, upload
 from draftverify_tokens.models import TokenModel, prompt_of
-from draftverify_tokens.sampling import probabilities, read_settings
+from draftverify_tokens.sampling import Tail, probabilities, read_settings
 from draftverify_tokens.slots import Group, Shelf, Slot, Slots
 
 __all__ = ["Reader", "Reading", "distributions", "history_of"]
@@ -42,12 +42,14 @@ class Reading(NamedTuple):
         hidden: per session [read, layers, width], the hidden states of the tokens that the pass read (of a whole
             prompt the first time), the block's last; () when none were asked for.
         starts: per session the place in its sequence of the first of these.
+        made: what a tail made of the logits; () without one.
     """
 
     logits: Any
     counts: list[int]
     hidden: Sequence[Any] = ()
     starts: Sequence[int] = ()
+    made: Sequence[Any] = ()
 
 
 class _Frame(NamedTuple):
@@ -83,6 +85,7 @@ class Reader:
         self.lends = lends
         self._embeddings = module.get_input_embeddings()
         self._edge: Any = None
+        self._tails: dict[Any, Tail] = {}
         self._owner: Reader = self
         self._forward = forward_of(module, tuple(hidden), compiled)
         self.slots = self._new_slots()
@@ -97,7 +100,29 @@ class Reader:
         """Where the model is."""
         return self._embeddings.weight.device
 
-    def read(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> Reading:
+    def tail(self, contexts: Sequence[Context], vocabulary: int, *, draws: bool = False) -> Tail | None:
+        """What a pass can make of its logits before they leave it; None where only the host can.
+
+        Args:
+            contexts: whose settings apply.
+            vocabulary: how many columns count.
+            draws: whether a token of each row is drawn too, of all rows with one uniform.
+        """
+        settings = contexts[0].settings
+        if self.device.type != "cuda" or any(context.settings is not settings for context in contexts):
+            return None
+        sampling = read_settings(settings)
+        if sampling.reads_paths or sampling.logit_bias:
+            return None
+        key = sampling, vocabulary, draws
+        if key not in self._tails:
+            drawn = self._to_device(np.zeros(1)) if draws else None
+            self._tails[key] = Tail(sampling, vocabulary, drawn)
+        return self._tails[key]
+
+    def read(
+        self, contexts: Sequence[Context], proposals: Sequence[Proposal], tail: Tail | None = None
+    ) -> Reading:
         """Logits after each context and after each item of its block, in one pass over the batch.
 
         A pass that fails leaves no cache behind.
@@ -128,7 +153,7 @@ class Reader:
                 if len(tokens) > ahead
             }
             counts = [len(block) + 1 for block in blocks]
-            logits, states = self._pass(slots, pending, blocks, parents, counts)
+            (logits, *made), states = self._pass(slots, pending, blocks, parents, counts, tail)
             hidden: Sequence[Any] = states
             if states and early:
                 hidden = [torch.cat([*early.get(i, ()), own]) for i, own in enumerate(states)]
@@ -138,9 +163,9 @@ class Reader:
             slot.parents = own
             context.scratch[self._owner] = slot
         self.slots.note(slots)
-        return Reading(logits, counts, hidden, starts)
+        return Reading(logits, counts, hidden, starts, made)
 
-    def extend(self, contexts: Sequence[Context], drafted: Any) -> Any:
+    def extend(self, contexts: Sequence[Context], drafted: Any, tail: Tail | None = None) -> Sequence[Any]:
         """Read on: one more drafted token of each session, after those that were read since `read` without a block.
 
         Args:
@@ -148,18 +173,18 @@ class Reader:
             drafted: [sessions, k] int64 on the model's device: all tokens of the block, of which the last is new.
 
         Returns:
-            Logits [sessions, vocabulary] after it.
+            Logits [sessions, vocabulary] after it, and what a tail made of them.
         """
         import torch
 
         slots = [context.scratch.pop(self._owner) for context in contexts]
         k = len(slots)
         with torch.inference_mode():
-            logits, _ = self._pass(slots, [[]] * k, list(drafted[:, -1:]), [None] * k, [1] * k)
+            found, _ = self._pass(slots, [[]] * k, list(drafted[:, -1:]), [None] * k, [1] * k, tail)
         for index, (context, slot) in enumerate(zip(contexts, slots, strict=True)):
             slot.block, slot.parents = drafted[index], None
             context.scratch[self._owner] = slot
-        return logits
+        return found
 
     def withdraw(self, contexts: Sequence[Context]) -> None:
         """Take what was read as if it were accepted for a block again, which may be refused.
@@ -245,7 +270,8 @@ class Reader:
         blocks: Sequence[Any],
         parents: Sequence[Sequence[int] | None],
         wanted: Sequence[int],
-    ) -> tuple[Any, list[Any]]:
+        tail: Tail | None = None,
+    ) -> tuple[Sequence[Any], list[Any]]:
         """One forward pass over the pending tokens and blocks.
 
         Args:
@@ -254,9 +280,10 @@ class Reader:
             blocks: the items that each drafted.
             parents: of the items; None for a chain.
             wanted: of how many of each session's last tokens the logits are wanted.
+            tail: what to make of them.
 
         Returns:
-            Logits [wanted rows, vocabulary] or None; hidden states of each session, or [].
+            Logits [wanted rows, vocabulary] or None, and what the tail made; hidden states of each session, or [].
         """
         import torch
 
@@ -301,8 +328,8 @@ class Reader:
         given = self._to_device(np.concatenate((whole.ravel(), wants, later)))
         on_device = given[: 3 * total].view(3, total)
         if drafted:
-            found = torch.cat([items for _, items in drafted])
-            on_device[0].index_copy_(0, given[len(given) - len(later) :], found.long())
+            theirs = torch.cat([items for _, items in drafted]).long()
+            on_device[0].index_copy_(0, given[len(given) - len(later) :], theirs)
         groups, first = [], 0
         for frame, size in zip(frames, sizes, strict=True):
             own = slice(first, first + size)
@@ -313,12 +340,13 @@ class Reader:
             want = wanted[0] or None
         elif len(wants):
             want = given[3 * total :][: len(wants)]
-        logits, states = self._forward(self.slots, groups, want)
+        found, states = self._forward(self.slots, groups, want, *([] if tail is None else [tail]))
+        found = found if isinstance(found, tuple) else (found,)
         if states is None:
-            return logits, []
+            return found, []
         flat = [state.flatten(0, 1) for state in states]
         flat = flat[0] if len(flat) == 1 else torch.cat(flat)
-        return logits, [flat[base : base + n] for base, n in zip(bases, lengths, strict=True)]
+        return found, [flat[base : base + n] for base, n in zip(bases, lengths, strict=True)]
 
     def _frame(self, shelf: Shelf, slots: Sequence[Slot], n: int) -> _Frame:
         """Which rows of a shelf take part, when the longest of them has n tokens."""
