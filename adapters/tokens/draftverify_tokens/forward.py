@@ -6,7 +6,7 @@ its own: rows of different lengths, trees and sliding windows are all in the mas
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,7 @@ import torch
 from transformers.cache_utils import Cache, DynamicCache
 
 from draftverify import ConfigError
-from draftverify_tokens.llama import LlamaForward, is_llama
+from draftverify_tokens.llama import LlamaForward, is_llama, products_are_plain
 from draftverify_tokens.slots import Group, Slots, put, seen
 
 __all__ = ["ModuleForward", "check_rollback", "forward_of"]
@@ -26,10 +26,11 @@ def forward_of(module: Any, hidden: tuple[int, ...], compiled: bool | None) -> A
     Args:
         module: a causal language model.
         hidden: hidden states to return, as indices into transformers' `hidden_states`.
-        compiled: whether to compile the steps; None: on a GPU.
+        compiled: whether to compile the steps; None: on a GPU, where it is known how.
 
     Raises:
-        ConfigError: a layer keeps a running state instead of keys and values, or there is no such hidden state.
+        ConfigError: a layer keeps a running state instead of keys and values, there is no such hidden state, or the
+            steps of such a module cannot be compiled.
     """
     check_rollback(module)
     layers = module.config.get_text_config().num_hidden_layers
@@ -40,8 +41,23 @@ def forward_of(module: Any, hidden: tuple[int, ...], compiled: bool | None) -> A
                 "the last",
                 path="hidden",
             )
-    made: Any = LlamaForward(module, hidden) if is_llama(module) else ModuleForward(module, hidden)
-    if compiled or (compiled is None and module.device.type == "cuda"):
+    if not is_llama(module):
+        # The module's own code would be compiled anew for every length of its inputs.
+        if compiled:
+            raise ConfigError(
+                f"steps are compiled for the Llama family alone, with full attention; {type(module).__name__} is read "
+                "by its own code. Leave `compiled` out",
+                path="compiled",
+            )
+        return ModuleForward(module, hidden)
+    made = LlamaForward(module, hidden)
+    if compiled and not products_are_plain(module):
+        raise ConfigError(
+            f"layers of {type(module).__name__} are no torch.nn.Linear (quantised or adapted weights?), so its steps "
+            "cannot be compiled. Leave `compiled` out",
+            path="compiled",
+        )
+    if compiled or (compiled is None and module.device.type == "cuda" and products_are_plain(module)):
         made.compile()
     return made
 
@@ -65,18 +81,12 @@ class ModuleForward:
     """A pass by the module's own `forward`."""
 
     needs_masks = True
+    compiled = False
 
     def __init__(self, module: Any, hidden: tuple[int, ...]) -> None:
         self.module = module
         self.hidden = hidden
-        self.compiled = False
         self._cache = _ByPosition()
-        self._call: Any = module
-
-    def compile(self) -> None:
-        """Compile the module's steps; shapes that were not seen yet are compiled when they come."""
-        self.compiled = True
-        self._call = torch.compile(self.module, dynamic=False)
 
     @cached_property
     def windows(self) -> dict[str, int | None]:
@@ -95,7 +105,13 @@ class ModuleForward:
             )
         return {kind: window if kind == "sliding_attention" else None for kind in dict.fromkeys(kinds)}
 
-    def __call__(self, slots: Slots, groups: Sequence[Group], want: Any) -> tuple[Any, Any]:
+    def __call__(
+        self,
+        slots: Slots,
+        groups: Sequence[Group],
+        want: Any,
+        tail: Callable[[Any], tuple[Any, ...]] | None = None,
+    ) -> tuple[Any, Any]:
         """Run one pass.
 
         Args:
@@ -103,6 +119,7 @@ class ModuleForward:
             groups: what is read.
             want: of which tokens the logits are wanted: an int for the last so many of a single row, indices [wanted]
                 into the tokens of all groups, one group after the other and row by row, or None for none.
+            tail: makes more of the logits; see `LlamaForward`.
 
         Returns:
             Logits [wanted, vocabulary] or None, and of each group hidden states [R, N, layers, width], or None.
@@ -116,13 +133,14 @@ class ModuleForward:
             return None, states
         logits = [one.logits.flatten(0, 1) for one in found]
         flat = logits[0] if len(logits) == 1 else torch.cat(logits)
-        return (flat if isinstance(want, int) else flat[want]), states
+        logits = flat if isinstance(want, int) else flat[want]
+        return (logits if tail is None else (logits, *tail(logits))), states
 
     def _read(self, group: Group, keep: int) -> Any:
         """The module's output for one group, with logits of the last `keep` tokens of its rows (0: of all)."""
         self._cache.group = group
         masks = {kind: group.masks[window] for kind, window in self.windows.items()}
-        return self._call(
+        return self.module(
             input_ids=group.ids,
             position_ids=group.positions,
             attention_mask=masks if len(masks) > 1 else next(iter(masks.values())),

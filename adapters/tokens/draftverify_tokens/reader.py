@@ -53,13 +53,12 @@ class Reading(NamedTuple):
 
 
 class _Frame(NamedTuple):
-    """The rows of a shelf that take part in a pass, R of them from `first` on, n tokens each; compiled or not."""
+    """The rows of a shelf that take part in a pass, R of them from `first` on, n tokens each."""
 
     shelf: Shelf
     first: int
     rows: int
     n: int
-    steps: bool
 
 
 class Reader:
@@ -293,16 +292,18 @@ class Reader:
         shelves: dict[Shelf, list[int]] = {}
         for index, slot in enumerate(slots):
             shelves.setdefault(slot.shelf, []).append(index)
+        # Prompts have every length: not worth a compilation.
+        steps = self._forward.compiled and max(lengths) <= AHEAD and any(wanted)
         frames, total = [], 0
         bases = [0] * len(slots)  # where each session's tokens begin among those of all groups
         for shelf, members in shelves.items():
-            frame = self._frame(shelf, [slots[i] for i in members], max(lengths[i] for i in members))
+            frame = self._frame(shelf, [slots[i] for i in members], max(lengths[i] for i in members), steps)
             for i in members:
                 bases[i] = total + (slots[i].row - frame.first) * frame.n
             frames.append(frame)
             total += frame.rows * frame.n
         # Arrays are filled at once: one entry takes as long as all of them.
-        ids, positions, places = whole = np.zeros((3, total), dtype=np.int64)
+        ids, positions, places, *paths = whole = np.zeros((3 + steps, total), dtype=np.int64)
         sizes = [frame.rows * frame.n for frame in frames]
         places[:] = np.repeat([frame.shelf.capacity - 1 for frame in frames], sizes)
         at = _counted(bases, lengths)
@@ -316,17 +317,22 @@ class Reader:
             if on_device:
                 drafted.append((base + len(tokens), items))
         ids[at] = known
+        if steps:
+            paths[0][:] = 1  # what is padded looks at something
+            paths[0][at] = _CHAIN[_counted([0] * len(slots), lengths)]
         trees: dict[Shelf, list[tuple[int, int, Sequence[int]]]] = {}
         for slot, base, start, tokens, tree in zip(slots, bases, starts, pending, parents, strict=True):
             if tree is not None:
                 p = len(tokens)
                 positions[base + p : base + p + len(tree)] = start + p + _depths(tree)
                 trees.setdefault(slot.shelf, []).append((slot.row, p, tree))
+                if steps:
+                    paths[0][base + p : base + p + len(tree)] = _bits(p, tree)
         wants = _counted([base + m - n for base, m, n in zip(bases, lengths, wanted, strict=True)], wanted)
         later = _counted([first for first, _ in drafted], [len(items) for _, items in drafted])
         # What the host knows goes to the device in one piece.
         given = self._to_device(np.concatenate((whole.ravel(), wants, later)))
-        on_device = given[: 3 * total].view(3, total)
+        on_device = given[: whole.size].view(whole.shape)
         if drafted:
             theirs = torch.cat([items for _, items in drafted]).long()
             on_device[0].index_copy_(0, given[len(given) - len(later) :], theirs)
@@ -339,8 +345,8 @@ class Reader:
         if groups[0].at is not None and len(slots) == 1:
             want = wanted[0] or None
         elif len(wants):
-            want = given[3 * total :][: len(wants)]
-        found, states = self._forward(self.slots, groups, want, *([] if tail is None else [tail]))
+            want = given[whole.size :][: len(wants)]
+        found, states = self._forward(self.slots, groups, want, tail)
         found = found if isinstance(found, tuple) else (found,)
         if states is None:
             return found, []
@@ -348,27 +354,31 @@ class Reader:
         flat = flat[0] if len(flat) == 1 else torch.cat(flat)
         return found, [flat[base : base + n] for base, n in zip(bases, lengths, strict=True)]
 
-    def _frame(self, shelf: Shelf, slots: Sequence[Slot], n: int) -> _Frame:
-        """Which rows of a shelf take part, when the longest of them has n tokens."""
-        steps = self._forward.compiled and n <= AHEAD  # prompts have every length: not worth a compilation
+    def _frame(self, shelf: Shelf, slots: Sequence[Slot], n: int, steps: bool) -> _Frame:
+        """Which rows of a shelf take part, when the longest of them has n tokens; powers of two where compiled."""
         first = 0 if steps else min(slot.row for slot in slots)
         shelf.close_ranks(slots, first)
         rows = max(slot.row for slot in slots) + 1 - first
         if steps:
             rows, n = (1 << (number - 1).bit_length() for number in (rows, n))
-        return _Frame(shelf, first, rows, n, steps)
+            shelf.reserve(rows)  # a guest's shelves are another's, who may not have a power of two
+        return _Frame(shelf, first, rows, n)
 
     def _group(
         self, frame: _Frame, on_device: Any, arrays: Any, trees: Sequence[tuple[int, int, Sequence[int]]]
     ) -> Group:
-        """A group from its ids, positions and places [3, R · N], and the trees as (row, first token, parents)."""
-        shelf, first, rows, n, steps = frame
-        _, positions, places = arrays.reshape(3, rows, n)
-        ids, rotated, at = on_device.view(3, rows, n)
+        """A group from its ids, positions and places [3, R · N], and the trees as (row, first token, parents).
+
+        Where steps are compiled there is a fourth row, of paths."""
+        shelf, first, rows, n = frame
+        _, positions, places, *_ = arrays.reshape(-1, rows, n)
+        ids, rotated, at, *paths = on_device.view(-1, rows, n)
+        if paths:
+            return Group(ids, rotated, at, shelf, first, None, shelf.capacity, {}, paths=paths[0])
         own = self._forward.needs_masks
         real = places[places < shelf.capacity - 1]
-        visible = shelf.capacity if steps else int(real.max()) + 1
-        start = int(places[0, 0]) if rows == 1 and not steps else None
+        visible = int(real.max()) + 1
+        start = int(places[0, 0]) if rows == 1 else None
         causal = start == 0 and not trees and n > 1 and not own
         masks = {}
         for window in set(self._forward.windows.values()):
@@ -502,6 +512,19 @@ def _counted(starts: Sequence[int], counts: Sequence[int]) -> Any:
     ends = np.cumsum(counts)
     offsets = np.asarray(starts) - ends + counts
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(offsets, counts).astype(np.int64)
+
+
+_CHAIN = np.asarray([(2 << i) - 1 for i in range(63)] + [-1])
+"""The paths of a chain's tokens; -1 has all 64 bits."""
+
+
+def _bits(start: int, parents: Sequence[int]) -> Any:
+    """The paths of a tree's tokens, behind `start` tokens that all of them see."""
+    found: list[int] = []
+    for index, parent in enumerate(parents):
+        before = (1 << start) - 1 if parent < 0 else found[parent]
+        found.append(before | 1 << start + index)
+    return np.asarray(found, dtype=np.uint64).view(np.int64)
 
 
 def _depths(parents: Sequence[int]) -> Any:

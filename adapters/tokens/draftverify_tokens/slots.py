@@ -43,6 +43,8 @@ class Group(NamedTuple):
         masks: by window (None for full attention): [R, 1, N, visible], 0 where a token looks and the least number of
             the type elsewhere. Without one a token sees all of `visible`, or what stands before it when `causal`.
         causal: whether this is the beginning of one sequence, read as a chain.
+        paths: [R, N] int64 where steps are compiled, instead of masks: bit i says whether a token looks at the
+            i-th place after its row's first one.
     """
 
     ids: Any
@@ -54,6 +56,7 @@ class Group(NamedTuple):
     visible: int
     masks: dict[int | None, Any]
     causal: bool = False
+    paths: Any = None
 
 
 def put(buffer: Any, new: Any, group: Group) -> None:
