@@ -103,6 +103,11 @@ class Blocks(NamedTuple):
             item = blamed(item, q, self.ends > 0)
         return self.decided(kept, item, "improbable", drift)
 
+    def after_nothing(self, v: Array) -> list[Decision]:
+        """Draw what follows where all blocks are empty: a sample of p."""
+        p = self.p[:, 0, :]
+        return self.decided(self.ends, sample(p, p, v), "")
+
     def decided(self, kept: Array, item: Array, reason: str, drift: Array | None = None) -> list[Decision]:
         """The round's end on the host, in one transfer.
 

@@ -66,8 +66,10 @@ class Positionwise(ChainRule):
     def judge_chains(self, batch: Blocks, rngs: Sequence[Draws]) -> list[Decision]:
         """Keep items while u·q(x) < a(x), then splice from the residual, or from p when all were kept."""
         u, v = batch.draws
-        kept = batch.leading(self._accepted(batch, u))
         metered = self.measure_drift and not self.exact
+        if not any(batch.lengths) and not metered:
+            return batch.after_nothing(v)
+        kept = batch.leading(self._accepted(batch, u))
         drift = drift_of(batch, kept, self.emitted) if metered else None
         return batch.spliced(
             kept, lambda p, q, *maxima: self.residual(p, q, *self.known(p, q, *maxima)), v, drift

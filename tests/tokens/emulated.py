@@ -557,7 +557,6 @@ class _Event:
         self.emulation.wait("event", self.at)
 
     def query(self) -> bool:
-        self.emulation.arrive(self.at)
-        return True
+        return all(number > self.at for number, *_ in self.emulation._pending)
 
     def wait(self, _: Any = None) -> None: ...

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from draftverify import Context, Proposal
-from draftverify_tokens.history import History
+from draftverify_tokens.history import History, upload
 from draftverify_tokens.models import TokenModel, prompt_of
-from draftverify_tokens.sampling import probabilities, read_settings
+from draftverify_tokens.sampling import Tail, probabilities, read_settings
 from draftverify_tokens.slots import Group, Shelf, Slot, Slots
 
 __all__ = ["Reader", "Reading", "distributions", "history_of"]
@@ -42,12 +42,14 @@ class Reading(NamedTuple):
         hidden: per session [read, layers, width], the hidden states of the tokens that the pass read (of a whole
             prompt the first time), the block's last; () when none were asked for.
         starts: per session the place in its sequence of the first of these.
+        made: what a tail made of the logits; () without one.
     """
 
     logits: Any
     counts: list[int]
     hidden: Sequence[Any] = ()
     starts: Sequence[int] = ()
+    made: Sequence[Any] = ()
 
 
 class _Frame(NamedTuple):
@@ -81,8 +83,8 @@ class Reader:
         self.module = module
         self.lends = lends
         self._embeddings = module.get_input_embeddings()
-        self._copied: Any = None
         self._edge: Any = None
+        self._tails: dict[Any, Tail] = {}
         self._owner: Reader = self
         self._forward = forward_of(module, tuple(hidden), compiled)
         self.slots = self._new_slots()
@@ -97,21 +99,42 @@ class Reader:
         """Where the model is."""
         return self._embeddings.weight.device
 
-    def read(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> Reading:
+    def tail(self, contexts: Sequence[Context], vocabulary: int, *, draws: bool = False) -> Tail | None:
+        """What a pass can make of its logits before they leave it; None where only the host can.
+
+        Args:
+            contexts: whose settings apply.
+            vocabulary: how many columns count.
+            draws: whether a token of each row is drawn too, of all rows with one uniform.
+        """
+        settings = contexts[0].settings
+        if self.device.type != "cuda" or any(context.settings is not settings for context in contexts):
+            return None
+        sampling = read_settings(settings)
+        if sampling.reads_paths or sampling.logit_bias:
+            return None
+        key = sampling, vocabulary, draws
+        if key not in self._tails:
+            drawn = self._to_device(np.zeros(1)) if draws else None
+            self._tails[key] = Tail(sampling, vocabulary, drawn)
+        return self._tails[key]
+
+    def read(
+        self, contexts: Sequence[Context], proposals: Sequence[Proposal], tail: Tail | None = None
+    ) -> Reading:
         """Logits after each context and after each item of its block, in one pass over the batch.
 
         A pass that fails leaves no cache behind.
         """
         import torch
 
-        if self._copied is not None:
-            self._copied.synchronize()  # long done: the rule waited for the device after this copy
-            self._copied = None
         held = next((shelf.keys[0] for shelf in self.slots.shelves.values() if shelf.keys), None)
         if held is not None and (held.dtype, held.device) != (self.dtype, self.device):
             self.slots, self._edge = self._new_slots(), None  # the model was converted or moved
         # Taken out while the model runs: a pass that fails half-way leaves layers of different lengths behind.
         slots = list(map(self._take, contexts))
+        if any(isinstance(slot.block, torch.Tensor) for slot in slots):
+            self.slots.arrived()
         ahead = AHEAD if len(slots) > 1 else CHUNK
         blocks = [proposal.items for proposal in proposals]
         parents = [None if proposal.shape == "chain" else proposal.parents for proposal in proposals]
@@ -129,7 +152,7 @@ class Reader:
                 if len(tokens) > ahead
             }
             counts = [len(block) + 1 for block in blocks]
-            logits, states = self._pass(slots, pending, blocks, parents, counts)
+            (logits, *made), states = self._pass(slots, pending, blocks, parents, counts, tail)
             hidden: Sequence[Any] = states
             if states and early:
                 hidden = [torch.cat([*early.get(i, ()), own]) for i, own in enumerate(states)]
@@ -138,9 +161,10 @@ class Reader:
             slot.block = block
             slot.parents = own
             context.scratch[self._owner] = slot
-        return Reading(logits, counts, hidden, starts)
+        self.slots.note(slots)
+        return Reading(logits, counts, hidden, starts, made)
 
-    def extend(self, contexts: Sequence[Context], drafted: Any) -> Any:
+    def extend(self, contexts: Sequence[Context], drafted: Any, tail: Tail | None = None) -> Sequence[Any]:
         """Read on: one more drafted token of each session, after those that were read since `read` without a block.
 
         Args:
@@ -148,18 +172,18 @@ class Reader:
             drafted: [sessions, k] int64 on the model's device: all tokens of the block, of which the last is new.
 
         Returns:
-            Logits [sessions, vocabulary] after it.
+            Logits [sessions, vocabulary] after it, and what a tail made of them.
         """
         import torch
 
         slots = [context.scratch.pop(self._owner) for context in contexts]
         k = len(slots)
         with torch.inference_mode():
-            logits, _ = self._pass(slots, [[]] * k, list(drafted[:, -1:]), [None] * k, [1] * k)
+            found, _ = self._pass(slots, [[]] * k, list(drafted[:, -1:]), [None] * k, [1] * k, tail)
         for index, (context, slot) in enumerate(zip(contexts, slots, strict=True)):
             slot.block, slot.parents = drafted[index], None
             context.scratch[self._owner] = slot
-        return logits
+        return found
 
     def warm(self, rows: int, tokens: int, capacity: int, tails: Sequence[Any] = (None,)) -> None:
         """Compile and capture ahead what a step of so many rows and tokens needs; nothing where steps are not compiled.
@@ -185,24 +209,9 @@ class Reader:
             slot.block = (*slot.tokens[settled:], *slot.block)
             del slot.tokens[settled:]
 
-    def note(self, contexts: Sequence[Context], drafted: Any) -> None:
-        """Have what `extend` read on the host by the next `read`, without waiting for the device now.
-
-        Args:
-            contexts: the sessions.
-            drafted: [sessions, k] on the model's device, their blocks.
-        """
-        import torch
-
-        if drafted.device.type != "cuda":
-            return
-        host = torch.empty(drafted.shape, dtype=drafted.dtype, pin_memory=True)
-        host.copy_(drafted, non_blocking=True)
-        self._copied = torch.cuda.Event()
-        self._copied.record()
-        for context, row in zip(contexts, host, strict=True):
-            slot = context.scratch[self._owner]
-            slot.block = row[: len(slot.block)]
+    def note(self, contexts: Sequence[Context]) -> None:
+        """Have what `extend` read on the host by the next `read`, without waiting for the device now."""
+        self.slots.note([context.scratch[self._owner] for context in contexts])
 
     def _new_slots(self) -> Slots:
         compiled = self._forward.compiled
@@ -272,7 +281,8 @@ class Reader:
         blocks: Sequence[Any],
         parents: Sequence[Sequence[int] | None],
         wanted: Sequence[int],
-    ) -> tuple[Any, list[Any]]:
+        tail: Tail | None = None,
+    ) -> tuple[Sequence[Any], list[Any]]:
         """One forward pass over the pending tokens and blocks.
 
         Args:
@@ -281,9 +291,10 @@ class Reader:
             blocks: the items that each drafted.
             parents: of the items; None for a chain.
             wanted: of how many of each session's last tokens the logits are wanted.
+            tail: what to make of them.
 
         Returns:
-            Logits [wanted rows, vocabulary] or None; hidden states of each session, or [].
+            Logits [wanted rows, vocabulary] or None, and what the tail made; hidden states of each session, or [].
         """
         import torch
 
@@ -335,8 +346,8 @@ class Reader:
         given = self._to_device(np.concatenate((whole.ravel(), wants, later)))
         on_device = given[: whole.size].view(whole.shape)
         if drafted:
-            found = torch.cat([items for _, items in drafted])
-            on_device[0].index_copy_(0, given[len(given) - len(later) :], found.long())
+            theirs = torch.cat([items for _, items in drafted]).long()
+            on_device[0].index_copy_(0, given[len(given) - len(later) :], theirs)
         groups, first = [], 0
         for frame, size in zip(frames, sizes, strict=True):
             own = slice(first, first + size)
@@ -347,12 +358,13 @@ class Reader:
             want = wanted[0] or None
         elif len(wants):
             want = given[whole.size :][: len(wants)]
-        logits, states = self._forward(self.slots, groups, want)
+        found, states = self._forward(self.slots, groups, want, tail)
+        found = found if isinstance(found, tuple) else (found,)
         if states is None:
-            return logits, []
+            return found, []
         flat = [state.flatten(0, 1) for state in states]
         flat = flat[0] if len(flat) == 1 else torch.cat(flat)
-        return logits, [flat[base : base + n] for base, n in zip(bases, lengths, strict=True)]
+        return found, [flat[base : base + n] for base, n in zip(bases, lengths, strict=True)]
 
     def _frame(self, shelf: Shelf, slots: Sequence[Slot], n: int, steps: bool) -> _Frame:
         """Which rows of a shelf take part, when the longest of them has n tokens; powers of two where compiled."""
@@ -413,7 +425,7 @@ class Reader:
             for row, p, parents in trees:
                 start = places[row, p]
                 stands[row, start : start + len(parents)] = positions[row, p : p + len(parents)]
-                block = torch.as_tensor(~_ancestors(parents), device=device)
+                block = self._to_device(~_ancestors(parents))
                 hidden[row, p : p + len(parents), start : start + len(parents)] = block
             if window is not None:
                 hidden |= (
@@ -438,9 +450,7 @@ class Reader:
         return windows.view(len(places), 1, -1, visible)
 
     def _to_device(self, values: Any) -> Any:
-        import torch
-
-        return torch.as_tensor(values).to(self.device, non_blocking=True)
+        return upload(values, self._embeddings.weight)
 
 
 def history_of(owner: object, context: Context, proposal: Proposal, *, start: int = 0) -> History:

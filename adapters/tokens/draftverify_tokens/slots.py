@@ -15,6 +15,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
+import numpy as np
+
+from draftverify_tokens.history import upload
+
 __all__ = ["Group", "Shelf", "Slot", "Slots", "put", "seen"]
 
 FINE = 64
@@ -130,6 +134,7 @@ class Slots:
         self.coarse = coarse
         self.padded = padded
         self.shelves: dict[int, Shelf] = {}
+        self._copied: Any = None  # happens when the last noted block is on the host
 
     def take(self) -> Slot:
         """A new sequence; it has a row once it is placed."""
@@ -149,6 +154,28 @@ class Slots:
         shelf = self.shelves.setdefault(capacity, Shelf(capacity))
         shelf.reserve(1 << (rows - 1).bit_length() if self.padded and rows else rows)
         return shelf
+
+    def note(self, slots: Sequence[Slot]) -> None:
+        """Have the blocks that lie on a CUDA device on the host when `arrived` is called, without waiting now."""
+        import torch
+
+        away = [slot for slot in slots if getattr(slot.block, "is_cuda", False)]
+        if not away:
+            return
+        blocks = torch.cat([slot.block for slot in away])
+        host = torch.empty(blocks.shape, dtype=blocks.dtype, pin_memory=True)
+        host.copy_(blocks, non_blocking=True)
+        self._copied = torch.cuda.Event()
+        self._copied.record()
+        for slot, own in zip(away, host.split([len(slot.block) for slot in away]), strict=True):
+            slot.block = own
+
+    def arrived(self) -> None:
+        """Have what was noted on the host."""
+        # A rule that waited for the device since has waited for this too.
+        if self._copied is not None and not self._copied.query():
+            self._copied.synchronize()
+        self._copied = None
 
     def place(self, slots: Sequence[Slot], places: Sequence[int]) -> None:
         """Give each sequence a row with so many places; one that has outgrown its shelf takes its entries along."""
@@ -208,12 +235,10 @@ class Slot:
 
     def gather(self, chosen: Sequence[int]) -> None:
         """Move the block's entries `chosen` into one piece behind the settled tokens."""
-        import torch
-
         assert self.shelf is not None
         start = len(self.tokens)
+        source = upload(np.asarray([start + index for index in chosen]), self.shelf.keys[0])
         for buffer in (*self.shelf.keys, *self.shelf.values):
-            source = torch.as_tensor([start + index for index in chosen], device=buffer.device)
             buffer[self.row, :, start : start + len(chosen)] = buffer[self.row].index_select(1, source)
 
     def reclaim(self) -> None:
