@@ -1,15 +1,14 @@
-"""The functions that are compiled for a layer: split attention, and how often Dynamo compiles them."""
+"""The functions that are compiled for a layer: attention that is split over its length."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from torch.nn import functional
 
-from draftverify_tokens.layer import Pieces, attend
+from draftverify_tokens.layer import attend
 
 CLOSE = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 4 * 2**-8}
 """For outputs below 4; four units of bfloat16, whose scores are rounded too."""
@@ -79,37 +78,3 @@ def test_a_tree_sees_its_paths():
     torch.testing.assert_close(
         attend(q, k, v, keys, values, places, paths, 0.25).double(), want, atol=1e-5, rtol=0
     )
-
-
-def test_one_compilation_serves_all_layers_and_lengths():
-    """Compilations do not grow with layers, tokens, rows or capacities; a size of one is a kind of its own."""
-    torch._dynamo.reset()
-    pieces, compiled = Pieces("eager"), torch._dynamo.utils.counters["stats"]
-    hidden, width, heads, inner = 32, 8, 4, 48
-    sizes = (hidden,), (8 * width, hidden), (hidden, heads * width), (2 * inner, hidden), (hidden, inner)
-    layers = [[torch.randn(size) for size in sizes] for _ in range(6)]
-
-    @torch.inference_mode()
-    def step(rows: int, n: int, capacity: int) -> None:
-        x, places = torch.randn(rows * n, hidden), torch.arange(n).repeat(rows, 1)
-        cos, sin = torch.randn(2, rows * n, width)
-        for norm, qkv, out, gate_up, down in layers:
-            keys, values = torch.zeros(2, rows, 2, capacity, width)
-            new = pieces.enter(x, cos, sin, norm, 1e-5, qkv, None, None, 0.0, 2)
-            paths = CHAIN[:n].repeat(rows, 1)
-            new = (part.unflatten(0, (rows, n)) for part in new)
-            seen = pieces.attend(*new, keys, values, places, paths, 0.3).flatten(0, 1)
-            x = pieces.leave(x, seen, out, None, norm, 1e-5, gate_up, None, down, None)
-        pieces.finish(x, norm, 1e-5, qkv, None)
-
-    found = []
-    for shapes in (
-        [(1, 1, 256), (1, 1, 512)],
-        [(1, 4, 256), (1, 8, 1024), (1, 32, 256)],
-        [(2, 1, 256), (8, 1, 512)],
-        [(2, 2, 256), (4, 8, 1024), (8, 16, 512)],
-    ):
-        for shape in shapes:
-            pieces.run(partial(step, *shape))
-        found.append(compiled["unique_graphs"])
-    assert found == [4, 8, 9, 10]
