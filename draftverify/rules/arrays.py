@@ -12,6 +12,7 @@ from draftverify.randomness import array_namespace
 from draftverify.values import Array, Place
 
 __all__ = [
+    "all_to",
     "at_hand",
     "host_to",
     "leading",
@@ -41,7 +42,25 @@ def host_to(like: Array, values: Any) -> Array:
         values = np.asarray(values)
     if isinstance(like, np.ndarray):
         return values
+    if isinstance(values, np.ndarray) and is_torch_array(like) and like.device.type == "cuda":
+        # What is not pinned is waited for, as long as all that the device has been given to do.
+        return array_namespace(like).asarray(values).pin_memory().to(like.device, non_blocking=True)
     return array_namespace(like).asarray(values, device=device(like))
+
+
+def all_to(like: Array, *values: Any) -> list[Array]:
+    """`host_to` for several arrays of int64 or float64, in one copy to a CUDA device; what lies there stays."""
+    if not is_torch_array(like) or like.device.type != "cuda":
+        return [host_to(like, each) for each in values]
+    host = [each if hasattr(each, "device") else np.asarray(each) for each in values]
+    packed = [np.ravel(each).view(np.int64) for each in host if isinstance(each, np.ndarray)]
+    sent, start, found = host_to(like, np.concatenate(packed)), 0, []
+    for each in host:
+        if isinstance(each, np.ndarray):
+            part = sent[start : start + each.size].view(getattr(array_namespace(like), each.dtype.name))
+            start, each = start + each.size, part.reshape(each.shape)
+        found.append(each)
+    return found
 
 
 def at_hand(array: Array, like: Array = None) -> Array:

@@ -110,7 +110,9 @@ def drafted_from(proposals: Sequence[Proposal], given: Callable[[int], Array], p
 
 
 def checked_ids(proposals: Sequence[Proposal], p: Array, laws: frozenset[LawKind]) -> Array:
-    """The blocks' items [batch, n] int64 on the device of p [..., V], zero where there are none; n is at least 1.
+    """The blocks' items [batch, n] int64, zero where there are none; n is at least 1.
+
+    They lie on the host, for `all_to`; where some came as arrays of the device of p [..., V], there.
 
     Raises:
         ContractError: for a law that is not one of `laws`, another vocabulary, or an item outside it.
@@ -132,13 +134,11 @@ def checked_ids(proposals: Sequence[Proposal], p: Array, laws: frozenset[LawKind
             return ids
         host = np.asarray(ids)
     elif len(lengths) == 1 and lengths[0]:  # a block by itself pays for every call of NumPy
-        host = np.fromiter(proposals[0].items, np.int64, n)[None, :]
-        ids = host_to(p, host)
+        ids = host = np.fromiter(proposals[0].items, np.int64, n)[None, :]
     else:
-        host = np.zeros((len(lengths), n), dtype=np.int64)
+        ids = host = np.zeros((len(lengths), n), dtype=np.int64)
         there = np.arange(n) < np.asarray(lengths)[:, None]
         host[there] = np.fromiter(chain.from_iterable(o.items for o in proposals), np.int64, sum(lengths))
-        ids = host_to(p, host)
     # A negative index would silently be another item; one past the end would stop a device for good. Looking at items
     # on a device would cost a transfer, so those are the generator's word.
     if not 0 <= host.min() <= host.max() < size:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from draftverify.randomness import Draws, array_namespace
-from draftverify.rules.arrays import host_to, mass, places, positive
-from draftverify.rules.batch import numbers
+from draftverify.rules.arrays import mass, places, positive
 from draftverify.rules.chains import Blocks, ChainRule
 from draftverify.values import Array, Decision
 
@@ -33,9 +32,10 @@ class BlockVerification(ChainRule):
 
     def judge_chains(self, batch: Blocks, rngs: Sequence[Draws]) -> list[Decision]:
         """Keep the longest accepted prefix, which is looked for from the end."""
+        if not any(batch.lengths):
+            return batch.after_nothing(batch.draws[1])
         xp, n, ends = array_namespace(batch.p), batch.items.shape[1], batch.ends
-        u, v = numbers(rngs, n)
-        u, (p_x, q_x) = host_to(batch.p, u), batch.of_items()
+        (u, v), (p_x, q_x) = batch.draws, batch.of_items()
         weight = _prefix_weights(p_x, q_x)  # p_0 … p_γ
         block = batch.places[0][:, 0]
         last = xp.where(ends > 0, ends - 1, ends)

@@ -9,13 +9,14 @@ import numpy as np
 
 from draftverify.errors import ContractError
 from draftverify.randomness import Draws, array_namespace
-from draftverify.rules.arrays import at_hand, host_to, leading, on_host, one_hot, row_of, stack
+from draftverify.rules.arrays import all_to, at_hand, leading, on_host, one_hot, row_of, stack
 from draftverify.rules.batch import (
     BatchRule,
     blamed,
     checked_ids,
     drafted_from,
     no_distribution,
+    numbers,
     sample,
     target_rows,
 )
@@ -36,6 +37,7 @@ class Blocks(NamedTuple):
         ends: [batch], the same.
         p_max, q_max: [batch, n + 1] and [batch, n], raw maxima; None unless asked for.
         away: whether items came as an array, which may lie on a device.
+        draws: the rule's.
     """
 
     p: Array
@@ -47,6 +49,7 @@ class Blocks(NamedTuple):
     p_max: Array = None
     q_max: Array = None
     away: bool = False
+    draws: tuple[Array, ...] = ()
 
     def of_items(self) -> tuple[Array, Array]:
         """[batch, n] each, p(x) and q(x) of the drafted items."""
@@ -99,6 +102,11 @@ class Blocks(NamedTuple):
         if self.q is not None:
             item = blamed(item, q, self.ends > 0)
         return self.decided(kept, item, "improbable", drift)
+
+    def after_nothing(self, v: Array) -> list[Decision]:
+        """Draw what follows where all blocks are empty: a sample of p."""
+        p = self.p[:, 0, :]
+        return self.decided(self.ends, sample(p, p, v), "")
 
     def decided(self, kept: Array, item: Array, reason: str, drift: Array | None = None) -> list[Decision]:
         """The round's end on the host, in one transfer.
@@ -154,14 +162,20 @@ class ChainRule(BatchRule):
     def judge(
         self, proposals: Sequence[Proposal], verifications: Sequence[Verification], rngs: Sequence[Draws]
     ) -> list[Decision]:
-        return self.judge_chains(self.blocks(proposals, verifications), rngs)
+        return self.judge_chains(self.blocks(proposals, verifications, rngs), rngs)
 
     def judge_chains(self, batch: Blocks, rngs: Sequence[Draws]) -> list[Decision]:
         """Decide on the chains of a batch."""
         raise NotImplementedError
 
-    def blocks(self, proposals: Sequence[Proposal], verifications: Sequence[Verification]) -> Blocks:
-        """Put chains into one batch, with what the rule reads of them.
+    def draws(self, p: Array, rngs: Sequence[Draws], n: int) -> tuple[Array, ...]:
+        """The numbers that a batch of chains of `n` items with the rows `p` is judged with, on the host."""
+        return numbers(rngs, n)
+
+    def blocks(
+        self, proposals: Sequence[Proposal], verifications: Sequence[Verification], rngs: Sequence[Draws]
+    ) -> Blocks:
+        """Put chains into one batch, with what the rule reads of them; what the host knows goes over in one copy.
 
         Raises:
             ContractError: for a missing target, raw maxima or vocabulary that differ, an item outside the vocabulary,
@@ -169,8 +183,10 @@ class ChainRule(BatchRule):
         """
         lengths = [len(proposal.items) for proposal in proposals]
         p = target_rows(verifications, max(lengths) + 1)
-        items = checked_ids(proposals, p, self.laws)
-        n, q, p_max, q_max = items.shape[1], None, None, None
+        ids = checked_ids(proposals, p, self.laws)
+        n, q, p_max, q_max = ids.shape[1], None, None, None
+        places = np.arange(len(lengths))[:, None], np.arange(n)
+        items, of_blocks, of_items, ends, *draws = all_to(p, ids, *places, lengths, *self.draws(p, rngs, n))
         if self.reads_q and any(o.law.q is not None and len(o.items) for o in proposals):
             q = drafted_from(proposals, lambda b: one_hot(items[b, : lengths[b]], p), p)[:, :n]
         if "raw_maxima" in self.needs:
@@ -179,8 +195,7 @@ class ChainRule(BatchRule):
             drafted = [(o.law.q, o.law.raw_maxima) for o in proposals]
             q_max = _maxima(p, drafted, lengths, n, "generator")
         away = any(hasattr(proposal.items, "shape") for proposal in proposals)
-        places = host_to(p, np.arange(len(lengths))[:, None]), host_to(p, np.arange(n))
-        return Blocks(p, q, items, places, lengths, host_to(p, lengths), p_max, q_max, away)
+        return Blocks(p, q, items, (of_blocks, of_items), lengths, ends, p_max, q_max, away, tuple(draws))
 
 
 def _maxima(

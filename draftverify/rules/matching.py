@@ -11,7 +11,7 @@ from draftverify.randomness import Draws, array_namespace, inverse_cdf
 from draftverify.rules.arrays import host_to, on_host, positive, row_of
 from draftverify.rules.batch import NO_P, numbers, sound
 from draftverify.rules.chains import Blocks, ChainRule
-from draftverify.values import Decision, LawKind
+from draftverify.values import Array, Decision, LawKind
 
 __all__ = ["GreedyMatch", "TokenMatch"]
 
@@ -39,6 +39,9 @@ class GreedyMatch(_Match):
     def __init__(self, *, measure_drift: bool = False) -> None:
         self.measure_drift = measure_drift
 
+    def draws(self, p: Array, rngs: Sequence[Draws], n: int) -> tuple[Array, ...]:
+        return ()
+
     def judge_chains(self, batch: Blocks, rngs: Sequence[Draws]) -> list[Decision]:
         xp, block = array_namespace(batch.p), batch.places[0][:, 0]
         wanted = xp.argmax(batch.p, axis=-1)
@@ -63,11 +66,14 @@ class TokenMatch(_Match):
 
     exact = True
 
+    def draws(self, p: Array, rngs: Sequence[Draws], n: int) -> tuple[Array, ...]:
+        # The few draws of a single block on the host are made when they are needed.
+        return () if len(rngs) == 1 and on_host(p) else (numbers(rngs, n + 1)[0],)
+
     def judge_chains(self, batch: Blocks, rngs: Sequence[Draws]) -> list[Decision]:
         xp, block = array_namespace(batch.p), batch.places[0][:, 0]
         n, rows = batch.items.shape[1], batch.p.shape[1]
-        # The few draws of a single block are made when they are needed.
-        u = None if len(rngs) == 1 else host_to(batch.p, numbers(rngs, rows)[0])
+        u = batch.draws[0] if batch.draws else None
         wanted = xp.zeros((len(rngs), rows), dtype=xp.int64, device=device(batch.p))
         for step in batch.steps(rows):
             now = u[:, step] if u is not None else host_to(batch.p, [rngs[0].uniforms(range(rows)[step])])

@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from draftverify.randomness import Draws, array_namespace
-from draftverify.rules.arrays import host_to, on_host, positive
-from draftverify.rules.batch import numbers
+from draftverify.rules.arrays import on_host, positive
 from draftverify.rules.chains import Blocks, ChainRule
 from draftverify.rules.drift import drift_of
 from draftverify.values import Array, Decision
@@ -66,9 +65,11 @@ class Positionwise(ChainRule):
 
     def judge_chains(self, batch: Blocks, rngs: Sequence[Draws]) -> list[Decision]:
         """Keep items while u·q(x) < a(x), then splice from the residual, or from p when all were kept."""
-        u, v = numbers(rngs, batch.items.shape[1])
-        kept = batch.leading(self._accepted(batch, host_to(batch.p, u)))
+        u, v = batch.draws
         metered = self.measure_drift and not self.exact
+        if not any(batch.lengths) and not metered:
+            return batch.after_nothing(v)
+        kept = batch.leading(self._accepted(batch, u))
         drift = drift_of(batch, kept, self.emitted) if metered else None
         return batch.spliced(
             kept, lambda p, q, *maxima: self.residual(p, q, *self.known(p, q, *maxima)), v, drift

@@ -15,7 +15,7 @@ from array_api_compat import device
 
 from draftverify.errors import ConfigError
 from draftverify.randomness import Draws, array_namespace
-from draftverify.rules.arrays import host_to, on_host, positive, top
+from draftverify.rules.arrays import all_to, host_to, on_host, positive, top
 from draftverify.rules.batch import (
     NO_P,
     checked_ids,
@@ -66,7 +66,7 @@ class Typical(TreeRule):
     ) -> list[Decision]:
         """Keep each block's best path; draws nothing."""
         p = target_rows(verifications)
-        items = checked_ids(proposals, p, self.laws)
+        items = host_to(p, checked_ids(proposals, p, self.laws))
         if on_host(p) and not self.measure_drift:
             return [
                 self._row_by_row(proposal, p[b, ...], items[b, :]) for b, proposal in enumerate(proposals)
@@ -125,8 +125,7 @@ class Typical(TreeRule):
         ]
         found = xp.zeros((3, len(drafted)), dtype=xp.float64, device=device(p))
         if drafted:
-            b, i, at = (host_to(p, column) for column in zip(*drafted, strict=True))
-            of_b, of_row = (host_to(p, column) for column in zip(*rows, strict=True))
+            b, i, at, of_b, of_row = all_to(p, *zip(*drafted, strict=True), *zip(*rows, strict=True))
             p_rows = p[of_b, of_row]
             threshold = self.threshold(p_rows)
             found[0, :], found[1, :] = p_rows[at, items[b, i]], threshold[at]

@@ -18,7 +18,7 @@ import numpy as np
 from array_api_compat import device
 
 from draftverify.randomness import Draws, array_namespace
-from draftverify.rules.arrays import host_to, on_host
+from draftverify.rules.arrays import all_to, host_to, on_host
 from draftverify.rules.batch import (
     BatchRule,
     blamed,
@@ -65,15 +65,14 @@ def walk(
     """Walk down all trees of a batch, whose siblings were drawn by one law."""
     p = q = target_rows(verifications)
     xp, on, host, size = array_namespace(p), device(p), on_host(p), len(proposals)
-    items = checked_ids(proposals, p, laws)
+    ids = checked_ids(proposals, p, laws)
     drawn = any(proposal.law.q is not None and len(proposal.items) for proposal in proposals)
     if drawn:
         q = drafted_from(proposals, lambda b: p[b, ...], p)  # a block without items may have none
     if host and size == 1:
-        return [_alone(proposals[0], p[0, ...], q[0, ...], drawn, items[0, :], rngs[0], siblings)]
+        return [_alone(proposals[0], p[0, ...], q[0, ...], drawn, host_to(p, ids)[0, :], rngs[0], siblings)]
     host_table, depth = _children([proposal.parents for proposal in proposals])
-    host_u, v = numbers(rngs, items.shape[1])
-    table, u = host_to(p, host_table), host_to(p, host_u)
+    items, table, u, v = all_to(p, ids, host_table, *numbers(rngs, ids.shape[1]))
     each = xp.arange(size, device=on)
     path = xp.full((size, depth), -1, dtype=xp.int64, device=on)
     end = xp.zeros(size, dtype=xp.int64, device=on)  # the row that each tree has come to

@@ -197,7 +197,8 @@ def test_rows_that_stand_in_one_array_are_judged_there(rule: Any, order: list[in
 def test_rows_in_their_order_are_not_copied() -> None:
     """A pass's array is what the rule reads."""
     made = placed(a_batch(Speculative(), 11, [3, 1, 4, 2]), [0, 1, 2, 3])
-    blocks = Speculative().blocks([p for p, _ in made], [v for _, v in made])
+    draws = [Draws((1, 2), b) for b in range(4)]
+    blocks = Speculative().blocks([p for p, _ in made], [v for _, v in made], draws)
     whole = made[0][1].evidence.place.whole  # type: ignore[union-attr]
     assert np.shares_memory(blocks.p, whole)
     apart = arrays.together([made[0][1].evidence.target, made[1][1].evidence.target], [None, None])  # type: ignore[union-attr]

@@ -49,7 +49,7 @@ def test_a_long_session_does_not_make_the_short_ones_long(long: int) -> None:
     reader = Reader(tiny_of("llama", VOCABULARY, layers=1))
 
     def forward(
-        _: Any, groups: Any, want: Any
+        _: Any, groups: Any, want: Any, tail: Any
     ) -> Any:  # reading 4,000 tokens takes seconds, and holds the same
         for shelf in {group.shelf for group in groups if not group.shelf.keys}:
             shelf.keys, shelf.values = ([shelf.new(torch.empty(1, 2, 1, 8))] for _ in range(2))

@@ -193,12 +193,21 @@ class DraftModel:
         ends = torch.tensor(sorted(model.eos_ids))
         going = list(range(len(lengths)))  # the sessions that draft on
         at: Any = slice(None)
-        logits = self._reader.read(contexts, [NO_BLOCK] * len(lengths)).logits
+        alone = len(lengths) == 1
+        tail = self._reader.tail(contexts, vocabulary, draws=alone)
+        if tail is not None and alone:
+            tail.drawn.copy_(u[0, :1])
+        reading = self._reader.read(contexts, [NO_BLOCK] * len(lengths), tail)
+        found: Sequence[Any] = (reading.logits, *reading.made)
         for i in range(n):
+            logits, *made = found
             active, before = [contexts[b] for b in going], drafted[:, :i].unbind()
             histories = (history_of(self, contexts[b], Proposal.chain(before[b]), start=i) for b in going)
-            rows, raw_maxima[at, i] = distributions(model, logits[:, :vocabulary], active, histories)
-            drafted[at, i] = tokens = _drawn(rows, u[at, i], active)
+            rows, maxima = (
+                made[:2] if made else distributions(model, logits[:, :vocabulary], active, histories)
+            )
+            raw_maxima[at, i] = maxima
+            drafted[at, i] = tokens = made[2] if len(made) > 2 else _drawn(rows, u[at, i], active)
             q[at, i, : rows.shape[-1]] = rows
             if _on_host(tokens) or self.margin:
                 last = torch.isin(tokens, ends.to(tokens.device)) | self._doubtful(logits[:, :vocabulary])
@@ -209,8 +218,10 @@ class DraftModel:
                 break
             if still != going:
                 going, at = still, upload(np.asarray(still), q)
-            logits = self._reader.extend([contexts[b] for b in going], drafted[at, : i + 1])
-        self._reader.note(contexts, drafted)
+            if tail is not None and alone:
+                tail.drawn.copy_(u[0, i + 1 : i + 2])
+            found = self._reader.extend([contexts[b] for b in going], drafted[at, : i + 1], tail)
+        self._reader.note(contexts)
         return drafted, q, raw_maxima, lengths
 
     def _draw_guessing(

@@ -6,7 +6,7 @@ its own: rows of different lengths, trees and sliding windows are all in the mas
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,7 @@ import torch
 from transformers.cache_utils import Cache, DynamicCache
 
 from draftverify import ConfigError
-from draftverify_tokens.llama import LlamaForward, is_llama
+from draftverify_tokens.llama import LlamaForward, is_llama, products_are_plain
 from draftverify_tokens.models import positions_of
 from draftverify_tokens.places import telling_of
 from draftverify_tokens.slots import Group, Slots, put, seen
@@ -28,10 +28,11 @@ def forward_of(module: Any, hidden: tuple[int, ...], compiled: bool | None) -> A
     Args:
         module: a causal language model.
         hidden: hidden states to return, as indices into transformers' `hidden_states`.
-        compiled: whether to compile the steps; None: on a GPU.
+        compiled: whether to compile the steps; None: on a GPU, where it is known how.
 
     Raises:
-        ConfigError: a layer keeps a running state instead of keys and values, or there is no such hidden state.
+        ConfigError: a layer keeps a running state instead of keys and values, there is no such hidden state, or the
+            steps of such a module cannot be compiled.
     """
     check_rollback(module)
     layers = module.config.get_text_config().num_hidden_layers
@@ -42,8 +43,23 @@ def forward_of(module: Any, hidden: tuple[int, ...], compiled: bool | None) -> A
                 "the last",
                 path="hidden",
             )
-    made: Any = LlamaForward(module, hidden) if is_llama(module) else ModuleForward(module, hidden)
-    if compiled or (compiled is None and module.device.type == "cuda"):
+    if not is_llama(module):
+        # The module's own code would be compiled anew for every length of its inputs.
+        if compiled:
+            raise ConfigError(
+                f"steps are compiled for the Llama family alone, with full attention; {type(module).__name__} is read "
+                "by its own code. Leave `compiled` out",
+                path="compiled",
+            )
+        return ModuleForward(module, hidden)
+    made = LlamaForward(module, hidden)
+    if compiled and not products_are_plain(module):
+        raise ConfigError(
+            f"layers of {type(module).__name__} are no torch.nn.Linear (quantised or adapted weights?), so its steps "
+            "cannot be compiled. Leave `compiled` out",
+            path="compiled",
+        )
+    if compiled or (compiled is None and module.device.type == "cuda" and products_are_plain(module)):
         made.compile()
     return made
 
@@ -67,22 +83,14 @@ class ModuleForward:
     """A pass by the module's own `forward`."""
 
     needs_masks = True
+    compiled = False
 
     def __init__(self, module: Any, hidden: tuple[int, ...]) -> None:
         self.module = module
         self.hidden = hidden
-        self.compiled = False
         self._cache = _ByPosition()
-        self._call: Any = module
         self._telling = telling_of(module)
         self._positions, _ = positions_of(module)
-
-    def compile(self) -> None:
-        """Compile the module's steps; shapes that were not seen yet are compiled when they come."""
-        if self._telling is not None:
-            return  # what it is told differs from pass to pass, and would be compiled anew each time
-        self.compiled = True
-        self._call = torch.compile(self.module, dynamic=False)
 
     @cached_property
     def windows(self) -> dict[str, int | None]:
@@ -103,7 +111,13 @@ class ModuleForward:
             )
         return {kind: window if kind == "sliding_attention" else None for kind in dict.fromkeys(kinds)}
 
-    def __call__(self, slots: Slots, groups: Sequence[Group], want: Any) -> tuple[Any, Any]:
+    def __call__(
+        self,
+        slots: Slots,
+        groups: Sequence[Group],
+        want: Any,
+        tail: Callable[[Any], tuple[Any, ...]] | None = None,
+    ) -> tuple[Any, Any]:
         """Run one pass.
 
         Args:
@@ -111,6 +125,7 @@ class ModuleForward:
             groups: what is read.
             want: of which tokens the logits are wanted: an int for the last so many of a single row, indices [wanted]
                 into the tokens of all groups, one group after the other and row by row, or None for none.
+            tail: makes more of the logits; see `LlamaForward`.
 
         Returns:
             Logits [wanted, vocabulary] or None, and of each group hidden states [R, N, layers, width], or None.
@@ -125,9 +140,10 @@ class ModuleForward:
             ]
         if want is None:
             return None, states
-        logits = [one.logits.flatten(0, 1) for parts in found for one in parts]
-        flat = logits[0] if len(logits) == 1 else torch.cat(logits)
-        return (flat if isinstance(want, int) else flat[want]), states
+        parts = [one.logits.flatten(0, 1) for parts in found for one in parts]
+        flat = parts[0] if len(parts) == 1 else torch.cat(parts)
+        logits = flat if isinstance(want, int) else flat[want]
+        return (logits if tail is None else (logits, *tail(logits))), states
 
     def _parts(self, group: Group) -> list[Group]:
         """The group, or its rows where the model can be told of one row's positions alone."""
@@ -163,9 +179,9 @@ class ModuleForward:
             "output_hidden_states": bool(self.hidden),
         }
         if self._telling is None:
-            return self._call(**arguments)
+            return self.module(**arguments)
         with self._telling.told(self.module.base_model, group, arguments):
-            return self._call(**arguments)
+            return self.module(**arguments)
 
 
 class _ByPosition(Cache):

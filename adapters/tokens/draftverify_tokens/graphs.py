@@ -1,69 +1,119 @@
-"""A pass as a CUDA graph: one launch in the place of some hundreds, which on a GPU take longer than a small step."""
+"""Steps as CUDA graphs: one launch in the place of some hundreds, which on a GPU take longer than a small step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
+from weakref import ref
 
 import torch
 
-from draftverify_tokens.slots import Group
-
 __all__ = ["Graphs"]
+
+MOST = 256
+"""So many graphs are held; a ladder of tokens and capacities for one batch size has some sixty."""
+SEEN = 3
+"""A step over several shelves is captured when its like comes for the third time. There are many compositions of
+lengths and most come once, while a capture takes as long as some ten steps."""
+
+log = logging.getLogger("draftverify.tokens")
 
 
 class _Graph(NamedTuple):
     graph: Any
     inputs: list[Any]
-    outputs: tuple[Any, Any]
+    outputs: tuple[Any, ...]
+    buffers: list[ref[Any]]
 
 
 class Graphs:
-    """Captures a function of a pass once for each shape, and replays it.
+    """Captures a step once for each of its shapes, and replays it.
 
-    Weights and key-value buffers are read and written where they are, so only the pass's own small tensors are copied.
-    Buffers that have grown lie elsewhere, and are captured anew.
-
-    Args:
-        run: `run(x, cos, sin, groups)`, the layers of a model, without a synchronisation.
+    Weights and key-value buffers are read and written where they are, so only the step's own small tensors are copied.
+    All captures share one pool of memory, which is as large as the largest step needs. A graph whose buffers were
+    replaced by larger ones is dropped, and beyond `MOST` the one that was not used for longest.
     """
 
-    def __init__(self, run: Callable[..., tuple[Any, Any]]) -> None:
-        self.run = run
-        self._made: dict[Any, _Graph] = {}
+    def __init__(self) -> None:
+        self.captures = 0
+        self._made: OrderedDict[Hashable, _Graph] = OrderedDict()
+        self._seen: Counter[Hashable] = Counter()
+        self._pool: Any = None
 
-    def __call__(self, x: Any, cos: Any, sin: Any, groups: Sequence[Group]) -> tuple[Any, Any]:
-        """As `run`; what it returns is overwritten by the next call of the same shape."""
-        given = [x, cos, sin]
-        for group in groups:
-            given += [group.places, *group.masks.values()]
-        shape = tuple(
-            (tuple(group.ids.shape), group.visible, group.first, group.shelf.keys[0].data_ptr())
-            for group in groups
-        )
-        found = self._made.get(shape)
-        if found is None:
-            found = self._made[shape] = self._capture([tensor.clone() for tensor in given], groups)
-        for held, tensor in zip(found.inputs, given, strict=True):
-            held.copy_(tensor)
+    def clear(self) -> None:
+        """Drop all graphs: the weights lie elsewhere."""
+        for key in list(self._made):
+            self._drop(key)
+
+    def __call__(
+        self,
+        key: Hashable,
+        inputs: Sequence[Any],
+        buffers: Sequence[Any],
+        step: Callable[[Sequence[Any]], tuple[Any, ...]],
+    ) -> tuple[Any, ...]:
+        """What `step(inputs)` returns.
+
+        Args:
+            key: the same for steps that launch the same, but for what stands in inputs and buffers.
+            inputs: small tensors, which are copied.
+            buffers: one of each group of tensors that are replaced together when they grow.
+            step: without a synchronisation, and such that doing it twice is doing it once.
+
+        Returns:
+            Tensors that the next call overwrites.
+        """
+        found = self._made.get(key)
+        if found is None or not _same(found.buffers, buffers):
+            self._forget()
+            if len(buffers) > 1 and self._seen[key] < SEEN - 1:
+                self._seen[key] += 1
+                return step(inputs)
+            found = self._made[key] = self._capture(inputs, buffers, step)
+            log.info("captured a step of %s; %d graphs are held", key, len(self._made))
+            if len(self._made) > MOST:
+                self._drop(next(iter(self._made)))
+        self._made.move_to_end(key)
+        torch._foreach_copy_(found.inputs, list(inputs))
         found.graph.replay()
         return found.outputs
 
-    def _capture(self, inputs: list[Any], groups: Sequence[Group]) -> _Graph:
-        x, cos, sin, *more = inputs
-        held = iter(more)
-        still = [
-            group._replace(places=next(held), masks={window: next(held) for window in group.masks})
-            for group in groups
-        ]
-        # What is compiled or allocated at the first call must not be in the graph.
+    def _capture(
+        self,
+        inputs: Sequence[Any],
+        buffers: Sequence[Any],
+        step: Callable[[Sequence[Any]], tuple[Any, ...]],
+    ) -> _Graph:
+        held = [tensor.clone() for tensor in inputs]
+        # What is compiled, tuned or allocated at the first call must not be in the graph.
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
-            for _ in range(3):
-                self.run(x, cos, sin, still)
+            for _ in range(2):
+                step(held)
         torch.cuda.current_stream().wait_stream(side)
+        if self._pool is None:
+            self._pool = torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            outputs = self.run(x, cos, sin, still)
-        return _Graph(graph, inputs, outputs)
+        # Other threads may allocate meanwhile.
+        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+            outputs = step(held)
+        self.captures += 1
+        return _Graph(graph, held, outputs, list(map(ref, buffers)))
+
+    def _forget(self) -> None:
+        """Drop the graphs of buffers that are no more."""
+        gone = [key for key, made in self._made.items() if any(buffer() is None for buffer in made.buffers)]
+        for key in gone:
+            self._drop(key)
+        if gone:
+            log.info("dropped %d graphs, whose buffers were replaced by larger ones", len(gone))
+
+    def _drop(self, key: Hashable) -> None:
+        self._made.pop(key).graph.reset()
+
+
+def _same(held: Sequence[ref[Any]], buffers: Sequence[Any]) -> bool:
+    return all(old() is new for old, new in zip(held, buffers, strict=True))

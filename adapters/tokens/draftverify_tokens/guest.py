@@ -12,6 +12,7 @@ from typing import Any
 
 from draftverify import ConfigError, Context, Proposal
 from draftverify_tokens.reader import Reader, Reading
+from draftverify_tokens.sampling import Tail
 from draftverify_tokens.slots import Slot
 
 __all__ = ["Guest"]
@@ -47,10 +48,12 @@ class Guest(Reader):
             self._owner = owner
         return True
 
-    def read(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> Reading:
+    def read(
+        self, contexts: Sequence[Context], proposals: Sequence[Proposal], tail: Tail | None = None
+    ) -> Reading:
         """As `Reader.read`, of sessions that are `invited`."""
         self.slots = self._owner.slots
-        return super().read(contexts, proposals)
+        return super().read(contexts, proposals, tail)
 
     def _take(self, context: Context) -> Slot:
         slot: Slot = context.scratch.pop(self._owner)

@@ -17,12 +17,18 @@ import torch
 from torch.nn import functional
 
 from draftverify_tokens.graphs import Graphs
+from draftverify_tokens.layer import Pieces
 from draftverify_tokens.slots import Group, Slots, put, seen
 
-__all__ = ["LlamaForward", "is_llama"]
+__all__ = ["LlamaForward", "is_llama", "products_are_plain"]
 
 ROTATIONS = frozenset({"default", "linear", "llama3", "yarn"})
 """Kinds of rotary embedding whose angles do not depend on the length of the sequence."""
+TABLE = 1 << 17
+"""The table of rotations is made for all of a model's positions at once, but for no more than these."""
+Tail = Callable[[Any], tuple[Any, ...]]
+"""Makes tensors [T, …] of logits [T, vocabulary], row by row, without a synchronisation. One that equals another, and
+has its hash, makes the same: it is part of what a graph is found by."""
 
 
 def is_llama(module: Any) -> bool:
@@ -46,8 +52,22 @@ def is_llama(module: Any) -> bool:
     )
 
 
+def products_are_plain(module: Any) -> bool:
+    """Whether the layers' products are torch's own, so that their weights can be handed to compiled functions."""
+    return all(
+        type(part) is torch.nn.Linear
+        for layer in module.model.layers
+        for whole in (layer.self_attn, layer.mlp)
+        for name, part in whole.named_children()
+        if name.endswith("_proj")
+    )
+
+
 class LlamaForward:
     """A pass over a module of the Llama family.
+
+    Compiled, a step (a pass of few tokens) is the functions of `layer`, and on a GPU one launch of a graph from the ids
+    to the logits and what a `tail` makes of them. Prompts have every length, and are read as without compilation.
 
     Args:
         module: for which `is_llama` is true.
@@ -62,52 +82,165 @@ class LlamaForward:
         self.compiled = False
         self.hidden = tuple(index % (len(module.model.layers) + 1) for index in hidden)
         self._layers: list[_Layer] = []
-        self._cos = self._sin = None
-        self._run: Any = self._steps
+        self._cos: Any = None
+        self._sin: Any = None
+        self._pieces: Any = None
+        self._graphs: Graphs | None = None
 
-    def compile(self) -> None:
-        """Compile the steps, with CUDA graphs on a GPU."""
+    def compile(self, backend: str = "inductor") -> None:
+        """Compile the steps, with CUDA graphs on a GPU.
+
+        Args:
+            backend: of torch.compile.
+        """
         self.compiled = True
-        self._run = torch.compile(self._steps, dynamic=False)
-        if self.module.device.type == "cuda":
-            self._run = Graphs(self._run)
+        self._pieces = Pieces(backend)
+        self._graphs = Graphs() if self.module.device.type == "cuda" else None
 
-    def __call__(self, slots: Slots, groups: Sequence[Group], want: Any) -> tuple[Any, Any]:
-        """Run one pass; as `ModuleForward`."""
+    def __call__(
+        self, slots: Slots, groups: Sequence[Group], want: Any, tail: Tail | None = None
+    ) -> tuple[Any, Any]:
+        """Run one pass; as `ModuleForward`.
+
+        Args:
+            slots, groups, want: as there.
+            tail: what to make of the logits, in the same launch.
+
+        Returns:
+            As there; with a tail, and logits wanted, a tuple (logits, *what the tail made) in the place of the logits.
+        """
+        self._prepare(groups)
+        if groups[0].paths is not None:
+            logits, *made = self._compiled(groups, tail)
+            states = made.pop() if self.hidden else None
+            found = None if want is None else (logits[want], *(each[want] for each in made))
+        else:
+            x, states = self._steps(groups)
+            found = None
+            if want is not None:
+                logits = self.module.lm_head(x[0, -want:] if isinstance(want, int) else x[0, want])
+                found = logits, *(tail(logits) if tail is not None else ())
+        if found is not None and tail is None:
+            found = found[0]
+        if states is None:
+            return found, None
+        if groups[0].paths is not None and self._graphs is not None:
+            states = states.clone()  # a graph's outputs are its next call's too
+        parts = states[0].split([group.ids.numel() for group in groups])
+        return found, [part.unflatten(0, group.ids.shape) for part, group in zip(parts, groups, strict=True)]
+
+    def warm(
+        self, slots: Slots, rows: int, tokens: int, capacity: int, tails: Sequence[Tail | None] = (None,)
+    ) -> None:
+        """Compile and capture ahead what a step will need.
+
+        Args:
+            slots: the shelves that the step will read.
+            rows: sequences, a power of two.
+            tokens: of each, a power of two up to 64.
+            capacity: of their shelf, a power of two from 256.
+            tails: as in a call.
+        """
+        shelf = slots.shelf(capacity, rows)
+        nothing = torch.zeros((rows, tokens), dtype=torch.int64, device=self.module.device)
+        last = torch.full_like(nothing, capacity - 1)
+        group = Group(nothing, nothing, last, shelf, 0, None, capacity, {}, paths=torch.ones_like(nothing))
+        with torch.inference_mode():
+            self._prepare([group])
+            for tail in tails:
+                self._compiled([group], tail)
+
+    def _prepare(self, groups: Sequence[Group]) -> None:
+        """Have the layers, the shelves' buffers and the table of rotations."""
         inner = self.module.model
         if not self._layers or self._layers[0].stale:
             self._layers = [_Layer(layer, self.module.config) for layer in inner.layers]
             self._cos = None
-        x = inner.embed_tokens(_flat([group.ids for group in groups]))
+            if self._graphs is not None:
+                self._graphs.clear()
+        embeddings = inner.embed_tokens.weight
         for shelf in {group.shelf for group in groups if not group.shelf.keys}:
-            like = x.new_empty((1, self._layers[0].key_heads, 1, self._layers[0].width))
+            like = embeddings.new_empty((1, self._layers[0].key_heads, 1, self._layers[0].width))
             shelf.keys = [shelf.new(like) for _ in self._layers]
             shelf.values = [shelf.new(like) for _ in self._layers]
-        cos, sin = self._rotation(x, groups)
-        run = self._run if groups[0].at is None else self._steps
-        x, states = run(x, cos, sin, groups)
-        if states is not None:
-            if self.compiled:
-                states = states.clone()  # a graph's outputs are its next call's too
-            parts = states[0].split([group.ids.numel() for group in groups])
-            states = [part.unflatten(0, group.ids.shape) for part, group in zip(parts, groups, strict=True)]
-        if want is None:
-            return None, states
-        return self.module.lm_head(x[0, -want:] if isinstance(want, int) else x[0, want]), states
-
-    def _rotation(self, x: Any, groups: Sequence[Group]) -> tuple[Any, Any]:
-        """cos and sin [1, T, 1, width]; sin's first half is negative, so that a rotation is x·cos + roll(x)·sin."""
         most = max(group.visible for group in groups)
         if self._cos is None or self._cos.shape[0] < most:
-            places = torch.arange(-(-most // 1024) * 1024, device=x.device)[None]
-            cos, sin = self.module.model.rotary_emb(x, places)
+            if self.compiled:  # graphs hold the table: it must not move
+                most = max(most, min(self.module.config.max_position_embeddings, TABLE))
+                if self._graphs is not None:
+                    self._graphs.clear()
+            places = torch.arange(-(-most // 1024) * 1024, device=embeddings.device)[None]
+            cos, sin = inner.rotary_emb(embeddings[:1], places)
             half = sin.shape[-1] // 2
             self._cos, self._sin = cos[0], torch.cat([-sin[0, :, :half], sin[0, :, half:]], dim=-1)
-        positions = _flat([group.positions for group in groups])
-        return self._cos[positions].unsqueeze(2), self._sin[positions].unsqueeze(2)
 
-    def _steps(self, x: Any, cos: Any, sin: Any, groups: Sequence[Group]) -> tuple[Any, Any]:
-        """All layers and the last norm: [1, T, hidden], and hidden states [1, T, layers, hidden]."""
+    def _compiled(self, groups: Sequence[Group], tail: Tail | None) -> tuple[Any, ...]:
+        """A step; what it returns is of all tokens of the groups, and overwritten by the next one of its like.
+
+        Returns:
+            Logits [T, vocabulary], what the tail makes of them, and hidden states [1, T, layers, hidden] if any.
+        """
+        if self._graphs is None:
+            return self._stepped(groups, tail)
+        key = tuple((*group.ids.shape, group.shelf.capacity, group.first) for group in groups), tail
+        inputs = [
+            tensor for group in groups for tensor in (group.ids, group.positions, group.places, group.paths)
+        ]
+
+        def step(held: Sequence[Any]) -> tuple[Any, ...]:
+            still = [
+                group._replace(ids=ids, positions=positions, places=places, paths=paths)
+                for group, ids, positions, places, paths in zip(
+                    groups, held[::4], held[1::4], held[2::4], held[3::4], strict=True
+                )
+            ]
+            return self._stepped(still, tail)
+
+        return self._graphs(key, inputs, [group.shelf.keys[0] for group in groups], step)
+
+    def _stepped(self, groups: Sequence[Group], tail: Tail | None) -> tuple[Any, ...]:
+        found: tuple[Any, ...] = self._pieces.run(lambda: self._step(groups, tail))
+        return found
+
+    def _step(self, groups: Sequence[Group], tail: Tail | None) -> tuple[Any, ...]:
+        pieces, inner = self._pieces, self.module.model
+        x = inner.embed_tokens(_flat([group.ids for group in groups]))[0]
+        positions = _flat([group.positions for group in groups])[0]
+        cos, sin = self._cos[positions], self._sin[positions]
+        sizes = [group.ids.numel() for group in groups]
+        states = {}
+        for index, layer in enumerate(self._layers):
+            if index in self.hidden:
+                states[index] = x
+            new = [part.split(sizes) for part in pieces.enter(x, cos, sin, *layer.entering)]
+            seen = [
+                pieces.attend(
+                    *(part.unflatten(0, group.ids.shape) for part in own),
+                    group.shelf.keys[index][group.first : group.first + len(group.ids)],
+                    group.shelf.values[index][group.first : group.first + len(group.ids)],
+                    group.places,
+                    group.paths,
+                    layer.scaling,
+                ).flatten(0, 1)
+                for group, *own in zip(groups, *new, strict=True)
+            ]
+            x = pieces.leave(x, seen[0] if len(seen) == 1 else torch.cat(seen), *layer.leaving)
+        norm, head = inner.norm, self.module.lm_head
+        if type(head) is torch.nn.Linear:
+            logits = pieces.finish(x, norm.weight, norm.variance_epsilon, head.weight, head.bias)
+        else:
+            logits = head(_norm(x, norm))
+        made = logits, *(tail(logits) if tail is not None else ())
+        if not self.hidden:
+            return made
+        states[len(self._layers)] = _norm(x, norm)
+        return *made, torch.stack([states[index] for index in self.hidden], dim=1)[None]
+
+    def _steps(self, groups: Sequence[Group]) -> tuple[Any, Any]:
+        """Without compilation: the last norm's output [1, T, hidden], and hidden states [1, T, layers, hidden]."""
+        x = self.module.model.embed_tokens(_flat([group.ids for group in groups]))
+        positions = _flat([group.positions for group in groups])
+        cos, sin = self._cos[positions].unsqueeze(2), self._sin[positions].unsqueeze(2)
         repeated = self._layers[0].group
         masks = [group.masks.get(None) for group in groups]
         masks = [mask if mask is None else mask.repeat(1, 1, repeated, 1) for mask in masks]
@@ -147,6 +280,20 @@ class _Layer:
             self.qk_norm = torch.cat(scales), attention.q_norm.variance_epsilon
         self._layer = layer
         self._made_of = self._weights()
+
+    @property
+    def entering(self) -> tuple[Any, ...]:
+        """The weights of `layer.enter`."""
+        scale, epsilon = (None, 0.0) if self.qk_norm is None else self.qk_norm
+        norm = self.norm.weight, self.norm.variance_epsilon
+        return *norm, self.qkv.weight, self.qkv.bias, scale, epsilon, self.key_heads
+
+    @property
+    def leaving(self) -> tuple[Any, ...]:
+        """The weights of `layer.leave`."""
+        norm = self.norm_mlp.weight, self.norm_mlp.variance_epsilon
+        joint = self.gate_up.weight, self.gate_up.bias
+        return self.out.weight, self.out.bias, *norm, *joint, self.down.weight, self.down.bias
 
     @property
     def stale(self) -> bool:
@@ -211,13 +358,23 @@ _WEIGHTS: WeakKeyDictionary[Any, tuple[Any, Any]] = WeakKeyDictionary()
 """By the first of some matrices that were put into one: that one, and the bias."""
 
 
-def _joined(*linears: Any) -> Callable[[Any], Any]:
+class _Joint:
+    """A linear layer of such a matrix."""
+
+    def __init__(self, weight: Any, bias: Any) -> None:
+        self.weight = weight
+        self.bias = bias
+
+    def __call__(self, x: Any) -> Any:
+        return functional.linear(x, self.weight, self.bias)
+
+
+def _joined(*linears: Any) -> Any:
     """One product in the place of several. Layers of their own kind may have a `joint` one; else each is called."""
     first = linears[0]
     joint = getattr(first, "joint", None)
     if joint is not None and all(getattr(linear, "joint", None) is joint for linear in linears):
-        whole: Callable[[Any], Any] = joint
-        return whole
+        return joint
     plain = all(type(linear) is torch.nn.Linear for linear in linears)
     if not plain or len({linear.bias is None for linear in linears}) > 1:
         return lambda x: torch.cat([linear(x) for linear in linears], dim=-1)
@@ -231,5 +388,4 @@ def _joined(*linears: Any) -> Callable[[Any], Any]:
             ):
                 linear.weight = torch.nn.Parameter(part, requires_grad=linear.weight.requires_grad)
         found = _WEIGHTS[first] = weight, bias
-    weight, bias = found
-    return lambda x: functional.linear(x, weight, bias)
+    return _Joint(*found)

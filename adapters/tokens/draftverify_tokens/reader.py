@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from draftverify import Context, ContractError, Proposal
-from draftverify_tokens.history import History
+from draftverify_tokens.history import History, upload
 from draftverify_tokens.models import TokenModel, prompt_of
-from draftverify_tokens.sampling import probabilities, read_settings
+from draftverify_tokens.sampling import Tail, probabilities, read_settings
 from draftverify_tokens.slots import Group, Shelf, Slot, Slots, agreement, shared
 
 __all__ = ["Reader", "Reading", "distributions", "history_of"]
@@ -44,22 +44,23 @@ class Reading(NamedTuple):
         hidden: per session [read, layers, width], the hidden states of the tokens that the pass read (of a whole
             prompt the first time), the block's last; () when none were asked for.
         starts: per session the place in its sequence of the first of these.
+        made: what a tail made of the logits; () without one.
     """
 
     logits: Any
     counts: list[int]
     hidden: Sequence[Any] = ()
     starts: Sequence[int] = ()
+    made: Sequence[Any] = ()
 
 
 class _Frame(NamedTuple):
-    """The rows of a shelf that take part in a pass, R of them from `first` on, n tokens each; compiled or not."""
+    """The rows of a shelf that take part in a pass, R of them from `first` on, n tokens each."""
 
     shelf: Shelf
     first: int
     rows: int
     n: int
-    steps: bool
 
 
 class Reader:
@@ -88,8 +89,8 @@ class Reader:
         self.lends = lends
         self.no_trees: str | None = None
         self._embeddings = module.get_input_embeddings()
-        self._copied: Any = None
         self._edge: Any = None
+        self._tails: dict[Any, Tail] = {}
         self._owner: Reader = self
         self._forward = forward_of(module, tuple(hidden), compiled)
         self._shares = not hidden
@@ -106,7 +107,29 @@ class Reader:
         """Where the model is."""
         return self._embeddings.weight.device
 
-    def read(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> Reading:
+    def tail(self, contexts: Sequence[Context], vocabulary: int, *, draws: bool = False) -> Tail | None:
+        """What a pass can make of its logits before they leave it; None where only the host can.
+
+        Args:
+            contexts: whose settings apply.
+            vocabulary: how many columns count.
+            draws: whether a token of each row is drawn too, of all rows with one uniform.
+        """
+        settings = contexts[0].settings
+        if self.device.type != "cuda" or any(context.settings is not settings for context in contexts):
+            return None
+        sampling = read_settings(settings)
+        if sampling.reads_paths or sampling.logit_bias:
+            return None
+        key = sampling, vocabulary, draws
+        if key not in self._tails:
+            drawn = self._to_device(np.zeros(1)) if draws else None
+            self._tails[key] = Tail(sampling, vocabulary, drawn)
+        return self._tails[key]
+
+    def read(
+        self, contexts: Sequence[Context], proposals: Sequence[Proposal], tail: Tail | None = None
+    ) -> Reading:
         """Logits after each context and after each item of its block, in one pass over the batch.
 
         A pass that fails leaves no cache behind.
@@ -122,9 +145,6 @@ class Reader:
                 f"a tree was drafted, which {type(self.module).__name__} cannot read: {why}; use a drafter of chains"
             )
 
-        if self._copied is not None:
-            self._copied.synchronize()  # long done: the rule waited for the device after this copy
-            self._copied = None
         held = next((shelf.keys[0] for shelf in self.slots.shelves.values() if shelf.keys), None)
         if held is not None and (held.dtype, held.device) != (self.dtype, self.device):
             self.slots, self._edge = self._new_slots(), None  # the model was converted or moved
@@ -133,6 +153,8 @@ class Reader:
             self.slots = self._new_slots()  # it was trained
         # Taken out while the model runs: a pass that fails half-way leaves layers of different lengths behind.
         slots = list(map(self._take, contexts))
+        if any(isinstance(slot.block, torch.Tensor) for slot in slots):
+            self.slots.arrived()
         ahead = AHEAD if len(slots) > 1 else CHUNK
         blocks = [proposal.items for proposal in proposals]
         parents = [None if proposal.shape == "chain" else proposal.parents for proposal in proposals]
@@ -152,7 +174,7 @@ class Reader:
                 if len(tokens) > ahead
             }
             counts = [len(block) + 1 for block in blocks]
-            logits, states = self._pass(slots, pending, blocks, parents, counts)
+            (logits, *made), states = self._pass(slots, pending, blocks, parents, counts, tail)
             hidden: Sequence[Any] = states
             if states and early:
                 hidden = [torch.cat([*early.get(i, ()), own]) for i, own in enumerate(states)]
@@ -163,9 +185,10 @@ class Reader:
             context.scratch[self._owner] = slot
         if fresh:
             self._weights = _versions(self.module)  # after the pass, which may have put some together
-        return Reading(logits, counts, hidden, starts)
+        self.slots.note(slots)
+        return Reading(logits, counts, hidden, starts, made)
 
-    def extend(self, contexts: Sequence[Context], drafted: Any) -> Any:
+    def extend(self, contexts: Sequence[Context], drafted: Any, tail: Tail | None = None) -> Sequence[Any]:
         """Read on: one more drafted token of each session, after those that were read since `read` without a block.
 
         Args:
@@ -173,18 +196,30 @@ class Reader:
             drafted: [sessions, k] int64 on the model's device: all tokens of the block, of which the last is new.
 
         Returns:
-            Logits [sessions, vocabulary] after it.
+            Logits [sessions, vocabulary] after it, and what a tail made of them.
         """
         import torch
 
         slots = [context.scratch.pop(self._owner) for context in contexts]
         k = len(slots)
         with torch.inference_mode():
-            logits, _ = self._pass(slots, [[]] * k, list(drafted[:, -1:]), [None] * k, [1] * k)
+            found, _ = self._pass(slots, [[]] * k, list(drafted[:, -1:]), [None] * k, [1] * k, tail)
         for index, (context, slot) in enumerate(zip(contexts, slots, strict=True)):
             slot.block, slot.parents = drafted[index], None
             context.scratch[self._owner] = slot
-        return logits
+        return found
+
+    def warm(self, rows: int, tokens: int, capacity: int, tails: Sequence[Any] = (None,)) -> None:
+        """Compile and capture ahead what a step of so many rows and tokens needs; nothing where steps are not compiled.
+
+        Args:
+            rows: sequences, a power of two.
+            tokens: of each, pending and drafted; a power of two up to 64.
+            capacity: of their shelf, a power of two from 256.
+            tails: as the forward's.
+        """
+        if self._forward.compiled:
+            self._forward.warm(self.slots, rows, tokens, capacity, tails)
 
     def withdraw(self, contexts: Sequence[Context]) -> None:
         """Take what was read as if it were accepted for a block again, which may be refused.
@@ -198,24 +233,9 @@ class Reader:
             slot.block = (*slot.tokens[settled:], *slot.block)
             del slot.tokens[settled:]
 
-    def note(self, contexts: Sequence[Context], drafted: Any) -> None:
-        """Have what `extend` read on the host by the next `read`, without waiting for the device now.
-
-        Args:
-            contexts: the sessions.
-            drafted: [sessions, k] on the model's device, their blocks.
-        """
-        import torch
-
-        if drafted.device.type != "cuda":
-            return
-        host = torch.empty(drafted.shape, dtype=drafted.dtype, pin_memory=True)
-        host.copy_(drafted, non_blocking=True)
-        self._copied = torch.cuda.Event()
-        self._copied.record()
-        for context, row in zip(contexts, host, strict=True):
-            slot = context.scratch[self._owner]
-            slot.block = row[: len(slot.block)]
+    def note(self, contexts: Sequence[Context]) -> None:
+        """Have what `extend` read on the host by the next `read`, without waiting for the device now."""
+        self.slots.note([context.scratch[self._owner] for context in contexts])
 
     def _new_slots(self) -> Slots:
         compiled = self._forward.compiled
@@ -301,7 +321,8 @@ class Reader:
         blocks: Sequence[Any],
         parents: Sequence[Sequence[int] | None],
         wanted: Sequence[int],
-    ) -> tuple[Any, list[Any]]:
+        tail: Tail | None = None,
+    ) -> tuple[Sequence[Any], list[Any]]:
         """One forward pass over the pending tokens and blocks.
 
         Args:
@@ -310,9 +331,10 @@ class Reader:
             blocks: the items that each drafted.
             parents: of the items; None for a chain.
             wanted: of how many of each session's last tokens the logits are wanted.
+            tail: what to make of them.
 
         Returns:
-            Logits [wanted rows, vocabulary] or None; hidden states of each session, or [].
+            Logits [wanted rows, vocabulary] or None, and what the tail made; hidden states of each session, or [].
         """
         import torch
 
@@ -322,16 +344,18 @@ class Reader:
         shelves: dict[Shelf, list[int]] = {}
         for index, slot in enumerate(slots):
             shelves.setdefault(slot.shelf, []).append(index)
+        # Prompts have every length: not worth a compilation.
+        steps = self._forward.compiled and max(lengths) <= AHEAD and any(wanted)
         frames, total = [], 0
         bases = [0] * len(slots)  # where each session's tokens begin among those of all groups
         for shelf, members in shelves.items():
-            frame = self._frame(shelf, [slots[i] for i in members], max(lengths[i] for i in members))
+            frame = self._frame(shelf, [slots[i] for i in members], max(lengths[i] for i in members), steps)
             for i in members:
                 bases[i] = total + (slots[i].row - frame.first) * frame.n
             frames.append(frame)
             total += frame.rows * frame.n
         # Arrays are filled at once: one entry takes as long as all of them.
-        ids, positions, places = whole = np.zeros((3, total), dtype=np.int64)
+        ids, positions, places, *paths = whole = np.zeros((3 + steps, total), dtype=np.int64)
         sizes = [frame.rows * frame.n for frame in frames]
         places[:] = np.repeat([frame.shelf.capacity - 1 for frame in frames], sizes)
         at = _counted(bases, lengths)
@@ -345,20 +369,25 @@ class Reader:
             if on_device:
                 drafted.append((base + len(tokens), items))
         ids[at] = known
+        if steps:
+            paths[0][:] = 1  # what is padded looks at something
+            paths[0][at] = _CHAIN[_counted([0] * len(slots), lengths)]
         trees: dict[Shelf, list[tuple[int, int, Sequence[int]]]] = {}
         for slot, base, start, tokens, tree in zip(slots, bases, starts, pending, parents, strict=True):
             if tree is not None:
                 p = len(tokens)
                 positions[base + p : base + p + len(tree)] = start + p + _depths(tree)
                 trees.setdefault(slot.shelf, []).append((slot.row, p, tree))
+                if steps:
+                    paths[0][base + p : base + p + len(tree)] = _bits(p, tree)
         wants = _counted([base + m - n for base, m, n in zip(bases, lengths, wanted, strict=True)], wanted)
         later = _counted([first for first, _ in drafted], [len(items) for _, items in drafted])
         # What the host knows goes to the device in one piece.
         given = self._to_device(np.concatenate((whole.ravel(), wants, later)))
-        on_device = given[: 3 * total].view(3, total)
+        on_device = given[: whole.size].view(whole.shape)
         if drafted:
-            found = torch.cat([items for _, items in drafted])
-            on_device[0].index_copy_(0, given[len(given) - len(later) :], found.long())
+            theirs = torch.cat([items for _, items in drafted]).long()
+            on_device[0].index_copy_(0, given[len(given) - len(later) :], theirs)
         groups, first = [], 0
         for frame, size in zip(frames, sizes, strict=True):
             own = slice(first, first + size)
@@ -368,35 +397,40 @@ class Reader:
         if groups[0].at is not None and len(slots) == 1:
             want = wanted[0] or None
         elif len(wants):
-            want = given[3 * total :][: len(wants)]
-        logits, states = self._forward(self.slots, groups, want)
+            want = given[whole.size :][: len(wants)]
+        found, states = self._forward(self.slots, groups, want, tail)
+        found = found if isinstance(found, tuple) else (found,)
         if states is None:
-            return logits, []
+            return found, []
         flat = [state.flatten(0, 1) for state in states]
         flat = flat[0] if len(flat) == 1 else torch.cat(flat)
-        return logits, [flat[base : base + n] for base, n in zip(bases, lengths, strict=True)]
+        return found, [flat[base : base + n] for base, n in zip(bases, lengths, strict=True)]
 
-    def _frame(self, shelf: Shelf, slots: Sequence[Slot], n: int) -> _Frame:
-        """Which rows of a shelf take part, when the longest of them has n tokens."""
-        steps = self._forward.compiled and n <= AHEAD  # prompts have every length: not worth a compilation
+    def _frame(self, shelf: Shelf, slots: Sequence[Slot], n: int, steps: bool) -> _Frame:
+        """Which rows of a shelf take part, when the longest of them has n tokens; powers of two where compiled."""
         first = 0 if steps else min(slot.row for slot in slots)
         shelf.close_ranks(slots, first)
         rows = max(slot.row for slot in slots) + 1 - first
         if steps:
             rows, n = (1 << (number - 1).bit_length() for number in (rows, n))
-        return _Frame(shelf, first, rows, n, steps)
+            shelf.grow(rows)  # a guest's shelves are another's, who may not have a power of two
+        return _Frame(shelf, first, rows, n)
 
     def _group(
         self, frame: _Frame, on_device: Any, arrays: Any, trees: Sequence[tuple[int, int, Sequence[int]]]
     ) -> Group:
-        """A group from its ids, positions and places [3, R · N], and the trees as (row, first token, parents)."""
-        shelf, first, rows, n, steps = frame
-        _, positions, places = arrays.reshape(3, rows, n)
-        ids, rotated, at = on_device.view(3, rows, n)
+        """A group from its ids, positions and places [3, R · N], and the trees as (row, first token, parents).
+
+        Where steps are compiled there is a fourth row, of paths."""
+        shelf, first, rows, n = frame
+        _, positions, places, *_ = arrays.reshape(-1, rows, n)
+        ids, rotated, at, *paths = on_device.view(-1, rows, n)
+        if paths:
+            return Group(ids, rotated, at, shelf, first, None, shelf.capacity, {}, paths=paths[0])
         own = self._forward.needs_masks
         real = places[places < shelf.capacity - 1]
-        visible = shelf.capacity if steps else int(real.max()) + 1
-        start = int(places[0, 0]) if rows == 1 and not steps else None
+        visible = int(real.max()) + 1
+        start = int(places[0, 0]) if rows == 1 else None
         causal = start == 0 and not trees and n > 1 and not own
         masks = {}
         for window in set(self._forward.windows.values()):
@@ -431,7 +465,7 @@ class Reader:
             for row, p, parents in trees:
                 start = places[row, p]
                 stands[row, start : start + len(parents)] = positions[row, p : p + len(parents)]
-                block = torch.as_tensor(~_ancestors(parents), device=device)
+                block = self._to_device(~_ancestors(parents))
                 hidden[row, p : p + len(parents), start : start + len(parents)] = block
             if window is not None:
                 hidden |= (
@@ -456,9 +490,7 @@ class Reader:
         return windows.view(len(places), 1, -1, visible)
 
     def _to_device(self, values: Any) -> Any:
-        import torch
-
-        return torch.as_tensor(values).to(self.device, non_blocking=True)
+        return upload(values, self._embeddings.weight)
 
 
 def history_of(owner: object, context: Context, proposal: Proposal, *, start: int = 0) -> History:
@@ -531,6 +563,19 @@ def _counted(starts: Sequence[int], counts: Sequence[int]) -> Any:
     ends = np.cumsum(counts)
     offsets = np.asarray(starts) - ends + counts
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(offsets, counts).astype(np.int64)
+
+
+_CHAIN = np.asarray([(2 << i) - 1 for i in range(63)] + [-1])
+"""The paths of a chain's tokens; -1 has all 64 bits."""
+
+
+def _bits(start: int, parents: Sequence[int]) -> Any:
+    """The paths of a tree's tokens, behind `start` tokens that all of them see."""
+    found: list[int] = []
+    for index, parent in enumerate(parents):
+        before = (1 << start) - 1 if parent < 0 else found[parent]
+        found.append(before | 1 << start + index)
+    return np.asarray(found, dtype=np.uint64).view(np.int64)
 
 
 def _depths(parents: Sequence[int]) -> Any:

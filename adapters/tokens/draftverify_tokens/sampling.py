@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from draftverify import ConfigError, ContractError
+from draftverify import ConfigError, ContractError, inverse_cdf
 from draftverify_tokens.grammar import Constraint, check_constraint, compiled, forbid
 from draftverify_tokens.history import History, upload
 from draftverify_tokens.models import TokenModel
 from draftverify_tokens.penalties import penalise
 
-__all__ = ["SETTINGS", "Sampling", "check_settings", "own_settings", "probabilities", "read_settings"]
+__all__ = ["SETTINGS", "Sampling", "Tail", "check_settings", "own_settings", "probabilities", "read_settings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,11 +261,51 @@ def probabilities(
         if model is None:
             raise ContractError(f"probabilities() needs `model` under settings.{constraint.kind}")
         logits = forbid(logits, compiled(constraint, model), histories)
-    # softmax, since exp and logsumexp take ten times as long on a CPU where logits are -inf.
-    probs = torch.softmax(logits, dim=-1)
-    raw_maxima = probs.amax(dim=-1)  # nan for a row of no use
+    probs, raw_maxima = _shaped(logits, sampling)
     if logits.device.type == "cpu" and not math.isfinite(raw_maxima.sum()):  # of numbers up to 1
         _diagnose(given, raw_maxima, histories)
+    return probs, raw_maxima
+
+
+class Tail:
+    """`probabilities`, and perhaps a draw, as the end of a forward pass on a device, in the same launch.
+
+    One object stands for itself: a graph that was captured with it is found by it.
+
+    Args:
+        sampling: without settings for which the tokens before a row count, and without logit_bias.
+        vocabulary: how many of the logits' columns count.
+        drawn: [1] float64 on the device: the uniform that a token of each row is drawn with; it may be changed between
+            launches. At temperature 0 the token is the likeliest one.
+    """
+
+    def __init__(self, sampling: Sampling, vocabulary: int, drawn: Any = None) -> None:
+        self.sampling = sampling
+        self.vocabulary = vocabulary
+        self.drawn = drawn
+
+    def __call__(self, logits: Any) -> tuple[Any, ...]:
+        """Probabilities [rows, vocabulary], raw maxima [rows], and tokens [rows] where they are drawn."""
+        import torch
+
+        logits = logits[:, : self.vocabulary]
+        if logits.dtype in (torch.bfloat16, torch.float16):
+            logits = logits.float()
+        found = _shaped(logits, self.sampling)
+        if self.sampling.temperature == 0:
+            return *found, logits.max(dim=-1).indices
+        return (
+            found if self.drawn is None else (*found, inverse_cdf(found[0], self.drawn.expand(len(logits))))
+        )
+
+
+def _shaped(logits: Any, sampling: Sampling) -> tuple[Any, Any]:
+    """What temperature and filters make of rows of logits, and their raw maxima: nan for a row of no use."""
+    import torch
+
+    # softmax, since exp and logsumexp take ten times as long on a CPU where logits are -inf.
+    probs = torch.softmax(logits, dim=-1)
+    raw_maxima = probs.amax(dim=-1)
     if sampling.temperature == 0:
         one = raw_maxima / raw_maxima  # nan in a row of no use
         likeliest = logits.max(dim=-1, keepdim=True).indices  # a third of argmax's time on a CPU

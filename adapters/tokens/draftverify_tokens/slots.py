@@ -18,6 +18,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
+import numpy as np
+
+from draftverify_tokens.history import upload
+
 __all__ = ["Group", "Shelf", "Slot", "Slots", "agreement", "put", "seen", "shared"]
 
 FINE = 64
@@ -46,6 +50,8 @@ class Group(NamedTuple):
         masks: by window (None for full attention): [R, 1, N, visible], 0 where a token looks and the least number of
             the type elsewhere. Without one a token sees all of `visible`, or what stands before it when `causal`.
         causal: whether this is the beginning of one sequence, read as a chain.
+        paths: [R, N] int64 where steps are compiled, instead of masks: bit i says whether a token looks at the
+            i-th place after its row's first one.
     """
 
     ids: Any
@@ -57,6 +63,7 @@ class Group(NamedTuple):
     visible: int
     masks: dict[int | None, Any]
     causal: bool = False
+    paths: Any = None
 
 
 def put(buffer: Any, new: Any, group: Group) -> None:
@@ -163,6 +170,7 @@ class Slots:
         self.coarse = coarse
         self.padded = padded
         self.shelves: dict[int, Shelf] = {}
+        self._copied: Any = None  # happens when the last noted block is on the host
 
     def take(self) -> Slot:
         """A new sequence; it has a row once it is placed."""
@@ -184,6 +192,28 @@ class Slots:
             # One more at a time would copy all of them each time.
             shelf.grow(1 << (rows - 1).bit_length() if self.padded else max(rows, shelf.rows * 9 // 8))
         return shelf
+
+    def note(self, slots: Sequence[Slot]) -> None:
+        """Have the blocks that lie on a CUDA device on the host when `arrived` is called, without waiting now."""
+        import torch
+
+        away = [slot for slot in slots if getattr(slot.block, "is_cuda", False)]
+        if not away:
+            return
+        blocks = torch.cat([slot.block for slot in away])
+        host = torch.empty(blocks.shape, dtype=blocks.dtype, pin_memory=True)
+        host.copy_(blocks, non_blocking=True)
+        self._copied = torch.cuda.Event()
+        self._copied.record()
+        for slot, own in zip(away, host.split([len(slot.block) for slot in away]), strict=True):
+            slot.block = own
+
+    def arrived(self) -> None:
+        """Have what was noted on the host."""
+        # A rule that waited for the device since has waited for this too.
+        if self._copied is not None and not self._copied.query():
+            self._copied.synchronize()
+        self._copied = None
 
     def place(
         self, slots: Sequence[Slot], places: Sequence[int], texts: Sequence[list[int]] | None = None
@@ -290,12 +320,10 @@ class Slot:
 
     def gather(self, chosen: Sequence[int]) -> None:
         """Move the block's entries `chosen` into one piece behind the settled tokens."""
-        import torch
-
         assert self.shelf is not None
         start = len(self.tokens)
+        source = upload(np.asarray([start + index for index in chosen]), self.shelf.keys[0])
         for buffer in (*self.shelf.keys, *self.shelf.values):
-            source = torch.as_tensor([start + index for index in chosen], device=buffer.device)
             buffer[self.row, :, start : start + len(chosen)] = buffer[self.row].index_select(1, source)
 
     def reclaim(self) -> None:

@@ -178,9 +178,13 @@ class Target:
         for context, proposal in zip(contexts, proposals, strict=True):
             _check_fits(context, proposal)
         reader = self._reader
-        reading = reader.read(contexts, proposals)
-        histories = (history_of(self, *pair) for pair in zip(contexts, proposals, strict=True))
-        target, raw_maxima = distributions(self.model, reading.logits, contexts, histories)
+        tail = reader.tail(contexts, contexts[0].task.input["vocabulary"])
+        reading = reader.read(contexts, proposals, tail)
+        if reading.made:
+            target, raw_maxima, *_ = reading.made
+        else:
+            histories = (history_of(self, *pair) for pair in zip(contexts, proposals, strict=True))
+            target, raw_maxima = distributions(self.model, reading.logits, contexts, histories)
         deterministic, counts = self.deterministic, reading.counts
         rows, maxima = target.split(counts), raw_maxima.split(counts)
         self._note(contexts, reading)
