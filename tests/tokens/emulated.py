@@ -477,6 +477,8 @@ class Emulation:
 
         def call(*args: Any, **kwargs: Any) -> Any:
             known = {id(e.inner): e for e in tree_leaves((args, kwargs)) if isinstance(e, OnDevice)}
+            for e in known.values():  # which sizes are dynamic is noted on the tensor
+                vars(e.inner).update({k: v for k, v in vars(e).items() if k.startswith("_dynamo")})
             args, kwargs = tree_map(_inner, (args, kwargs))
             self.counts.compiled += self.tape is None
             with _without_modes(), torch.overrides._pop_mode_temporarily(), self._unavailable():

@@ -83,7 +83,7 @@ def warm(there: Pipeline, temperature: float) -> None:
         reader = part._reader
         tail = reader.tail([settings], WIDTH, draws=draws)
         for tokens, capacity in LADDER:
-            reader._forward.warm(reader.slots, 1, tokens, capacity, [tail])
+            reader.warm(1, tokens, capacity, [tail])
 
 
 def counted(

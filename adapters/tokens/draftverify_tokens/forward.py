@@ -131,8 +131,8 @@ class ModuleForward:
             states = [torch.stack([one.hidden_states[i] for i in self.hidden], dim=2) for one in found]
         if want is None:
             return None, states
-        logits = [one.logits.flatten(0, 1) for one in found]
-        flat = logits[0] if len(logits) == 1 else torch.cat(logits)
+        parts = [one.logits.flatten(0, 1) for one in found]
+        flat = parts[0] if len(parts) == 1 else torch.cat(parts)
         logits = flat if isinstance(want, int) else flat[want]
         return (logits if tail is None else (logits, *tail(logits))), states
 

@@ -10,6 +10,7 @@ and the lengths of what it reads.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -25,6 +26,8 @@ gpt-fast sets the same, and `mm` in torch/_inductor/decomposition.py says why. I
 once per kind of step. `max_autotune` would also compile and time many products in Triton for every kind, which takes
 minutes for a large model and can win only where several rows are multiplied.
 """
+VARIANTS = 64
+"""A model has some ten variants of four functions, and a process some models."""
 SPLITS_ALONE, SPLITS = 16, 4
 """Into how many parts keys and values are split over their length: a row alone, and rows of a batch. Eight key heads in
 16 parts occupy a GPU of 132 processors; of a batch the rows do, and each part's result is written and read again."""
@@ -191,15 +194,30 @@ class Pieces:
         _differ(x, dims=(0,))
         return self._finish(x, *weights)
 
-    def give_up(self, error: BaseException) -> None:
-        """Go on without compilation."""
-        reason = str(error).strip().split("\n", 1)[0]
-        log.warning(
-            "torch.compile failed (%s: %s); steps are run without it, and are slower",
-            type(error).__name__,
-            reason,
-        )
-        self._enter, self._attend, self._leave, self._finish = enter, attend, leave, finish
+    def run(self, step: Callable[[], Any]) -> Any:
+        """What a step gives that calls these functions; without compilation, and said in the log, where that fails.
+
+        Args:
+            step: such that beginning it again does no harm.
+        """
+        config: Any = torch._dynamo.config
+        shapes: Any = torch.fx.experimental._config
+        # Older versions of torch have another name for it.
+        limit = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"
+        try:
+            # Models of other shapes have variants of their own, and Dynamo's limit counts them all together. Sizes that
+            # happen to be the same are not taken for one size, which would be another variant when they are not.
+            with config.patch({limit: VARIANTS}), shapes.patch({"use_duck_shape": False}):
+                return step()
+        except torch._dynamo.exc.TorchDynamoException as error:
+            reason = " ".join(str(error).split())[:200]
+            log.warning(
+                "torch.compile failed (%s: %s); steps are run without it, and are slower",
+                type(error).__name__,
+                reason,
+            )
+            self._enter, self._attend, self._leave, self._finish = enter, attend, leave, finish
+            return step()
 
 
 def _differ(*tensors: Any, dims: tuple[int, ...]) -> None:

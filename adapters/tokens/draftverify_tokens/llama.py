@@ -26,10 +26,6 @@ ROTATIONS = frozenset({"default", "linear", "llama3", "yarn"})
 """Kinds of rotary embedding whose angles do not depend on the length of the sequence."""
 TABLE = 1 << 17
 """The table of rotations is made for all of a model's positions at once, but for no more than these."""
-VARIANTS = 64
-LIMIT = "recompile_limit" if hasattr(torch._dynamo.config, "recompile_limit") else "cache_size_limit"
-"""How older versions of torch call it."""
-
 Tail = Callable[[Any], tuple[Any, ...]]
 """Makes tensors [T, …] of logits [T, vocabulary], row by row, without a synchronisation. One that equals another, and
 has its hash, makes the same: it is part of what a graph is found by."""
@@ -86,7 +82,8 @@ class LlamaForward:
         self.compiled = False
         self.hidden = tuple(index % (len(module.model.layers) + 1) for index in hidden)
         self._layers: list[_Layer] = []
-        self._cos = self._sin = None
+        self._cos: Any = None
+        self._sin: Any = None
         self._pieces: Any = None
         self._graphs: Graphs | None = None
 
@@ -184,7 +181,7 @@ class LlamaForward:
             Logits [T, vocabulary], what the tail makes of them, and hidden states [1, T, layers, hidden] if any.
         """
         if self._graphs is None:
-            return self._guarded(groups, tail)
+            return self._stepped(groups, tail)
         key = tuple((*group.ids.shape, group.shelf.capacity, group.first) for group in groups), tail
         inputs = [
             tensor for group in groups for tensor in (group.ids, group.positions, group.places, group.paths)
@@ -197,26 +194,18 @@ class LlamaForward:
                     groups, held[::4], held[1::4], held[2::4], held[3::4], strict=True
                 )
             ]
-            return self._guarded(still, tail)
+            return self._stepped(still, tail)
 
         return self._graphs(key, inputs, [group.shelf.keys[0] for group in groups], step)
 
-    def _guarded(self, groups: Sequence[Group], tail: Tail | None) -> tuple[Any, ...]:
-        """`_stepped`, without compilation where that fails: a second time writes the same to the same places."""
-        try:
-            # Models of other shapes have variants of their own, and Dynamo's limit counts them all together.
-            with torch._dynamo.config.patch(**{LIMIT: VARIANTS}):
-                return self._stepped(groups, tail)
-        except torch._dynamo.exc.TorchDynamoException as error:
-            self._pieces.give_up(error)
-            return self._stepped(groups, tail)
-
     def _stepped(self, groups: Sequence[Group], tail: Tail | None) -> tuple[Any, ...]:
+        found: tuple[Any, ...] = self._pieces.run(lambda: self._step(groups, tail))
+        return found
+
+    def _step(self, groups: Sequence[Group], tail: Tail | None) -> tuple[Any, ...]:
         pieces, inner = self._pieces, self.module.model
         x = inner.embed_tokens(_flat([group.ids for group in groups]))[0]
         positions = _flat([group.positions for group in groups])[0]
-        assert self._cos is not None
-        assert self._sin is not None
         cos, sin = self._cos[positions], self._sin[positions]
         sizes = [group.ids.numel() for group in groups]
         states = {}
@@ -250,8 +239,6 @@ class LlamaForward:
     def _steps(self, groups: Sequence[Group]) -> tuple[Any, Any]:
         """Without compilation: the last norm's output [1, T, hidden], and hidden states [1, T, layers, hidden]."""
         x = self.module.model.embed_tokens(_flat([group.ids for group in groups]))
-        assert self._cos is not None
-        assert self._sin is not None
         positions = _flat([group.positions for group in groups])
         cos, sin = self._cos[positions].unsqueeze(2), self._sin[positions].unsqueeze(2)
         repeated = self._layers[0].group

@@ -253,6 +253,18 @@ class Reader:
         if getattr(self, "_ahead", None) is not None and self.slots.ahead is not None:
             self.slots.ahead.synchronize()
 
+    def warm(self, rows: int, tokens: int, capacity: int, tails: Sequence[Any] = (None,)) -> None:
+        """Compile and capture ahead what a step of so many rows and tokens needs; nothing where steps are not compiled.
+
+        Args:
+            rows: sequences, a power of two.
+            tokens: of each, pending and drafted; a power of two up to 64.
+            capacity: of their shelf, a power of two from 256.
+            tails: as the forward's.
+        """
+        if self._forward.compiled:
+            self._forward.warm(self.slots, rows, tokens, capacity, tails)
+
     def withdraw(self, contexts: Sequence[Context]) -> None:
         """Take what was read as if it were accepted for a block again, which may be refused.
 
