@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from draftverify import ConfigError, Pipeline, Task
+from draftverify import ConfigError, Pipeline, Proposal, Task
 from draftverify.rules import Speculative, Tree
 from draftverify.testing import make_context
 from draftverify_llm import LocalModel
@@ -194,6 +194,24 @@ def test_the_target_reads_itself_what_the_drafter_has_read_first() -> None:
         with torch.inference_mode():
             wanted = module(torch.tensor([[*PROMPTS[0], *accepted]])).logits[0, -1].softmax(-1)
         torch.testing.assert_close(row, wanted, atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_new_session_takes_nothing_that_a_guest_wrote(ended: bool) -> None:
+    """What the drafter read behind the target is not lent, neither by a session that goes on nor after its end."""
+    module = tiny_of("llama", 24, seed=5, layers=3)
+    drafter, target = DraftModel(model_of(rounded(module, 0.3)), own_cache=False), Target(model_of(module))
+    first, scratch = target.prepare(TASKS[5]), {}
+    target.verify(make_context(first, scratch=scratch), Proposal.chain(()))
+    drafter.propose(make_context(first, accepted=[4, 9, 1], scratch=scratch), 3)
+    if ended:
+        scratch.clear()
+    longer = [*PROMPTS[5], 4, 9, 1, 8, 8]
+    second = make_context(target.prepare(Task(id="b", input={"prompt_ids": longer})))
+    with torch.inference_mode():
+        wanted = module(torch.tensor([longer])).logits[0, -1].softmax(-1)
+    got = target.verify(second, Proposal.chain(())).evidence.target[0]
+    torch.testing.assert_close(got, wanted, atol=2e-5, rtol=1e-4)
 
 
 def test_a_model_of_another_make_is_refused() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from draftverify import ConfigError, Proposal, Task
@@ -73,14 +73,27 @@ def expect(model: Any, session: Session, proposal: Proposal, found: Any) -> None
         torch.testing.assert_close(row, rows(model, path), **CLOSE)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@settings(max_examples=12)
-@given(
-    prompts=st.lists(st.lists(tokens, min_size=1, max_size=9), min_size=1, max_size=3),
-    rounds=st.lists(st.lists(turns, min_size=3, max_size=3), max_size=5),
+@pytest.fixture
+def small_classes(monkeypatch):
+    """Texts of a few tokens cross many length classes, share what they begin with, and are read ahead."""
+    for name, value in (("slots.FINE", 4), ("slots.COARSE", 4), ("slots.SHARED", 2), ("reader.AHEAD", 5)):
+        monkeypatch.setattr(f"draftverify_tokens.{name}", value)
+
+
+openings = st.builds(
+    lambda n, own: [*range(n), *own], st.sampled_from((0, 0, 5, 8)), st.lists(tokens, min_size=1, max_size=9)
 )
-def test_a_cache_never_changes_an_answer(family, prompts, rounds):
-    """Sessions of a batch accept any path of any tree, sit a round out, or lose their cache: the rows stay the same."""
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    prompts=st.lists(openings, min_size=1, max_size=4),
+    rounds=st.lists(st.lists(turns, min_size=4, max_size=4), max_size=5),
+)
+def test_a_cache_never_changes_an_answer(small_classes, family, prompts, rounds):
+    """Sessions of a batch accept any path of any tree, sit a round out, lose their cache, begin as others do, and
+    outgrow their shelves: the rows stay the same."""
     model = module(family)
     reader = Reader(model)
     sessions = [Session(prompt) for prompt in prompts]
@@ -100,14 +113,14 @@ def test_a_cache_never_changes_an_answer(family, prompts, rounds):
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma3"])
-@settings(max_examples=12)
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     prompts=st.lists(st.lists(tokens, min_size=1, max_size=6), min_size=1, max_size=3),
     drafts=st.lists(st.lists(tokens, min_size=1, max_size=4), min_size=3, max_size=3),
     keep=st.lists(st.integers(0, 4), min_size=3, max_size=3),
     lone=st.integers(0, 2),
 )
-def test_reading_on_token_by_token_is_reading_the_block(family, prompts, drafts, keep, lone):
+def test_reading_on_token_by_token_is_reading_the_block(small_classes, family, prompts, drafts, keep, lone):
     """A drafter's steps give the rows of one pass, also after a session whose row lies between others' has gone on."""
     model = module(family)
     reader = Reader(model)

@@ -5,6 +5,7 @@ where the cache was thrown away it reads everything again, and the logits are th
 
 ```
 contexts, blocks ─▶ settle: which tokens of the last block were accepted; a tree's path is moved into one piece
+                 ─▶ new sessions get what others hold of their prompts
                  ─▶ prompts that are far behind are read first, each for itself
                  ─▶ one pass: what is pending and the block of every session, a group of rows for each length class
                  ─▶ a row of logits after each context and after each item
@@ -14,6 +15,7 @@ contexts, blocks ─▶ settle: which tokens of the last block were accepted; a 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from operator import add
 from typing import Any, NamedTuple
 
@@ -23,7 +25,7 @@ from draftverify import Context, Proposal
 from draftverify_tokens.history import History, upload
 from draftverify_tokens.models import TokenModel, prompt_of
 from draftverify_tokens.sampling import Tail, probabilities, read_settings
-from draftverify_tokens.slots import Group, Shelf, Slot, Slots
+from draftverify_tokens.slots import Group, Shelf, Slot, Slots, agreement, shared
 
 __all__ = ["Reader", "Reading", "distributions", "history_of"]
 
@@ -86,7 +88,7 @@ class Reader:
     Args:
         module: a transformers causal language model, in eval mode.
         hidden: which hidden states to return, as indices into transformers' `hidden_states` (0 the embeddings, -1 what
-            the head reads).
+            the head reads). With any, every session reads its whole prompt itself, since all its states are wanted.
         compiled: compile the steps; None: where the model is on a GPU.
         lends: whether a `Guest` may read on in this cache.
 
@@ -108,6 +110,8 @@ class Reader:
         self._side: Any = None
         self._owner: Reader = self
         self._forward = forward_of(module, tuple(hidden), compiled)
+        self._shares = not hidden
+        self._weights: Any = None
         self.slots = self._new_slots()
 
     @property
@@ -154,6 +158,9 @@ class Reader:
         held = next((shelf.keys[0] for shelf in self.slots.shelves.values() if shelf.keys), None)
         if held is not None and (held.dtype, held.device) != (self.dtype, self.device):
             self.slots, self._edge = self._new_slots(), None  # the model was converted or moved
+        fresh = any(self._owner not in context.scratch for context in contexts)
+        if fresh and self._weights not in (None, _versions(self.module)):
+            self.slots = self._new_slots()  # it was trained
         # Taken out while the model runs: a pass that fails half-way leaves layers of different lengths behind.
         slots = list(map(self._take, contexts))
         most = AHEAD if len(slots) > 1 else CHUNK
@@ -172,7 +179,9 @@ class Reader:
                 start + len(new) + len(block)
                 for start, new, block in zip(starts, pending, blocks, strict=True)
             ]
-            self.slots.place(slots, lengths)
+            new = [i for i, slot in enumerate(slots) if slot.shelf is None and self._shares]
+            self.slots.place(slots, lengths, pending if self._shares else None)
+            self._share(slots, pending, new)
             early = {
                 i: self._read_ahead(slots[i], tokens, most)
                 for i, tokens in enumerate(pending)
@@ -192,6 +201,8 @@ class Reader:
             slot.block = block
             slot.parents = own
             context.scratch[self._owner] = slot
+        if fresh:
+            self._weights = _versions(self.module)  # after the pass, which may have put some together
         self.slots.note(slots)
         return Reading(logits, counts, hidden, starts, made)
 
@@ -311,7 +322,7 @@ class Reader:
             new = list(accepted[known:])
         else:
             wanted = [*prompt, *accepted]
-            known = _agreement(tokens, wanted)
+            known = agreement(tokens, wanted)
             slot.prompt = prompt
             if known < len(tokens):
                 del tokens[known:]
@@ -326,6 +337,22 @@ class Reader:
             new = new[n:]
         slot.block = ()
         return new or [tokens.pop()]
+
+    def _share(self, slots: Sequence[Slot], pending: Sequence[list[int]], new: Sequence[int]) -> None:
+        """Take off the new sessions' pending tokens what others hold of them, and what they share among themselves.
+
+        Sorted by their texts, each has most in common with the one before it, which then is read first.
+        """
+        texts = {i: list(pending[i]) for i in new}
+        for i in new:
+            del pending[i][: len(slots[i].tokens)]
+        for i, j in pairwise(sorted(new, key=texts.__getitem__)):
+            known = len(slots[j].tokens)
+            n = min(shared(texts[i], texts[j], known), len(texts[i]) - 1)
+            if n > known:
+                self._read_ahead(slots[i], pending[i], len(texts[i]) - n)
+                slots[j].take(slots[i], n)
+                del pending[j][: n - known]
 
     def _read_ahead(self, slot: Slot, pending: list[int], most: int) -> list[Any]:
         """Read so much of a long prompt that at most `most` tokens are left, and take it off `pending`.
@@ -441,7 +468,7 @@ class Reader:
         rows = max(slot.row for slot in slots) + 1 - first
         if steps:
             rows, n = (1 << (number - 1).bit_length() for number in (rows, n))
-            shelf.reserve(rows)  # a guest's shelves are another's, who may not have a power of two
+            shelf.grow(rows)  # a guest's shelves are another's, who may not have a power of two
         return _Frame(shelf, first, rows, n)
 
     def _group(
@@ -562,14 +589,6 @@ def _is(ahead: _Ahead, pending: Sequence[int]) -> bool:
     return len(ahead.slot.tokens) == ahead.start and list(pending) == ahead.token.tolist()
 
 
-def _agreement(held: Sequence[int], wanted: Sequence[int]) -> int:
-    """How many tokens from the start on are the same."""
-    n = min(len(held), len(wanted))
-    if held[:n] == wanted[:n]:
-        return n
-    return next(i for i in range(n) if held[i] != wanted[i])
-
-
 def _path(block: Any, parents: Sequence[int] | None, new: Sequence[int]) -> Sequence[int]:
     """The indices of the longest path of the block that the new tokens begin with."""
     if type(block) is not tuple:
@@ -590,6 +609,13 @@ def _path(block: Any, parents: Sequence[int] | None, new: Sequence[int]) -> Sequ
             if len(path) >= len(best):
                 best = paths[index]
     return best
+
+
+def _versions(module: Any) -> list[tuple[int, int]]:
+    """Where a module's weights lie and how often torch has changed each; a change through `.data` is not seen."""
+    return [
+        (weight.data_ptr(), 0 if weight.is_inference() else weight._version) for weight in module.parameters()
+    ]
 
 
 def _counted(starts: Sequence[int], counts: Sequence[int]) -> Any:

@@ -5,6 +5,9 @@ short sequence beside a long one takes no more room than it needs, nor does a pa
 deleted: what a refused token wrote is overwritten by the next one, and until then the attention mask hides it.
 Rejecting is moving a position back; only a tree, whose accepted path does not stand in one piece, is gathered into one.
 
+What two sequences have in common at their beginning is read once: a new one copies it from whoever holds it, be it a
+row whose sequence has ended and that nobody has taken yet.
+
 The idea of writing by position is gpt-fast's.
 """
 
@@ -19,12 +22,16 @@ import numpy as np
 
 from draftverify_tokens.history import upload
 
-__all__ = ["Group", "Shelf", "Slot", "Slots", "put", "seen"]
+__all__ = ["Group", "Shelf", "Slot", "Slots", "agreement", "put", "seen", "shared"]
 
 FINE = 64
 """The smallest capacity where there are four steps to a doubling."""
 COARSE = 256
 """The smallest capacity where each is twice the one before."""
+SHARED = 16
+"""Fewer tokens in common than these are read again."""
+SLACK = 1.2
+"""Most that is held for each place of the rows in use; with rows a quarter too long it is one and a half times."""
 
 
 class Group(NamedTuple):
@@ -83,7 +90,7 @@ class Shelf:
         rows: how many rows the buffers have.
         keys, values: a buffer [rows, heads, capacity, width] of each layer; [] until something was read.
         owners: the sequences, by row.
-        free: the rows that nobody owns.
+        free: the rows that nobody owns, the longest unused first, and the tokens that can still be copied from each.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -92,23 +99,53 @@ class Shelf:
         self.keys: list[Any] = []
         self.values: list[Any] = []
         self.owners: WeakValueDictionary[int, Slot] = WeakValueDictionary()
-        self.free: list[int] = []
+        self.free: dict[int, list[int]] = {}
 
-    def reserve(self, rows: int) -> None:
-        """Make the buffers so many rows high; what they hold stays."""
-        if rows <= self.rows:
-            return
-        self.free += range(self.rows, rows)
-        self.rows = rows
+    def resize(self, rows: int, kept: Sequence[int]) -> None:
+        """Make the buffers so many rows high; what the rows `kept` hold stands in the first of them after it."""
         for buffers in (self.keys, self.values):
             for index, old in enumerate(buffers):
-                buffers[index] = self.new(old)
-                buffers[index][: len(old)] = old
+                buffers[index] = self._zeros(old, rows)
+                buffers[index][: len(kept)] = old[kept] if len(kept) < len(old) else old
+        self.rows = rows
+
+    def grow(self, rows: int) -> None:
+        """Make the buffers at least so many rows high; what they hold stays."""
+        if rows > self.rows:
+            before = self.rows
+            self.resize(rows, range(before))
+            self.free |= {row: [] for row in range(before, rows)}
+
+    def shrink(self) -> None:
+        """Let the rows go that nobody owns."""
+        slots = [self.owners[row] for row in sorted(self.owners)]
+        self.resize(len(slots), [slot.row for slot in slots])
+        for row, slot in enumerate(slots):
+            slot.row = row
+        self.owners = WeakValueDictionary(enumerate(slots))
+        self.free = {}
 
     def new(self, like: Any) -> Any:
         """A layer's buffer, of the type, device, heads and width of `like` [R, heads, N, width]."""
+        return self._zeros(like, self.rows)
+
+    def _zeros(self, like: Any, rows: int) -> Any:
         # Zeros: what was never written is hidden by the mask, but a NaN would show through it.
-        return like.new_zeros((self.rows, like.shape[1], self.capacity, like.shape[3]))
+        return like.new_zeros((rows, like.shape[1], self.capacity, like.shape[3]))
+
+    def copy(self, row: int, source: Shelf, of: int, n: int) -> None:
+        """Copy the first n entries of a row of another shelf, or of this."""
+        if not n or (source is self and of == row):
+            return
+        for own, others in ((self.keys, source.keys), (self.values, source.values)):
+            own += [self.new(other) for other in others[len(own) :]]
+            for buffer, other in zip(own, others, strict=True):
+                buffer[row, :, :n] = other[of, :, :n]
+
+    def held(self) -> list[tuple[int, list[int]]]:
+        """Rows, and the tokens that may be copied from them."""
+        owned = [(row, slot.tokens[: slot.own]) for row, slot in list(self.owners.items())]
+        return [*self.free.items(), *owned]
 
     def close_ranks(self, slots: Sequence[Slot], first: int) -> None:
         """Move sequences down into free rows from `first` on, so that they stand closer together."""
@@ -116,7 +153,6 @@ class Shelf:
             last = max(slots, key=lambda slot: slot.row)
             if last.row < row:
                 break
-            self.free.remove(row)
             last.move(self, row)
 
 
@@ -127,7 +163,7 @@ class Slots:
         coarse: capacities are powers of two; else the steps are so fine that a row has at most a quarter more places
             than its shelf's shortest sequence has tokens. A group costs a call where the model is its own code, and
             a compilation where steps are compiled.
-        padded: shelves have a power of two of rows.
+        padded: shelves have a power of two of rows and are never let go, since compiled steps hold their addresses.
     """
 
     def __init__(self, *, coarse: bool = False, padded: bool = False) -> None:
@@ -153,7 +189,9 @@ class Slots:
     def shelf(self, capacity: int, rows: int = 0) -> Shelf:
         """The shelf of a capacity, with at least so many rows."""
         shelf = self.shelves.setdefault(capacity, Shelf(capacity))
-        shelf.reserve(1 << (rows - 1).bit_length() if self.padded and rows else rows)
+        if rows > shelf.rows:
+            # One more at a time would copy all of them each time.
+            shelf.grow(1 << (rows - 1).bit_length() if self.padded else max(rows, shelf.rows * 9 // 8))
         return shelf
 
     def note(self, slots: Sequence[Slot]) -> None:
@@ -186,20 +224,64 @@ class Slots:
             self._copied.synchronize()
         self._copied = None
 
-    def place(self, slots: Sequence[Slot], places: Sequence[int]) -> None:
-        """Give each sequence a row with so many places; one that has outgrown its shelf takes its entries along."""
+    def place(
+        self, slots: Sequence[Slot], places: Sequence[int], texts: Sequence[list[int]] | None = None
+    ) -> None:
+        """Give each sequence a row with so many places; one that has outgrown its shelf takes its entries along.
+
+        Args:
+            slots: the sequences.
+            places: how many each needs.
+            texts: what each is going to hold: a new one gets the beginning of it that some row holds, all but the last
+                token at most, as its settled tokens. None: nothing is copied.
+        """
         moving = [
-            (slot, self.capacity(n))
-            for slot, n in zip(slots, places, strict=True)
+            (index, self.capacity(n))
+            for index, (slot, n) in enumerate(zip(slots, places, strict=True))
             if slot.shelf is None or slot.shelf.capacity <= n
         ]
+        before = self._held()
         for capacity, more in Counter(capacity for _, capacity in moving).items():
             shelf = self.shelf(capacity)
             self.shelf(capacity, shelf.rows + more - len(shelf.free))
-        for slot, capacity in moving:
-            shelf = self.shelves[capacity]
-            shelf.free.sort()
-            slot.move(shelf, shelf.free.pop(0))
+        for index, capacity in moving:
+            slot, shelf = slots[index], self.shelves[capacity]
+            row = next((row for row, tokens in shelf.free.items() if not tokens), None)
+            row = next(iter(shelf.free)) if row is None else row
+            if slot.shelf is None and texts is not None:
+                source, of, n = self._lender(texts[index])
+                if source is shelf and of in shelf.free:
+                    row = of
+                if source is not None:
+                    shelf.copy(row, source, of, n)
+                    slot.tokens = texts[index][:n]
+            slot.move(shelf, row)
+        if self._held() > before and not self.padded:
+            self._trim()
+
+    def _lender(self, text: list[int]) -> tuple[Shelf | None, int, int]:
+        """Who holds most of a text's beginning: the shelf, the row, and how many tokens; None for nobody."""
+        best: tuple[Shelf | None, int, int] = None, 0, 0
+        for shelf in self.shelves.values():
+            for row, tokens in shelf.held():
+                n = shared(tokens, text)
+                if n > best[2]:
+                    best = shelf, row, n
+        return best
+
+    def _held(self) -> int:
+        """Places in all rows."""
+        return sum(shelf.rows * shelf.capacity for shelf in self.shelves.values())
+
+    def _trim(self) -> None:
+        """Let free rows go, where there are too many beside those in use."""
+        used = sum(len(shelf.owners) * shelf.capacity for shelf in self.shelves.values())
+        if self._held() > SLACK * used:
+            for capacity, shelf in list(self.shelves.items()):
+                if not shelf.owners:
+                    del self.shelves[capacity]
+                elif shelf.free:
+                    shelf.shrink()
 
 
 class Slot:
@@ -229,18 +311,21 @@ class Slot:
         self.own: int | None = None
 
     def move(self, shelf: Shelf, row: int) -> None:
-        """Take the entries to another row, which is no longer free."""
-        held, old = len(self.tokens) + len(self.block), self.shelf
-        if old is not None:
-            if not shelf.keys:
-                shelf.keys, shelf.values = (
-                    [shelf.new(buffer) for buffer in buffers] for buffers in (old.keys, old.values)
-                )
-            for source, target in zip((*old.keys, *old.values), (*shelf.keys, *shelf.values), strict=True):
-                target[row, :, :held] = source[self.row, :, :held]
-            self.close()
+        """Take what it has to a free row."""
+        if self.shelf is not None:
+            shelf.copy(row, self.shelf, self.row, len(self.tokens) + len(self.block))
+            self.shelf.owners.pop(self.row)
+            self.shelf.free[self.row] = []
+        del shelf.free[row]
         self.shelf, self.row = shelf, row
         shelf.owners[row] = self
+
+    def take(self, other: Slot, n: int) -> None:
+        """Copy the first n settled tokens of another one."""
+        assert self.shelf is not None
+        assert other.shelf is not None
+        self.shelf.copy(self.row, other.shelf, other.row, n)
+        self.tokens = other.tokens[:n]
 
     def gather(self, chosen: Sequence[int]) -> None:
         """Move the block's entries `chosen` into one piece behind the settled tokens."""
@@ -260,7 +345,28 @@ class Slot:
         """Give the row back; a slot that nobody holds any more does so by itself."""
         if self.shelf is not None:
             self.shelf.owners.pop(self.row, None)
-            self.shelf.free.append(self.row)
+            self.shelf.free[self.row] = self.tokens[: self.own]
             self.shelf = None
 
     __del__ = close
+
+
+def shared(held: Sequence[int], text: Sequence[int], known: int = 0) -> int:
+    """How many tokens a text may take from another: those that both begin with, but not its last, whose logits are
+    wanted; 0 where that is not worth it, when the first `known` are at hand."""
+    if held[:SHARED] != text[:SHARED]:
+        return 0
+    n = min(agreement(held, text), len(text) - 1)
+    return n if n >= known + SHARED else 0
+
+
+def agreement(held: Sequence[int], wanted: Sequence[int]) -> int:
+    """How many tokens from the start on are the same."""
+    low, high = 0, min(len(held), len(wanted))
+    while low < high:  # comparing slices is quicker than comparing tokens
+        middle = (low + high + 1) // 2
+        if held[low:middle] == wanted[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

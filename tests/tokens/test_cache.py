@@ -1,0 +1,221 @@
+"""The cache as a whole: what it holds, how it grows and shrinks, and what two sequences read only once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+
+from draftverify import Pipeline, Proposal, Task
+from draftverify.rules import Speculative
+from draftverify.testing import make_context
+from draftverify_tokens import DraftModel, NoDraft, PromptLookup, Stop, Target, slots
+from draftverify_tokens.reader import Reader
+from tests.tokens.tiny import tiny_model, tiny_of
+
+VOCABULARY = 24
+NOTHING = Proposal.chain(())
+
+
+def text(n: int, seed: int = 0) -> list[int]:
+    return torch.randint(VOCABULARY, (n,), generator=torch.Generator().manual_seed(seed)).tolist()
+
+
+def held(reader: Reader) -> int:
+    """Bytes of all buffers."""
+    return sum(b.nbytes for shelf in reader.slots.shelves.values() for b in (*shelf.keys, *shelf.values))
+
+
+@contextmanager
+def counted(module: Any) -> Iterator[list[int]]:
+    """The tokens of each pass, padding counted."""
+    read: list[int] = []
+    hook = module.model.embed_tokens.register_forward_hook(
+        lambda _, given, out: read.append(given[0].numel())
+    )
+    try:
+        yield read
+    finally:
+        hook.remove()
+
+
+@pytest.mark.parametrize("long", [4000, 2600, 129])
+def test_a_long_session_does_not_make_the_short_ones_long(long: int) -> None:
+    """Fifteen of 100 tokens and one long one hold at most one and a half times what their tokens need."""
+    reader = Reader(tiny_of("llama", VOCABULARY, layers=1))
+
+    def forward(
+        _: Any, groups: Any, want: Any
+    ) -> Any:  # reading 4,000 tokens takes seconds, and holds the same
+        for shelf in {group.shelf for group in groups if not group.shelf.keys}:
+            shelf.keys, shelf.values = ([shelf.new(torch.empty(1, 2, 1, 8))] for _ in range(2))
+        return None if want is None else torch.zeros(len(want), VOCABULARY), None
+
+    for name in ("windows", "needs_masks", "compiled"):
+        setattr(forward, name, getattr(reader._forward, name))
+    reader._forward = forward
+    lengths = [*[100] * 15, long]
+    contexts = [make_context({"prompt_ids": text(n, n + i)}) for i, n in enumerate(lengths)]
+    reader.read(contexts, [NOTHING] * 16)
+    entry = 2 * 2 * 8 * 4  # keys and values, two heads of width 8, float32
+    assert held(reader) <= 1.5 * entry * sum(lengths)
+
+
+def test_answers_that_grow_past_each_other_hold_little_more_than_they_need() -> None:
+    """Sessions that cross classes at different times, end and are replaced: never more than one and a half times."""
+    module = tiny_of("llama", VOCABULARY, layers=1)
+    reader = Reader(module)
+    sessions: list[tuple[list[int], dict[Any, Any]]] = [(text(70 + 9 * i, i), {}) for i in range(12)]
+    accepted: list[list[int]] = [[] for _ in sessions]
+    for turn in range(14):
+        for i in range(12):
+            accepted[i] += text(7 + i, turn)
+            if (turn + i) % 9 == 8:
+                sessions[i], accepted[i] = (text(64 + turn, 100 + turn), {}), []
+        contexts = [
+            make_context({"prompt_ids": prompt}, accepted=own, scratch=scratch)
+            for (prompt, scratch), own in zip(sessions, accepted, strict=True)
+        ]
+        reader.read(contexts, [NOTHING] * 12)
+        needed = sum(len(prompt) + len(own) for (prompt, _), own in zip(sessions, accepted, strict=True))
+        grown = held(reader) / (2 * 2 * 8 * 4 * needed)
+        assert grown <= 1.5, (turn, grown)
+
+
+def test_one_growing_answer_leaves_no_shelves_behind() -> None:
+    """Each class that it has left is let go."""
+    reader = Reader(tiny_of("llama", VOCABULARY, layers=1))
+    scratch: dict[Any, Any] = {}
+    for n in (10, 90, 200, 300, 301):
+        reader.read([make_context({"prompt_ids": [1]}, accepted=text(n), scratch=scratch)], [NOTHING])
+        assert len(reader.slots.shelves) == 1
+
+
+# What is read once
+
+PROMPT = text(200, 7)
+SYSTEM = text(120, 8)
+SAMPLES = [Task(id=str(i), input={"prompt_ids": PROMPT}) for i in range(8)]
+TASKS = [Task(id=str(i), input={"prompt_ids": [*SYSTEM, *text(5 + i % 7, 20 + i)]}) for i in range(20)]
+
+
+def gathered(pipeline: Pipeline, tasks: list[Task]) -> list[Any]:
+    async def main() -> list[Any]:
+        return [await pipeline.arun(task) for task in tasks]
+
+    return asyncio.run(main())
+
+
+DRIVERS: dict[str, Callable[[Pipeline, list[Task]], list[Any]]] = {
+    "serial": lambda pipeline, tasks: [pipeline.run(task) for task in tasks],
+    "batch": lambda pipeline, tasks: pipeline.run_batch(tasks),
+    "batches of 3": lambda pipeline, tasks: pipeline.run_batch(tasks, size=3),
+    "asyncio": gathered,
+}
+
+
+def pipeline_of(model: Any, temperature: float, generator: Any = None) -> Pipeline:
+    return Pipeline(
+        generator or NoDraft(), Target(model), Speculative(), block=0 if generator is None else 3,
+        done=Stop(4, ignore_eos=True), settings={"temperature": temperature}, seed=3,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return tiny_model(VOCABULARY)
+
+
+def alone(model: Any, tasks: list[Task], temperature: float) -> list[Any]:
+    """Answers of pipelines that have read nothing before."""
+    return [pipeline_of(model, temperature).run(task).value for task in tasks]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_prompt_is_read_once_for_all_its_samples(model: Any, driver: str, temperature: float) -> None:
+    """Eight samples of 200 tokens read them once, and each its last token and its own answer."""
+    pipeline = pipeline_of(model, temperature)
+    with counted(model.model) as read:
+        found = DRIVERS[driver](pipeline, SAMPLES)
+    assert sum(read) <= 200 + 8 + 8 * 3 + 4  # the answers' tokens but the last; a row or two of padding
+    assert [outcome.value for outcome in found] == alone(model, SAMPLES, temperature)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_system_prompt_is_read_once_for_a_run(model: Any, driver: str, temperature: float) -> None:
+    """Twenty tasks that begin alike: each reads its own question, the first one the rest too."""
+    pipeline = pipeline_of(model, temperature)
+    with counted(model.model) as read:
+        found = DRIVERS[driver](pipeline, TASKS)
+    own = sum(len(task.input["prompt_ids"]) - 120 + 3 for task in TASKS)
+    assert sum(read) <= 120 + own + 100  # padding of ragged rows
+    assert [outcome.value for outcome in found] == alone(model, TASKS, temperature)
+
+
+@pytest.mark.parametrize("size", [1, 5])
+def test_drafters_share_too(model: Any, size: int) -> None:
+    """A draft model with a cache of its own, one in the target's, and a lookup: the answers of plain decoding."""
+    small = tiny_model(VOCABULARY, seed=4)
+    wanted = alone(model, TASKS, 0.0)
+    for generator in (DraftModel(small), DraftModel(model, own_cache=False), PromptLookup()):
+        pipeline = pipeline_of(model, 0.0, generator)
+        with counted(small.model) as read:
+            assert [outcome.value for outcome in pipeline.run_batch(TASKS, size=size)] == wanted
+        assert sum(read) < 1200
+
+
+def test_a_reader_of_hidden_states_reads_every_prompt(model: Any) -> None:
+    """Its first reading holds the states of the whole prompt."""
+    reader = Reader(model.model, hidden=(-1,))
+    for _ in range(2):
+        contexts = [make_context({"prompt_ids": PROMPT}) for _ in range(2)]
+        assert [len(states) for states in reader.read(contexts, [NOTHING] * 2).hidden] == [200, 200]
+
+
+@pytest.mark.parametrize("change", ["in place", "converted"])
+def test_a_model_that_has_changed_forgets_what_it_read(change: str) -> None:
+    """After training, or in another type, nothing that the old weights gave is used."""
+    module = tiny_of("llama", VOCABULARY)
+    reader = Reader(module)
+    live = make_context({"prompt_ids": PROMPT})
+    for context in (live, make_context({"prompt_ids": PROMPT})):
+        reader.read([context], [NOTHING])
+    if change == "converted":
+        module.double()
+    with torch.no_grad():
+        module.model.layers[0].mlp.down_proj.weight.mul_(-1)
+        wanted = module(input_ids=torch.tensor([PROMPT]), use_cache=False).logits[0, -1:]
+    for context in (make_context({"prompt_ids": PROMPT}), live):
+        torch.testing.assert_close(reader.read([context], [NOTHING]).logits, wanted, atol=1e-4, rtol=0)
+
+
+def test_the_row_that_ended_first_is_used_again_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows remember what they hold until they are needed; shelves do not grow for it."""
+    module = tiny_of("llama", VOCABULARY, layers=1)
+    reader = Reader(module)
+    texts = [text(40, seed) for seed in range(4)]
+    contexts = [make_context({"prompt_ids": own}) for own in texts[:3]]
+    reader.read(contexts, [NOTHING] * 3)
+    for context in contexts:
+        context.scratch.popitem()[1].close()
+    with counted(module) as read:
+        for own in (texts[3], texts[1], texts[2], texts[0]):
+            reader.read([make_context({"prompt_ids": own})], [NOTHING])
+    assert read == [40, 1, 1, 40]
+    assert [shelf.rows for shelf in reader.slots.shelves.values()] == [3]
+
+
+def test_few_tokens_in_common_are_read_again() -> None:
+    """A copy is not worth a pass of its own."""
+    module = tiny_of("llama", VOCABULARY, layers=1)
+    few = slots.SHARED - 1
+    contexts = [make_context({"prompt_ids": [*PROMPT[:few], i]}) for i in range(3)]
+    with counted(module) as read:
+        Reader(module).read(contexts, [NOTHING] * 3)
+    assert read == [3 * (few + 1)]
