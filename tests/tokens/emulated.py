@@ -41,7 +41,6 @@ INSIDE = torch.device("meta")
 """What torch's C++ is told where Python says "cuda": a build without CUDA has no guard for a CUDA device."""
 aten = torch.ops.aten
 TorchDispatchMode: Any = torch.utils._python_dispatch.TorchDispatchMode
-tree_leaves, tree_map = torch.utils._pytree.tree_leaves, torch.utils._pytree.tree_map
 _without_modes = torch.utils._python_dispatch._disable_current_modes
 WAITS = {
     aten._local_scalar_dense: "item",
@@ -144,7 +143,7 @@ class _Named(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
-        if func is torch.device:
+        if func is torch.device or getattr(func, "__name__", "") == "__get__":
             return func(*args, **kwargs)
         if func in (torch.Tensor.__getitem__, torch.Tensor.__setitem__):
             return func(args[0], _indices(args[1]), *args[2:])
@@ -497,6 +496,21 @@ class Emulation:
 def _composite(func: Any) -> bool:
     made: bool = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
     return made
+
+
+def tree_leaves(tree: Any) -> list[Any]:
+    """What stands in tuples, lists and dicts; torch's own takes ten times as long."""
+    if isinstance(tree, (tuple, list)):
+        return [leaf for each in tree for leaf in tree_leaves(each)]
+    return tree_leaves(list(tree.values())) if type(tree) is dict else [tree]
+
+
+def tree_map(change: Callable[[Any], Any], tree: Any) -> Any:
+    """The tree with each leaf changed."""
+    if isinstance(tree, (tuple, list)):
+        made = [tree_map(change, each) for each in tree]
+        return tree._make(made) if hasattr(tree, "_make") else type(tree)(made)
+    return {key: tree_map(change, each) for key, each in tree.items()} if type(tree) is dict else change(tree)
 
 
 def _inner(each: Any) -> Any:

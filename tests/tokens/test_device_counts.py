@@ -6,20 +6,23 @@ replaced under it, or a copy that was read too early would show in them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
-from draftverify import Pipeline, Task
+from draftverify import Pipeline, Proposal, Task
 from draftverify.rules import Speculative
+from draftverify.testing import make_context
 from draftverify_llm import LocalModel
 from draftverify_tokens import DraftModel, EarlyExit, NoDraft, PromptLookup, Stop, Target
+from draftverify_tokens.reader import Reader
 from tests.tokens.emulated import Counts, Emulation
 from tests.tokens.tiny import byte_tokenizer, tiny_llama
 
-GAMMA, TOKENS, WIDTH = 4, 6, 24
+GAMMA, TOKENS, WIDTH = 4, 4, 24
 DRAFTERS: dict[str, Callable[[LocalModel, LocalModel], Any]] = {
     "none": lambda target, small: NoDraft(),
     "lookup": lambda target, small: PromptLookup(at_least=1),
@@ -65,29 +68,126 @@ def tasks(lengths: list[int]) -> list[Task]:
     ]
 
 
-LENGTHS = [1, 2, 3, 5, 9, 17, 33, 64, 65, 250, 256, 300]
-MANY = sorted({*LENGTHS, *np.linspace(1, 300, 45).astype(int).tolist()})[:50]
+LADDER = [(tokens, capacity) for capacity in (256, 512) for tokens in (1, 2, 4, 8, 16, 32, 64)]
+FIFTY = [*range(1, 15), *np.linspace(15, 300, 36).astype(int).tolist()]
 
 
-@pytest.fixture(scope="module")
-def device() -> Iterator[Emulation]:
-    with Emulation() as emulation:
-        yield emulation
+def warm(there: Pipeline, temperature: float) -> None:
+    """Compile and capture what a session may need on its way to 512 places."""
+    settings = make_context({"prompt_ids": [0]}, settings={"temperature": temperature})
+    drafter = there.generator
+    for part, draws in [
+        (there.verifier, False),
+        *([(drafter, True)] if isinstance(drafter, DraftModel) else []),
+    ]:
+        reader = part._reader
+        tail = reader.tail([settings], WIDTH, draws=draws)
+        for tokens, capacity in LADDER:
+            reader.warm(1, tokens, capacity, [tail])
 
 
 def counted(
-    device: Emulation, drafter: str, temperature: float, batch: int, lengths: list[int]
+    drafter: str, temperature: float, first: list[int], then: list[int], *, batch: int = 1
 ) -> tuple[Counts, int]:
-    """What the second run over some prompts costs, whose tokens are the CPU's, and its rounds."""
-    work = tasks(lengths)
-    plain = pipeline(drafter, temperature, models())
-    expected = [plain.run(task).unwrap() for task in work]
-    made = models()
-    for model in made:
-        device.put(model.model)
-    there = pipeline(drafter, temperature, made)
-    for _ in range(2):
-        device.reset()
-        there.verifier.rounds = 0
-        assert [each.unwrap() for each in there.run_batch(work, size=batch)] == expected
-    return device.reset(), there.verifier.rounds
+    """What some prompts cost after others, and their rounds; the tokens are the plain path's on a CPU, or of its
+    likes where they are drawn."""
+    work = tasks(then)
+    cpu = pipeline(drafter if temperature else "none", temperature, models())
+    expected = [each.unwrap() for each in cpu.run_batch(work, size=10)]
+    with Emulation() as device:
+        made = models()
+        for model in made:
+            device.put(model.model)
+        there = pipeline(drafter, temperature, made)
+        for lengths in (first, then):
+            if batch == 1:
+                warm(there, temperature)
+            device.reset()
+            there.verifier.rounds = 0
+            found = [each.unwrap() for each in there.run_batch(tasks(lengths), size=batch)]
+        assert found == expected
+        return device.reset(), there.verifier.rounds
+
+
+def swept(kept: set[tuple[str, float]]) -> list[Any]:
+    return [
+        pytest.param(
+            drafter, temperature, marks=() if (drafter, temperature) in kept else pytest.mark.exhaustive
+        )
+        for drafter in DRAFTERS
+        for temperature in (0, 0.8)
+    ]
+
+
+@pytest.mark.parametrize(("drafter", "temperature"), swept({("none", 0), ("draft model", 0.8)}))
+def test_fifty_prompts_of_different_length(drafter, temperature):
+    """After a warm-up nothing is compiled or captured; a round waits once, and is a launch for each drafted token and
+    one for the target. Prompts of more than 64 tokens are read without a graph, and their rounds have a launch less."""
+    counts, rounds = counted(drafter, temperature, [5, 255], FIFTY)
+    assert rounds >= 2 * len(FIFTY)
+    assert (counts.compilations, counts.captures) == (0, 0)
+    assert counts.waits == {"copy to the host": rounds}
+    own = isinstance(DRAFTERS[drafter](*models()), DraftModel)
+    assert rounds - len(FIFTY) <= counts.launches <= rounds * (GAMMA + 1 if own else 1)
+    assert counts.uploads == {"pinned": rounds * (3 + GAMMA if own else 2)} or own
+    assert not counts.uploads["pageable"]
+
+
+@pytest.mark.parametrize(("drafter", "temperature"), swept({("draft model", 0.8)}))
+def test_a_batch_of_different_lengths(drafter, temperature):
+    """Four at a time: a round waits once, and nothing is compiled after a warm-up of the same lengths."""
+    lengths = [1, 7, 20, 60, 100, 240, 250, 300]
+    counts, rounds = counted(drafter, temperature, lengths, lengths, batch=4)
+    assert counts.compilations == 0
+    assert counts.waits == {"copy to the host": rounds}
+    assert not counts.uploads["pageable"]
+
+
+class Other(Speculative):
+    """Now and then accepts another token than the one that the target would have."""
+
+    def decide(self, context: Any, proposal: Any, verification: Any, rng: Any) -> Any:
+        made = super().decide(context, proposal, verification, rng)
+        spliced = tuple((token + 1) % (WIDTH - 1) for token in made.spliced)
+        return msgspec.structs.replace(made, spliced=spliced) if context.round % 5 == 4 else made
+
+
+class Seldom:
+    """Drafts in some rounds."""
+
+    laws, shape = frozenset({"given"}), "chain"
+
+    def propose(self, context: Any, n: int) -> Proposal:
+        return Proposal.chain((3, 4) if context.round % 6 == 5 else ())
+
+
+@pytest.mark.parametrize("kind", ["plain", "another token", "a block"])
+def test_a_plain_step_is_started_before_its_token_is_known(kind, monkeypatch):
+    """And forgotten where another token is accepted, or a block is drafted."""
+    ahead, passes = [], []
+    start, read = Reader.read_ahead, Reader._pass
+    monkeypatch.setattr(Reader, "read_ahead", lambda self, *how: (ahead.append(1), start(self, *how)))
+    monkeypatch.setattr(Reader, "_pass", lambda self, *how: (passes.append(1), read(self, *how))[1])
+
+    def answer(made: list[LocalModel]) -> Any:
+        drafter = Seldom() if kind == "a block" else NoDraft()
+        rule = Other() if kind == "another token" else Speculative()
+        done, target = Stop(18, ignore_eos=True), Counted(made[0])
+        there = Pipeline(drafter, target, rule, block=2, done=done, settings={"temperature": 0})
+        found = [there.run(task).unwrap() for task in tasks([3, 40])]
+        return found, target.rounds
+
+    expected, _ = answer(models())
+    assert not ahead
+    passes.clear()
+    with Emulation() as device:
+        made = models()
+        device.put(made[0].model)
+        found, rounds = answer(made)
+        waits = device.counts.waits
+    assert found == expected
+    assert waits == {"copy to the host": rounds}
+    if kind == "plain":  # one step in each of the two answers was for nothing
+        assert (len(ahead), len(passes)) == (2 * (18 - 3), rounds + 2)
+    else:
+        assert rounds + 2 < len(passes) < rounds + len(ahead)

@@ -63,6 +63,25 @@ class _Frame(NamedTuple):
     n: int
 
 
+class _Ahead(NamedTuple):
+    """A pass that was started before anybody asked for it.
+
+    Args:
+        slot: whose sequence it reads one token on.
+        start: how many tokens stand before that one.
+        token: that one, on its way to the host.
+        tail: what was made of its logits.
+        found: logits and what the tail made; and what must stay where it is until the pass is over.
+    """
+
+    slot: Slot
+    start: int
+    token: Any
+    tail: Tail | None
+    found: Sequence[Any]
+    held: Any
+
+
 class Reader:
     """One component's way to read with a model; its caches lie in each session's scratch.
 
@@ -87,6 +106,8 @@ class Reader:
         self._embeddings = module.get_input_embeddings()
         self._edge: Any = None
         self._tails: dict[Any, Tail] = {}
+        self._ahead: _Ahead | None = None
+        self._side: Any = None
         self._owner: Reader = self
         self._forward = forward_of(module, tuple(hidden), compiled)
         self._shares = not hidden
@@ -132,6 +153,8 @@ class Reader:
         """
         import torch
 
+        ahead, self._ahead = self._ahead, None
+        self.slots.meet()
         held = next((shelf.keys[0] for shelf in self.slots.shelves.values() if shelf.keys), None)
         if held is not None and (held.dtype, held.device) != (self.dtype, self.device):
             self.slots, self._edge = self._new_slots(), None  # the model was converted or moved
@@ -140,9 +163,13 @@ class Reader:
             self.slots = self._new_slots()  # it was trained
         # Taken out while the model runs: a pass that fails half-way leaves layers of different lengths behind.
         slots = list(map(self._take, contexts))
+        most = AHEAD if len(slots) > 1 else CHUNK
+        # Not if the session has ended, a guest has written there since, or something else is asked for.
+        asked = ahead is not None and slots == [ahead.slot] and not len(proposals[0].items)
+        if ahead is not None and not (asked and ahead.slot.block is ahead.token and tail is ahead.tail):
+            ahead = None
         if any(isinstance(slot.block, torch.Tensor) for slot in slots):
             self.slots.arrived()
-        ahead = AHEAD if len(slots) > 1 else CHUNK
         blocks = [proposal.items for proposal in proposals]
         parents = [None if proposal.shape == "chain" else proposal.parents for proposal in proposals]
         with torch.inference_mode():
@@ -156,12 +183,16 @@ class Reader:
             self.slots.place(slots, lengths, pending if self._shares else None)
             self._share(slots, pending, new)
             early = {
-                i: self._read_ahead(slots[i], tokens, ahead)
+                i: self._read_ahead(slots[i], tokens, most)
                 for i, tokens in enumerate(pending)
-                if len(tokens) > ahead
+                if len(tokens) > most
             }
             counts = [len(block) + 1 for block in blocks]
-            (logits, *made), states = self._pass(slots, pending, blocks, parents, counts, tail)
+            states: Sequence[Any] = ()
+            if ahead is not None and _is(ahead, pending[0]):
+                logits, *made = ahead.found
+            else:
+                (logits, *made), states = self._pass(slots, pending, blocks, parents, counts, tail)
             hidden: Sequence[Any] = states
             if states and early:
                 hidden = [torch.cat([*early.get(i, ()), own]) for i, own in enumerate(states)]
@@ -195,6 +226,43 @@ class Reader:
             slot.block, slot.parents = drafted[index], None
             context.scratch[self._owner] = slot
         return found
+
+    def read_ahead(self, context: Context, token: Any, tail: Tail | None) -> None:
+        """Start the pass that a next `read` without a block asks for if `token` is what is accepted.
+
+        It runs on a stream of its own, so that nobody who waits for what was read before waits for it. If another token
+        is accepted, or a block is drafted, it was in vain: the next pass writes over what it wrote.
+
+        Args:
+            context: of the last `read`, alone and without a block.
+            token: [1] int64 on the model's device.
+            tail: as that `read`'s.
+        """
+        import torch
+
+        slot = context.scratch[self._owner]
+        start = len(slot.tokens)
+        if not self._forward.compiled or start + 1 >= slot.shelf.capacity:
+            return  # it would have to move
+        del context.scratch[self._owner]
+        slot.block = token
+        self.slots.note([slot])  # before the pass, so that who waits for the rule has it
+        host, slot.block = slot.block, ()
+        if self._side is None:
+            self._side = torch.cuda.Stream()
+        self._side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._side), torch.inference_mode():
+            found, _ = self._pass([slot], [[]], [token], [None], [1], tail)
+            self.slots.ahead = torch.cuda.Event()
+            self.slots.ahead.record()
+        slot.block, slot.parents = host, None
+        context.scratch[self._owner] = slot
+        self._ahead = _Ahead(slot, start, host, tail, found, token)
+
+    def __del__(self) -> None:
+        # A pass on the other stream must not outlive the memory that it writes to.
+        if getattr(self, "_ahead", None) is not None and self.slots.ahead is not None:
+            self.slots.ahead.synchronize()
 
     def warm(self, rows: int, tokens: int, capacity: int, tails: Sequence[Any] = (None,)) -> None:
         """Compile and capture ahead what a step of so many rows and tokens needs; nothing where steps are not compiled.
@@ -514,6 +582,11 @@ def distributions(
     ]
     probs, raw_maxima = zip(*found, strict=True)
     return torch.cat(probs), torch.cat(raw_maxima)
+
+
+def _is(ahead: _Ahead, pending: Sequence[int]) -> bool:
+    """Whether what is pending is what was read ahead."""
+    return len(ahead.slot.tokens) == ahead.start and list(pending) == ahead.token.tolist()
 
 
 def _path(block: Any, parents: Sequence[int] | None, new: Sequence[int]) -> Sequence[int]:

@@ -29,6 +29,8 @@ from draftverify_tokens.text import pieces
 __all__ = ["Hidden", "Target"]
 
 _STOP = Stop()
+PLAIN = 3
+"""After so many rounds without a draft the next greedy step is started ahead, on a device."""
 
 
 class Hidden(NamedTuple):
@@ -162,7 +164,9 @@ class Target:
         tail = reader.tail(contexts, contexts[0].task.input["vocabulary"])
         reading = reader.read(contexts, proposals, tail)
         if reading.made:
-            target, raw_maxima, *_ = reading.made
+            target, raw_maxima, *tokens = reading.made
+            if tokens and len(contexts) == 1 and not self.hidden and _plain_so_far(contexts[0], proposals[0]):
+                reader.read_ahead(contexts[0], tokens[0], tail)
         else:
             histories = (history_of(self, *pair) for pair in zip(contexts, proposals, strict=True))
             target, raw_maxima = distributions(self.model, reading.logits, contexts, histories)
@@ -207,6 +211,19 @@ class Target:
         whether rounding can be the reason."""
         prompt = (task if "prompt_ids" in task.input else self.prepare(task)).input["prompt_ids"]
         return explain(self.model, list(prompt), list(expected), list(got), settings)
+
+
+def _plain_so_far(context: Context, proposal: Proposal) -> bool:
+    """Whether the next step will be a plain one too, as far as the last ones tell, and there is a position for it."""
+    positions = context.task.input["positions"]
+    tokens = len(prompt_of(context)) + len(context.accepted) + 1
+    rounds = context.rounds
+    return (
+        not len(proposal.items)
+        and len(rounds) >= PLAIN
+        and not any(len(rounds[-i].items) for i in range(1, PLAIN + 1))
+        and (positions is None or tokens < positions)
+    )
 
 
 def _check_fits(context: Context, proposal: Proposal) -> None:
