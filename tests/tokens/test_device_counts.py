@@ -22,7 +22,7 @@ from draftverify_tokens.reader import Reader
 from tests.tokens.emulated import Counts, Emulation
 from tests.tokens.tiny import byte_tokenizer, tiny_llama
 
-GAMMA, TOKENS, WIDTH = 4, 4, 24
+GAMMA, TOKENS, WIDTH = 4, 3, 24
 DRAFTERS: dict[str, Callable[[LocalModel, LocalModel], Any]] = {
     "none": lambda target, small: NoDraft(),
     "lookup": lambda target, small: PromptLookup(at_least=1),
@@ -99,9 +99,9 @@ def counted(
         for model in made:
             device.put(model.model)
         there = pipeline(drafter, temperature, made)
+        if batch == 1:
+            warm(there, temperature)
         for lengths in (first, then):
-            if batch == 1:
-                warm(there, temperature)
             device.reset()
             there.verifier.rounds = 0
             found = [each.unwrap() for each in there.run_batch(tasks(lengths), size=batch)]
@@ -124,19 +124,20 @@ def test_fifty_prompts_of_different_length(drafter, temperature):
     """After a warm-up nothing is compiled or captured; a round waits once, and is a launch for each drafted token and
     one for the target. Prompts of more than 64 tokens are read without a graph, and their rounds have a launch less."""
     counts, rounds = counted(drafter, temperature, [5, 255], FIFTY)
-    assert rounds >= 2 * len(FIFTY)
     assert (counts.compilations, counts.captures) == (0, 0)
     assert counts.waits == {"copy to the host": rounds}
     own = isinstance(DRAFTERS[drafter](*models()), DraftModel)
     assert rounds - len(FIFTY) <= counts.launches <= rounds * (GAMMA + 1 if own else 1)
-    assert counts.uploads == {"pinned": rounds * (3 + GAMMA if own else 2)} or own
+    assert counts.uploads["pinned"] <= rounds * (
+        GAMMA + 3 if own else 2
+    )  # of a pass each, of draws and of the rule
     assert not counts.uploads["pageable"]
 
 
 @pytest.mark.parametrize(("drafter", "temperature"), swept({("draft model", 0.8)}))
 def test_a_batch_of_different_lengths(drafter, temperature):
     """Four at a time: a round waits once, and nothing is compiled after a warm-up of the same lengths."""
-    lengths = [1, 7, 20, 60, 100, 240, 250, 300]
+    lengths = [1, 20, 60, 100, 254, 300]
     counts, rounds = counted(drafter, temperature, lengths, lengths, batch=4)
     assert counts.compilations == 0
     assert counts.waits == {"copy to the host": rounds}
@@ -172,7 +173,7 @@ def test_a_plain_step_is_started_before_its_token_is_known(kind, monkeypatch):
     def answer(made: list[LocalModel]) -> Any:
         drafter = Seldom() if kind == "a block" else NoDraft()
         rule = Other() if kind == "another token" else Speculative()
-        done, target = Stop(18, ignore_eos=True), Counted(made[0])
+        done, target = Stop(12, ignore_eos=True), Counted(made[0])
         there = Pipeline(drafter, target, rule, block=2, done=done, settings={"temperature": 0})
         found = [there.run(task).unwrap() for task in tasks([3, 40])]
         return found, target.rounds
@@ -188,6 +189,6 @@ def test_a_plain_step_is_started_before_its_token_is_known(kind, monkeypatch):
     assert found == expected
     assert waits == {"copy to the host": rounds}
     if kind == "plain":  # one step in each of the two answers was for nothing
-        assert (len(ahead), len(passes)) == (2 * (18 - 3), rounds + 2)
+        assert (len(ahead), len(passes)) == (2 * (12 - 3), rounds + 2)
     else:
         assert rounds + 2 < len(passes) < rounds + len(ahead)
