@@ -267,6 +267,8 @@ class Slots:
                 n = shared(tokens, text)
                 if n > best[2]:
                     best = shelf, row, n
+                    if n == len(text) - 1:
+                        return best
         return best
 
     def _held(self) -> int:
