@@ -10,6 +10,7 @@ import torch
 
 from draftverify import ConfigError, Proposal, Task
 from draftverify.testing import make_context
+from draftverify_tokens import layer
 from draftverify_tokens.forward import ModuleForward
 from draftverify_tokens.llama import LlamaForward
 from draftverify_tokens.reader import Reader
@@ -143,6 +144,21 @@ def test_a_failing_compiler_is_told_once_and_done_without(caplog):
         )
     (record,) = (each for each in caplog.records if each.name == "draftverify.tokens")
     assert "no compiler here" in record.message
+
+
+def test_a_limit_of_variants_is_told_and_done_without(caplog, monkeypatch):
+    """Where Dynamo gives up the steps still run, and the log says so."""
+    torch._dynamo.reset()
+    monkeypatch.setattr(layer, "VARIANTS", 1)
+    model = tiny_of("llama", seed=4)
+    with caplog.at_level(logging.WARNING, "draftverify.tokens"):
+        same(
+            (compiled(model), own(model)),
+            [[1, 2, 3]],
+            [((0,), NONE, [5]), ((0,), NONE, [3]), ((0,), CHAIN, [1])],
+        )
+    (record,) = (each for each in caplog.records if each.name == "draftverify.tokens")
+    assert "torch.compile failed (FailOnRecompileLimitHit" in record.message
 
 
 def test_a_tail_is_part_of_the_step():

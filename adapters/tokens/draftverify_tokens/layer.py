@@ -209,7 +209,7 @@ class Pieces:
             # happen to be the same are not taken for one size, which would be another variant when they are not.
             with config.patch({limit: VARIANTS}), shapes.patch({"use_duck_shape": False}):
                 return step()
-        except torch._dynamo.exc.TorchDynamoException as error:
+        except (torch._dynamo.exc.TorchDynamoException, _limit_reached()) as error:
             reason = " ".join(str(error).split())[:200]
             log.warning(
                 "torch.compile failed (%s: %s); steps are run without it, and are slower",
@@ -218,6 +218,15 @@ class Pieces:
             )
             self._enter, self._attend, self._leave, self._finish = enter, attend, leave, finish
             return step()
+
+
+def _limit_reached() -> type[Exception]:
+    """What Dynamo raises beyond its limit of variants, which is none of its other errors."""
+    exceptions: Any = torch._dynamo.exc
+    found: type[Exception] = (
+        getattr(exceptions, "FailOnRecompileLimitHit", None) or exceptions.FailOnCacheLimitHit
+    )
+    return found
 
 
 def _differ(*tensors: Any, dims: tuple[int, ...]) -> None:
