@@ -69,7 +69,8 @@ def cascade(settings: dict[str, Any]) -> Pipeline:
 WAYS: dict[str, Callable[[dict[str, Any]], Pipeline]] = {
     "none": speculative(NoDraft(), 0),
     "prompt_lookup": speculative(PromptLookup(at_least=1), 4),
-    "measured": speculative(PromptLookup(at_least=1), Measured(at_most=4)),
+    # Greedy alone: which tokens a number draws depends on where blocks begin, and the clock decides on that here.
+    "measured": speculative(PromptLookup(at_least=1), Measured(at_most=4), temperature=0, top_p=1),
     "suffix": speculative(Suffix(), 4, BlockVerification()),
     "suffix tree": speculative(Suffix(tree=True), 6, Tree()),
     "draft_model": speculative(DraftModel(SMALL), 3),
