@@ -105,7 +105,7 @@ TASKS = [Task(id=str(i), input={"prompt_ids": [*SYSTEM, *text(5 + i % 7, 20 + i)
 
 def gathered(pipeline: Pipeline, tasks: list[Task]) -> list[Any]:
     async def main() -> list[Any]:
-        return [await pipeline.arun(task) for task in tasks]
+        return list(await asyncio.gather(*[pipeline.arun(task) for task in tasks]))
 
     return asyncio.run(main())
 

@@ -134,7 +134,11 @@ def test_fifty_prompts_of_different_length(drafter, temperature):
     assert not counts.uploads["pageable"]
 
 
-@pytest.mark.parametrize(("drafter", "temperature"), swept({("draft model", 0.8)}))
+# Not those that read on in the target's cache: whose rows stand where changes from run to run, and with it the shapes.
+@pytest.mark.parametrize(
+    ("drafter", "temperature"),
+    [each for each in swept({("draft model", 0.8)}) if each.values[0] != "early exit, no cache"],
+)
 def test_a_batch_of_different_lengths(drafter, temperature):
     """Four at a time: a round waits once, and nothing is compiled after a warm-up of the same lengths."""
     lengths = [1, 20, 60, 100, 254, 300]
@@ -170,21 +174,24 @@ def test_a_plain_step_is_started_before_its_token_is_known(kind, monkeypatch):
     monkeypatch.setattr(Reader, "read_ahead", lambda self, *how: (ahead.append(1), start(self, *how)))
     monkeypatch.setattr(Reader, "_pass", lambda self, *how: (passes.append(1), read(self, *how))[1])
 
-    def answer(made: list[LocalModel]) -> Any:
+    def answer(made: list[LocalModel], device: Emulation | None = None) -> Any:
         drafter = Seldom() if kind == "a block" else NoDraft()
         rule = Other() if kind == "another token" else Speculative()
         done, target = Stop(12, ignore_eos=True), Counted(made[0])
         there = Pipeline(drafter, target, rule, block=2, done=done, settings={"temperature": 0})
+        there.open()  # which tries the model
+        passes.clear()
+        if device is not None:
+            device.reset()
         found = [there.run(task).unwrap() for task in tasks([3, 40])]
         return found, target.rounds
 
     expected, _ = answer(models())
     assert not ahead
-    passes.clear()
     with Emulation() as device:
         made = models()
         device.put(made[0].model)
-        found, rounds = answer(made)
+        found, rounds = answer(made, device)
         waits = device.counts.waits
     assert found == expected
     assert waits == {"copy to the host": rounds}
