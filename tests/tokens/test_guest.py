@@ -166,7 +166,7 @@ def test_a_pass_that_fails_leaves_no_cache(broken: str) -> None:
     reader = (drafter if broken == "drafter" else target)._reader
     inner = reader._forward
 
-    def failing(slots: Any, groups: Any, want: Any) -> Any:
+    def failing(slots: Any, groups: Any, want: Any, tail: Any) -> Any:
         inner(slots, groups, want)
         raise RuntimeError("out of memory")
 

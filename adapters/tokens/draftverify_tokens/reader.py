@@ -466,7 +466,7 @@ class Reader:
             want = wanted[0] or None
         elif len(wants):
             want = given[whole.size :][: len(wants)]
-        found, states = self._forward(self.slots, groups, want, *([] if tail is None else [tail]))
+        found, states = self._forward(self.slots, groups, want, tail)
         found = found if isinstance(found, tuple) else (found,)
         if states is None:
             return found, []
