@@ -129,6 +129,12 @@ def test_a_prompt_may_have_any_form(prompts, alone):
         assert len(found) in (1, len(TEXTS))
 
 
+@pytest.mark.parametrize("ids", [list(torch.tensor(ids_of("abab"))), list(np.array(ids_of("abab")))])
+def test_a_prompt_may_be_a_list_of_single_numbers(ids):
+    """As `list(tensor)` makes them."""
+    assert generate(MODEL, ids, max_new_tokens=12).ids == EXPECTED["abab"]
+
+
 def test_a_mask_may_stand_beside_the_ids():
     """As transformers' users pass it."""
     both = padded(list(map(ids_of, TEXTS)), "left")
@@ -353,6 +359,30 @@ def other_words() -> LocalModel:
             r"attention_mask: attention_mask has rows of \[3\] and the ids have \[2\]",
         ),
         ({"prompts": [{"role": "user", "content": "a"}]}, "prompts: turns need a model with a chat template"),
+        ({"prompts": b"abc"}, "prompts: prompts is b'abc'; a text"),
+        ({"prompts": [b"abc"]}, r"prompts\[0\]: is b'abc'; a text"),
+        ({"prompts": {"a", "b"}}, "prompts: prompts is {'.', '.'}; a text"),
+        ({"prompts": [1, 2.0]}, "prompts: .* from 0 to 256; at place 1 stands 2.0"),
+        ({"prompts": ["a", [1, 2.5]]}, r"prompts\[1\]: .* at place 1 stands 2.5"),
+        ({"prompts": "a\ud800"}, "prompts: .* half a character"),
+        ({"attention_mask": [1]}, "attention_mask: attention_mask is given beside 'a'"),
+        ({"model": MODULE, "tokenizer": "gpt2"}, "tokenizer: tokenizer is 'gpt2'; .*AutoTokenizer"),
+        ({"model": MODULE, "tokenizer": type(TOKENIZER)}, "tokenizer: tokenizer is <class"),
+        ({"model": MODULE.model, "tokenizer": TOKENIZER}, "LlamaModel .* no logits; .* AutoModelForCausalLM"),
+        (
+            {"model": MODULE, "tokenizer": other_words().tokenizer, "prompts": "a word"},
+            "another model's tokenizer",
+        ),
+        ({"stop": None}, r"stop: stop is None; .* or \(\) for none"),
+        ({"stop": 5}, "stop: stop is 5; texts"),
+        ({"drafter": None}, "drafter: drafter is None; a name .lookup, suffix, none., a generator"),
+        (
+            {"drafter": "tokens.prompt_lookup"},
+            r"a name is one of lookup, suffix, none\. Else give a generator",
+        ),
+        ({"drafters": "none"}, "did you mean drafter?"),
+        ({"gamma": 4}, "did you mean block?"),
+        ({"device": "cuda"}, r"model=LocalModel\("),
     ],
 )
 def test_what_cannot_be_meant_is_refused(arguments, message):

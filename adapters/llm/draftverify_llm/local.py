@@ -152,15 +152,16 @@ class LocalModel:
             The ids, the template's opening of the answer included.
 
         Raises:
-            ConfigError: no prompt is there, or turns were given to a model that has no chat template.
+            ConfigError: no prompt is there, it holds half a character, or turns were given to a model that has no chat
+                template.
         """
         prompt, tokenizer = read_prompt(input), self.tokenizer
         if not (input.get("chat", True) and tokenizer.chat_template):
-            return list(tokenizer(only_text(prompt)).input_ids)
+            return list(tokenizer(_whole(only_text(prompt))).input_ids)
         turns = as_messages(prompt)
         begun = turns.pop()["content"] if turns[-1]["role"] == "assistant" else ""
         text = tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False) + begun
-        return list(tokenizer(text, add_special_tokens=False).input_ids)
+        return list(tokenizer(_whole(text), add_special_tokens=False).input_ids)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of token ids, without special tokens."""
@@ -261,3 +262,15 @@ class LocalModel:
 
             pack(model, self.packed)
         return model, tokenizer
+
+
+def _whole(text: str) -> str:
+    """The text, unless a character of it is half of a pair, which no tokenizer takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(
+            f"the prompt holds half a character (a lone surrogate, {text[error.start]!a}) at place {error.start}; it "
+            "was cut, or decoded wrongly"
+        ) from error
+    return text

@@ -56,9 +56,16 @@ SEEDED = 8
 
 ELSEWHERE = {
     "assistant_model": "drafter",
+    "batch_size": "batch_size of generate",
+    "device": "model=LocalModel(…, device=…)",
     "do_sample": "temperature, where 0 takes the likeliest token",
+    "dtype": "model=LocalModel(…, dtype=…)",
+    "gamma": "block",
+    "guided_json": "json_schema",
     "max_length": "max_new_tokens",
     "max_tokens": "max_new_tokens",
+    "n": "n of generate",
+    "num_assistant_tokens": "block",
     "num_return_sequences": "n",
     "prompt_lookup_num_tokens": "drafter='lookup', and block for a fixed number of tokens",
     "stop_strings": "stop",
@@ -109,8 +116,8 @@ class Decoder:
     What it loads itself (a model given by name) it lets go in `close`, or at the end of a `with`.
 
     Args:
-        model: a transformers module (with `tokenizer`), a `LocalModel` or another TokenModel, a name of the catalogue,
-            or a directory.
+        model: a transformers module (with `tokenizer`; it is put in eval mode, and stays so), a `LocalModel` or another
+            TokenModel, a name of the catalogue, or a directory.
         drafter: a name of `DRAFTERS`, a generator, or a smaller model in any form that `model` may have.
         tokenizer: of a module, which does not know its own.
         max_new_tokens: the most tokens in an answer; None: as many as the model has positions for.
@@ -150,9 +157,11 @@ class Decoder:
         **settings: Any,
     ) -> None:
         _check_names(settings)
-        strings = (stop,) if isinstance(stop, str) else tuple(stop)
+        strings = tuple(stop) if isinstance(stop, Sequence) and not isinstance(stop, str) else (stop,)
         if not all(isinstance(each, str) and each for each in strings):
-            raise ConfigError(f"stop is {stop!r}; texts with a character at least are needed", path="stop")
+            raise ConfigError(
+                f"stop is {stop!r}; texts with a character at least are needed, or () for none", path="stop"
+            )
         if max_new_tokens is not None and (type(max_new_tokens) is not int or max_new_tokens < 1):
             raise ConfigError(
                 f"max_new_tokens is {max_new_tokens!r}; 1 or more is needed, or None for as many as fit",
@@ -221,15 +230,21 @@ class Decoder:
             found: TokenModel = model
             return found
         if isinstance(model, type) or not (callable(model) and hasattr(model, "config")):
-            raise ConfigError(
-                f"{path} is {model!r:.80}; a transformers module, a LocalModel, a name or a directory is needed",
-                path=path,
-            )
+            forms = "a transformers module, a LocalModel, a name or a directory"
+            if path == "drafter":
+                forms = f"a name ({', '.join(DRAFTERS)}), a generator, or as a small model {forms}"
+            raise ConfigError(f"{path} is {model!r:.80}; {forms} is needed", path=path)
         if tokenizer is None:
             name = getattr(model, "name_or_path", "") or "…"
             raise ConfigError(
                 f"{path} is a {type(model).__name__}, which does not know its tokenizer; give it too, as "
                 f"tokenizer=AutoTokenizer.from_pretrained({name!r})",
+                path="tokenizer",
+            )
+        if isinstance(tokenizer, type) or not (callable(tokenizer) and hasattr(tokenizer, "chat_template")):
+            raise ConfigError(
+                f"tokenizer is {tokenizer!r:.80}; a transformers tokenizer is needed, as "
+                "AutoTokenizer.from_pretrained(name) loads it",
                 path="tokenizer",
             )
         return LocalModel.from_module(model, tokenizer)
@@ -242,7 +257,7 @@ class Decoder:
         if isinstance(drafter, str) and drafter not in CATALOGUE and not Path(drafter).exists():
             known = [*DRAFTERS, *CATALOGUE]
             near = get_close_matches(drafter, known, n=1)
-            meant = f"did you mean {near[0]!r}?" if near else f"a name is one of {', '.join(DRAFTERS)}"
+            meant = f"did you mean {near[0]!r}?" if near else f"a name is one of {', '.join(DRAFTERS)}."
             raise ConfigError(
                 f"there is no drafter {drafter!r}; {meant} Else give a generator, or a small model: a name of the "
                 "catalogue, a directory, a LocalModel",
@@ -530,6 +545,8 @@ def _check_names(settings: Mapping[str, Any]) -> None:
     for name in settings:
         if name in SETTINGS:
             continue
-        meant = ELSEWHERE.get(name) or next(iter(get_close_matches(name, [*own, *SETTINGS], n=1)), None)
+        meant = ELSEWHERE.get(name) or next(
+            iter(get_close_matches(name, ["drafter", *own, *SETTINGS], n=1)), None
+        )
         known = f"; did you mean {meant}?" if meant else f"; there are {', '.join(sorted({*own, *SETTINGS}))}"
         raise ConfigError(f"there is no argument {name!r}{known}", path=name)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from numbers import Integral
+from collections.abc import Iterable, Mapping, Sequence, Set
+from numbers import Number
 from typing import Any
 
 from draftverify import ConfigError
@@ -32,11 +32,16 @@ def read_prompts(prompts: Any, *, attention_mask: Any = None, chat: bool = True)
     """
     if isinstance(prompts, Mapping) and "input_ids" in prompts:
         return _arrays(prompts["input_ids"], prompts.get("attention_mask", attention_mask))
+    if attention_mask is not None and _has_text(prompts):
+        raise ConfigError(
+            f"attention_mask is given beside {prompts!r:.80}; it belongs to token ids, leave it out",
+            path="attention_mask",
+        )
     if attention_mask is not None or hasattr(prompts, "tolist"):
         return _arrays(prompts, attention_mask)
     if (alone := _single(prompts, chat)) is not None:
         return [alone], True
-    if isinstance(prompts, Mapping) or not isinstance(prompts, Iterable):
+    if isinstance(prompts, (Mapping, Set, bytes)) or not isinstance(prompts, Iterable):
         raise ConfigError(f"prompts is {prompts!r:.80}; {FORMS} is needed", path="prompts")
     inputs: list[Any] = []
     for place, each in enumerate(prompts):
@@ -61,12 +66,22 @@ def _single(prompt: Any, chat: bool) -> dict[str, Any] | None:
     if isinstance(prompt, Mapping):
         known = any(name in prompt for name in ("prompt", "messages", "prompt_ids"))
         return {"chat": chat, **prompt} if known else None
-    if isinstance(prompt, Sequence) and len(prompt):
-        if all(isinstance(each, Integral) for each in prompt):
-            return {"prompt_ids": list(map(int, prompt))}
+    if isinstance(prompt, Sequence) and not isinstance(prompt, bytes) and len(prompt):
+        if all(map(_is_number, prompt)):  # the target says which of them is no token
+            return {"prompt_ids": [each.item() if hasattr(each, "item") else each for each in prompt]}
         if all(isinstance(each, Mapping) and "role" in each for each in prompt):
             return {"messages": list(prompt)}
     return None
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is one number: Python's, NumPy's, or a tensor without dimensions."""
+    return isinstance(value, Number) or (getattr(value, "shape", None) == () and not isinstance(value, str))
+
+
+def _has_text(prompts: Any) -> bool:
+    each = prompts if isinstance(prompts, (list, tuple)) else [prompts]
+    return any(isinstance(one, (str, Mapping)) for one in each)
 
 
 def _arrays(ids: Any, mask: Any) -> tuple[list[Any], bool]:

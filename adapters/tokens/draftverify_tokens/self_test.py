@@ -119,6 +119,10 @@ class _Trial:
         except (ConfigError, torch.OutOfMemoryError):
             raise
         except Exception as error:
+            if isinstance(error, AttributeError) and error.name == "logits":
+                raise self._refusal(
+                    "it gives no logits; the model with its head is needed, as AutoModelForCausalLM loads it"
+                ) from error
             said = str(error).strip().splitlines()
             raise self._refusal(
                 f"{how} it fails with {type(error).__name__}{': ' + said[0] if said else ''}"

@@ -148,6 +148,12 @@ class Target:
             )
         for place, token in enumerate(prompt):
             if type(token) is not int or not 0 <= token < vocabulary:
+                if given is None:
+                    raise ConfigError(
+                        f"the tokenizer gives token {token} at place {place} of the prompt of task {task.id!r}, and "
+                        f"the model's go from 0 to {vocabulary - 1}: it is another model's tokenizer, or tokens were "
+                        "added to it; give the model's own"
+                    )
                 raise ConfigError(
                     f"prompt_ids of task {task.id!r} must be whole numbers from 0 to {vocabulary - 1}; at place "
                     f"{place} stands {token!r}"
