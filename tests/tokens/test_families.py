@@ -31,7 +31,6 @@ EVERY_DAY = (
     "llama4",
     "mpt",
     "phi3, longrope",
-    "roformer",
     "rwkv",
 )
 PROMPTS = ([3, 5, 7, 5, 3], [11] * 9, [i % 30 + 2 for i in range(18)])

@@ -86,7 +86,7 @@ def test_a_tree_does_not_grow_on_a_model_that_reads_none():
     [
         ("rwkv", "RwkvForCausalLM cannot be decoded by drafting and verifying: it keeps a running state"),
         ("gpt_neo", "GPTNeoForCausalLM .*: beside a sequence of another length it computes other logits"),
-        ("roformer", "RoFormerForCausalLM .*: what it has read before is not as it was"),
+        ("roformer", "RoFormerForCausalLM cannot be decoded"),
         ("bloom", r"BloomForCausalLM .*: in blocks it fails with ValueError: too many values to unpack"),
     ],
 )

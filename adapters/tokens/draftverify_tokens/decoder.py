@@ -31,6 +31,8 @@ from draftverify.rules import KSeq, Speculative, Tree
 from draftverify_llm import CATALOGUE, LocalModel
 from draftverify_tokens.block_size import default_block
 from draftverify_tokens.draft_model import DraftModel
+from draftverify_tokens.first_of import FirstOf
+from draftverify_tokens.forced import Forced
 from draftverify_tokens.models import TokenModel
 from draftverify_tokens.no_draft import NoDraft
 from draftverify_tokens.prompt_forms import read_prompts
@@ -47,6 +49,7 @@ __all__ = ["DRAFTERS", "Decoder", "Generation", "TextStream", "generate", "strea
 DRAFTERS: dict[str, Callable[[TokenModel], Generator]] = {
     "lookup": lambda target: PromptLookup(),
     "suffix": lambda target: Suffix(),
+    "forced": lambda target: FirstOf([Forced(target), PromptLookup()]),
     "none": lambda target: NoDraft(),
 }
 """Drafters by name, made for a target's model."""
@@ -487,7 +490,8 @@ def generate(
         prompts: a text, a list of messages ({role, content}), token ids (a list, an array, a tensor), or what a
             tokenizer returned; or a list of any of these, or an array [prompts, tokens] with its `attention_mask`.
         drafter: "lookup" (what followed the last time the text went like this), "suffix" (after the longest match),
-            "none"; a generator; or a smaller model of the same tokenizer, in any form that `model` may have.
+            "forced" (what the schema or grammar leaves no choice about, and the lookup behind it), "none"; a
+            generator; or a smaller model of the same tokenizer, in any form that `model` may have.
         n: answers to each prompt, each drawn by itself.
         batch_size: how many answers are decoded at once.
         attention_mask: of an array of ids, 0 where it is padded.
