@@ -431,6 +431,8 @@ class Emulation:
         return target if into else found
 
     def _upload(self, source: torch.Tensor, *, waits: bool) -> None:
+        if not source.numel():
+            return  # torch copies nothing then, and waits for nothing
         pinned = self.is_pinned(source)
         if waits or not pinned:
             self._refuse("a copy of memory that is not pinned, or that is waited for")
@@ -464,16 +466,7 @@ class Emulation:
         if isinstance(function, torch.nn.Module):
             return function
 
-        def backend(traced: Any, _: Any) -> Callable[..., Any]:
-            self.counts.compilations += 1
-
-            def run(*inputs: Any) -> Any:
-                with _Seen(self, compiled=True):
-                    return traced(*inputs)
-
-            return run
-
-        compiled = self._compiler(backend=backend, nopython=True, dynamic=how.get("dynamic"))(function)
+        compiled = self._compiler(backend=self._backend, nopython=True, dynamic=how.get("dynamic"))(function)
 
         def call(*args: Any, **kwargs: Any) -> Any:
             known = {id(e.inner): e for e in tree_leaves((args, kwargs)) if isinstance(e, OnDevice)}
@@ -486,6 +479,16 @@ class Emulation:
             return tree_map(lambda each: self._wrapped(each, known), found)
 
         return call
+
+    def _backend(self, traced: Any, _: Any) -> Callable[..., Any]:
+        """One for all that is compiled, as inductor is: Dynamo shares what equal backends have made of a function."""
+        self.counts.compilations += 1
+
+        def run(*inputs: Any) -> Any:
+            with _Seen(self, compiled=True):
+                return traced(*inputs)
+
+        return run
 
     def _unavailable(self) -> Any:
         """Dynamo would save the state of the device's own random numbers."""

@@ -6,15 +6,18 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from draftverify.testing import make_context
-from draftverify_tokens import graphs
-from draftverify_tokens.reader import Reader
+from draftverify_llm import LocalModel
+from draftverify_tokens import generate, graphs
+from draftverify_tokens.reader import TAILS, Reader
+from draftverify_tokens.slots import Shelf
 from tests.tokens.emulated import Emulation
 from tests.tokens.test_llama_forward import CHAIN, CLOSE, NONE, ROUNDS, TREE, Session, own
-from tests.tokens.tiny import tiny_of
+from tests.tokens.tiny import byte_tokenizer, tiny_of
 
 
 @pytest.fixture
@@ -74,15 +77,46 @@ def test_a_step_is_one_launch(device):
 
 @pytest.mark.exhaustive
 def test_ten_compilations_serve_a_device():
-    """On a device, too, whatever the layers, rows, tokens and capacities."""
+    """On a device, too, whatever the layers, rows, tokens and capacities; a draft model's are the same ones."""
     with Emulation() as device:
-        reader = Reader(device.put(tiny_of("llama", layers=4)))
-        for rows in (1, 2, 4):
-            for tokens in (1, 2, 8, 64):
-                for capacity in (256, 1024):
-                    reader.warm(rows, tokens, capacity)
+        for layers in (4, 1):
+            reader = Reader(device.put(tiny_of("llama", layers=layers)))
+            for rows in (1, 2, 4, 64):
+                for tokens in (1, 2, 8, 64):
+                    for capacity in (256, 1024):
+                        reader.warm(rows, tokens, capacity)
         assert device.counts.compilations == 10
-        assert device.counts.captures == 24
+        assert device.counts.captures == 64
+
+
+def test_buffers_that_grow_in_a_warm_up_are_as_a_pass_makes_them(device):
+    """Dynamo tells tensors of inference mode from others, and would compile everything again."""
+    reader = Reader(device.put(tiny_of("llama")))
+    for rows in (1, 2):
+        reader.warm(rows, 1, 256)
+    assert reader.slots.shelves[256].keys[0].inner.is_inference()
+
+
+def test_rows_are_let_go_without_waiting(device):
+    """Which ones stay goes to the device as all else that the host knows."""
+    shelf = Shelf(64)
+    shelf.grow(3)
+    shelf.keys, shelf.values = (
+        [torch.arange(3.0, device="cuda").view(3, 1, 1, 1).repeat(1, 1, 64, 1)] for _ in "kv"
+    )
+    device.reset()
+    shelf.resize(2, [0, 2])
+    assert not device.counts.waits
+    assert dict(device.counts.uploads) == {"pinned": 1}
+    assert on_host(shelf.keys[0])[:, 0, 0, 0].tolist() == [0, 2]
+
+
+def test_the_number_of_tails_is_bounded(device):
+    """Each request may have a temperature of its own."""
+    reader = Reader(device.put(tiny_of("llama")))
+    for number in range(2 * TAILS):
+        reader.tail([make_context({"prompt_ids": [0]}, settings={"temperature": 1 + number})], 8)
+    assert len(reader._tails) == TAILS
 
 
 def test_a_tail_is_in_the_launch(device):
@@ -173,3 +207,14 @@ def test_drafted_tokens_on_the_device_are_read_there(device):
     want = [plain.extend(contexts[1:], torch.tensor([[3, 7]])[:, : i + 1])[0] for i in range(2)]
     for mine, other in zip(got, want, strict=True):
         torch.testing.assert_close(on_host(mine), other, **CLOSE)
+
+
+def test_log_probabilities_outlast_the_next_launch(device):
+    """They are taken when a token was accepted, and a plain step is started before that."""
+    module, answers = tiny_of("llama", seed=2), []
+    for model in (module, device.put(tiny_of("llama", seed=2))):
+        made = LocalModel.from_module(model, byte_tokenizer())
+        how = {"drafter": "none", "max_new_tokens": 8, "logprobs": True}
+        answers.append(generate(made, [prompt(3)], **how)[0])
+    assert answers[1].ids == answers[0].ids
+    np.testing.assert_allclose(answers[1].logprobs, answers[0].logprobs, rtol=1e-4)

@@ -37,7 +37,6 @@ class Graphs:
     """
 
     def __init__(self) -> None:
-        self.captures = 0
         self._made: OrderedDict[Hashable, _Graph] = OrderedDict()
         self._seen: Counter[Hashable] = Counter()
         self._pool: Any = None
@@ -100,7 +99,6 @@ class Graphs:
         # Other threads may allocate meanwhile.
         with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
             outputs = step(held)
-        self.captures += 1
         return _Graph(graph, held, outputs, list(map(ref, buffers)))
 
     def _forget(self) -> None:

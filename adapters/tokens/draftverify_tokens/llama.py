@@ -141,7 +141,8 @@ class LlamaForward:
             capacity: of their shelf, a power of two from 256.
             tails: as in a call.
         """
-        shelf = slots.shelf(capacity, rows)
+        with torch.inference_mode():  # as in a pass: Dynamo tells such buffers from others
+            shelf = slots.shelf(capacity, rows)
         nothing = torch.zeros((rows, tokens), dtype=torch.int64, device=self.module.device)
         last = torch.full_like(nothing, capacity - 1)
         group = Group(nothing, nothing, last, shelf, 0, None, capacity, {}, paths=torch.ones_like(nothing))

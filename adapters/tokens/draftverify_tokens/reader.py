@@ -33,6 +33,8 @@ AHEAD = 64
 """A session with more pending tokens than this is read alone before the batch, which would be padded to its length."""
 CHUNK = 1024
 """Prompts are read in pieces of so many tokens, which bounds the memory of their masks."""
+TAILS = 32
+"""So many settings have a tail at a time; with another the oldest is forgotten, and made and captured again."""
 
 
 class Reading(NamedTuple):
@@ -144,6 +146,8 @@ class Reader:
             return None
         key = sampling, vocabulary, draws
         if key not in self._tails:
+            if len(self._tails) == TAILS:
+                del self._tails[next(iter(self._tails))]
             drawn = self._to_device(np.zeros(1)) if draws else None
             self._tails[key] = Tail(sampling, vocabulary, drawn)
         return self._tails[key]

@@ -103,10 +103,11 @@ class Shelf:
 
     def resize(self, rows: int, kept: Sequence[int]) -> None:
         """Make the buffers so many rows high; what the rows `kept` hold stands in the first of them after it."""
+        some = upload(np.asarray(kept), self.keys[0]) if self.keys and len(kept) < self.rows else None
         for buffers in (self.keys, self.values):
             for index, old in enumerate(buffers):
                 buffers[index] = self._zeros(old, rows)
-                buffers[index][: len(kept)] = old[kept] if len(kept) < len(old) else old
+                buffers[index][: len(kept)] = old if some is None else old.index_select(0, some)
         self.rows = rows
 
     def grow(self, rows: int) -> None:
