@@ -22,7 +22,7 @@ from draftverify.engine.parts import name_of
 from draftverify.engine.requests import Request
 from draftverify.engine.scheduler import Answers, Group, Scheduler
 from draftverify.engine.session import Session
-from draftverify.engine.turns import Caller, outlast, turn
+from draftverify.engine.turns import Caller, at_work, outlast, turn
 from draftverify.secret import quiet
 from draftverify.values import Failure
 
@@ -137,13 +137,21 @@ async def in_thread(method: Callable[..., Any], arguments: tuple[Any, ...]) -> A
     """What a call in a thread gives, or its Failure; its end is waited for when cancelled too, since until then it uses
     the turn and the task's scratch."""
 
+    made = at_work()
+
     def call() -> Any:
         try:
             return method(*arguments)
         except BaseException as error:  # here, since no future takes a StopIteration
             return raised(error)
+        finally:
+            made()
 
-    thread = asyncio.get_running_loop().run_in_executor(None, copy_context().run, call)
+    try:
+        thread = asyncio.get_running_loop().run_in_executor(None, copy_context().run, call)
+    except RuntimeError:  # there are no threads any more
+        made()
+        raise
     await outlast(thread)
     return thread.result()
 

@@ -24,7 +24,7 @@ from draftverify.engine.requests import Request
 from draftverify.engine.scheduler import Answers, Group
 from draftverify.errors import DraftVerifyError
 
-__all__ = ["Caller", "outlast", "turn"]
+__all__ = ["Caller", "at_work", "outlast", "turn"]
 
 PATIENCE = 0.25
 """How long a call waits for tasks that are about to join it, after the last that did, as a share of the shortest that
@@ -34,6 +34,8 @@ LEAST = 0.001
 
 _turn = threading.Lock()
 _turn_of: asyncio.AbstractEventLoop | None = None  # the loop whose tasks hold the turn
+_taking_over = threading.Lock()
+_at_work: set[object] = set()  # calls in threads that have the turn, which no closed loop ends
 _has_turn: ContextVar[bool] = ContextVar("has_turn", default=False)
 
 
@@ -52,12 +54,39 @@ def turn(part: object) -> Iterator[None]:
             f"{name_of(part)} is not concurrent, and was called from the event loop while a task of the same loop has "
             "the turn: neither could go on; await arun instead of run"
         )
-    with _turn:
-        _has_turn.set(True)
-        try:
-            yield
-        finally:
-            _has_turn.set(False)
+    while (mine := _acquired(timeout=0.1)) is None:
+        pass
+    _has_turn.set(True)
+    try:
+        yield
+    finally:
+        _has_turn.set(False)
+        mine.release()
+
+
+def _acquired(timeout: float) -> threading.Lock | None:
+    """The turn, if it can be had within so many seconds; a loop that was closed while it had it never gives it back."""
+    global _turn, _turn_of
+    loop = _turn_of
+    if loop is not None and loop.is_closed() and not _at_work:
+        with _taking_over:
+            if _turn_of is loop:
+                _turn, _turn_of = threading.Lock(), None
+    mine = _turn
+    if not mine.acquire(timeout=timeout):
+        return None
+    if mine is _turn:
+        return mine
+    mine.release()  # another one counts by now
+    return None
+
+
+def at_work() -> Callable[[], None]:
+    """Note a call that a thread is about to make; what this gives is called once it is made."""
+    call = object()
+    if _has_turn.get():
+        _at_work.add(call)
+    return lambda: _at_work.discard(call)
 
 
 def _must_wait(part: object) -> bool:
@@ -99,7 +128,11 @@ class Caller:
         self.free: float | None = perf_counter()  # since when it has waited for nothing in the line
         self.prompt = True  # whether it was back in time when it last came
         self.took: dict[type[Request], float] = {}  # the shortest that each kind of call has taken
-        self._line = _lines.setdefault(asyncio.get_running_loop(), _Line())
+        loop = asyncio.get_running_loop()
+        if loop not in _lines:
+            for each in [each for each in list(_lines) if each.is_closed()]:
+                del _lines[each]  # it was closed while tasks stood there
+        self._line = _lines.setdefault(loop, _Line())
         self._line.callers.add(self)
 
     async def call(self, group: Group) -> Answers:
@@ -210,20 +243,19 @@ class _Line:
                     self._all_here = asyncio.get_running_loop().create_future()
                     await asyncio.wait([self._all_here], timeout=seconds)
                     continue
-                while not _turn.acquire(blocking=False):
-                    await asyncio.sleep(
-                        0.001
-                    )  # a thread may hold it, and the loop must not wait for a thread
+                while (mine := _acquired(timeout=0)) is None:
+                    await asyncio.sleep(0.001)  # a thread may hold it, for which the loop must not wait
                 try:
                     await self._call(self._next())
                 finally:
-                    _turn.release()
+                    mine.release()
         finally:
             self._serving = self._all_here = (
                 None  # they know the loop, which is to be forgotten with its last pool
             )
             for each in self._waiting:
-                each.answers.cancel()
+                if not each.answers.get_loop().is_closed():
+                    each.answers.cancel()
 
     def _next(self) -> list[_Waiting]:
         """Whom the next call serves: who came first, or those with the same verifier whose step is earlier, so that
@@ -259,7 +291,8 @@ class _Line:
         global _turn_of
         if not served:
             return
-        start, _turn_of = perf_counter(), asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
+        start, _turn_of = perf_counter(), loop
         call = served[0].context.run(asyncio.create_task, _with_turn(served[0].caller, _together(served)))
         for each in served:
             self._waiting.remove(each)
@@ -267,12 +300,14 @@ class _Line:
         try:
             await outlast(call)
         finally:
-            _turn_of = None
+            if _turn_of is loop:
+                _turn_of = None
             took = perf_counter() - start
             for each in served:
                 shortest = each.caller.took
                 shortest[type(each.request)] = min(took, shortest.get(type(each.request), took))
-            _hand_out(served, call.result)
+            if call.done():  # not when the loop was closed
+                _hand_out(served, call.result)
 
 
 _lines: WeakKeyDictionary[asyncio.AbstractEventLoop, _Line] = WeakKeyDictionary()

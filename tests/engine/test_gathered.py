@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from draftverify import Check, Decision, Pipeline, Proposal, Task, Verification
+from draftverify.engine import turns
 from draftverify.rules import All, Limit
 from draftverify.values import TaskRecord
 
@@ -359,6 +360,28 @@ def test_a_loop_that_is_stopped_midway_leaves_the_turn_to_others():
         asyncio.run(main())
     verifier.seconds = 0.0
     assert asyncio.run(asyncio.wait_for(rounds(1, verifier).arun("x"), 10)).status == "accepted"
+
+
+@pytest.mark.parametrize("kind", [Shared, SharedLater])
+def test_a_loop_that_is_closed_midway_loses_the_turn(kind):
+    """Nobody waits for ever for what it will not give back, but for a thread that is still in the part."""
+    verifier = kind(0.1)
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(rounds(2, verifier).arun("x"))
+
+    async def under_way():
+        while not verifier.inside:
+            await asyncio.sleep(0.001)
+
+    loop.run_until_complete(under_way())
+    loop.close()
+    if kind is SharedLater:
+        verifier.inside = 0  # a coroutine that nobody goes on with
+    records = asyncio.run(asyncio.wait_for(gathered(rounds(2, verifier), 3), 10))
+    assert {record.outcome.value for record in records} == {(0, 1)}
+    assert not turns._at_work
+    assert loop not in turns._lines
+    task._log_destroy_pending = False  # asyncio would say so, as it should
 
 
 def test_decisions_that_a_rule_makes_later_are_awaited():

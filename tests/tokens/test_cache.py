@@ -219,3 +219,23 @@ def test_few_tokens_in_common_are_read_again() -> None:
     with counted(module) as read:
         Reader(module).read(contexts, [NOTHING] * 3)
     assert read == [3 * (few + 1)]
+
+
+def test_a_session_that_ends_while_a_row_is_sought_disturbs_nobody():
+    """Other threads let go of their rows at any time."""
+    shelves = slots.Slots()
+    ending, held = shelves.take(), shelves.take()
+    shelves.place([ending, held], [10, 10])
+
+    class Tokens(list):
+        def __bool__(self):
+            ending.close()
+            return True
+
+    assert ending.shelf is not None
+    shelf = ending.shelf
+    shelf.grow(4)
+    shelf.free = {row: Tokens() for row in shelf.free}
+    new = shelves.take()
+    shelves.place([new], [10])
+    assert new.row not in (held.row, ending.row)

@@ -119,7 +119,7 @@ class Shelf:
 
     def shrink(self) -> None:
         """Let the rows go that nobody owns."""
-        slots = [self.owners[row] for row in sorted(self.owners)]
+        slots = sorted(self.owned(), key=lambda slot: slot.row)
         self.resize(len(slots), [slot.row for slot in slots])
         for row, slot in enumerate(slots):
             slot.row = row
@@ -145,12 +145,15 @@ class Shelf:
 
     def held(self) -> list[tuple[int, list[int]]]:
         """Rows, and the tokens that may be copied from them."""
-        owned = [(row, slot.tokens[: slot.own]) for row, slot in list(self.owners.items())]
-        return [*self.free.items(), *owned]
+        return [*self.free.items(), *((slot.row, slot.tokens[: slot.own]) for slot in self.owned())]
+
+    def owned(self) -> list[Slot]:
+        """The sequences here; a list, since other threads let go of theirs at any time."""
+        return [slot for known in self.owners.valuerefs() if (slot := known()) is not None]
 
     def close_ranks(self, slots: Sequence[Slot], first: int) -> None:
         """Move sequences down into free rows from `first` on, so that they stand closer together."""
-        for row in sorted(row for row in self.free if row >= first):
+        for row in sorted(row for row in list(self.free) if row >= first):
             last = max(slots, key=lambda slot: slot.row)
             if last.row < row:
                 break
@@ -247,7 +250,7 @@ class Slots:
             self.shelf(capacity, shelf.rows + more - len(shelf.free))
         for index, capacity in moving:
             slot, shelf = slots[index], self.shelves[capacity]
-            row = next((row for row, tokens in shelf.free.items() if not tokens), None)
+            row = next((row for row, tokens in list(shelf.free.items()) if not tokens), None)
             row = next(iter(shelf.free)) if row is None else row
             if slot.shelf is None and texts is not None:
                 source, of, n = self._lender(texts[index])
