@@ -178,7 +178,7 @@ def test_a_reader_of_hidden_states_reads_every_prompt(model: Any) -> None:
         assert [len(states) for states in reader.read(contexts, [NOTHING] * 2).hidden] == [200, 200]
 
 
-@pytest.mark.parametrize("change", ["in place", "converted"])
+@pytest.mark.parametrize("change", ["in place", "converted", "where it lies, uncounted"])
 def test_a_model_that_has_changed_forgets_what_it_read(change: str) -> None:
     """After training, or in another type, nothing that the old weights gave is used."""
     module = tiny_of("llama", VOCABULARY)
@@ -189,7 +189,11 @@ def test_a_model_that_has_changed_forgets_what_it_read(change: str) -> None:
     if change == "converted":
         module.double()
     with torch.no_grad():
-        module.model.layers[0].mlp.down_proj.weight.mul_(-1)
+        if change.startswith("where"):
+            for weight in module.parameters():
+                weight.data.mul_(1.5)
+        else:
+            module.model.layers[0].mlp.down_proj.weight.mul_(-1)
         wanted = module(input_ids=torch.tensor([PROMPT]), use_cache=False).logits[0, -1:]
     for context in (make_context({"prompt_ids": PROMPT}), live):
         torch.testing.assert_close(reader.read([context], [NOTHING]).logits, wanted, atol=1e-4, rtol=0)
@@ -221,21 +225,30 @@ def test_few_tokens_in_common_are_read_again() -> None:
     assert read == [3 * (few + 1)]
 
 
-def test_a_session_that_ends_while_a_row_is_sought_disturbs_nobody():
-    """Other threads let go of their rows at any time."""
+@pytest.mark.parametrize("amid", ["shared", "Shelf._zeros", "upload"])
+def test_a_session_that_ends_in_the_midst_of_a_pass_disturbs_nobody(amid: str, monkeypatch: Any) -> None:
+    """Other threads let go of their rows at any time: while one is sought, while a shelf grows or shrinks."""
     shelves = slots.Slots()
-    ending, held = shelves.take(), shelves.take()
-    shelves.place([ending, held], [10, 10])
-
-    class Tokens(list):
-        def __bool__(self):
-            ending.close()
-            return True
-
-    assert ending.shelf is not None
-    shelf = ending.shelf
-    shelf.grow(4)
-    shelf.free = {row: Tokens() for row in shelf.free}
-    new = shelves.take()
-    shelves.place([new], [10])
-    assert new.row not in (held.row, ending.row)
+    ending, first, held = (shelves.take() for _ in range(3))
+    shelves.place([first, ending, held], [10] * 3)
+    assert held.shelf is not None
+    shelf = held.shelf
+    for buffers in (shelf.keys, shelf.values):
+        buffers.append(torch.arange(3.0).view(3, 1, 1, 1).expand(3, 1, shelf.capacity, 1).clone())
+    number = shelf.keys[0][held.row, 0, 0, 0]
+    first.close()
+    owner, _, name = f"draftverify_tokens.slots.{amid}".rpartition(".")
+    inner = getattr(slots.Shelf if "Shelf" in owner else slots, name)
+    with monkeypatch.context() as patched:
+        patched.setattr(f"{owner}.{name}", lambda *how: (ending.close(), inner(*how))[1])
+        # Two more than there are rows; then the long one makes free rows too many.
+        some, long = [shelves.take() for _ in range(3)], shelves.take()
+        shelves.place(some, [10] * 3, [list(range(20))] * 3)
+        for slot in (some.pop(), some.pop()):
+            slot.close()
+        shelves.place([long], [100], [list(range(20))])
+    last = shelves.take()
+    shelves.place([last], [10])
+    assert len({slot.row for slot in (held, last, *some)}) == 3
+    assert shelf.keys[0][held.row, 0, 0, 0] == number
+    assert ending.shelf is None

@@ -253,7 +253,7 @@ def test_a_pass_that_fails_leaves_no_cache_behind(monkeypatch):
         with pytest.raises(RuntimeError, match="out of memory"):
             reader.read([session.context()], [Proposal.chain(())])
     assert not session.scratch
-    assert not any(shelf.owners for shelf in reader.slots.shelves.values())
+    assert all(row.left for shelf in reader.slots.shelves.values() for row in shelf.line)
     got = reader.read([session.context()], [Proposal.chain(())]).logits[0]
     torch.testing.assert_close(got, rows(model, [1, 2, 3, 4]), **CLOSE)
 
@@ -280,7 +280,8 @@ def test_sessions_that_stay_move_into_the_rows_of_those_that_ended():
     for session in staying:
         session.accepted = [7]
     found = reader.read([s.context() for s in staying], [Proposal.chain(())] * 2).logits
-    assert [sorted(shelf.owners) for shelf in reader.slots.shelves.values()] == [[0, 1]]
+    (shelf,) = reader.slots.shelves.values()
+    assert [row.index for row in shelf.line if row.left is None] == [0, 1]
     for session, row in zip(staying, found, strict=True):
         torch.testing.assert_close(row, rows(model, [*session.task.input["prompt_ids"], 7]), **CLOSE)
 

@@ -628,10 +628,17 @@ def _path(block: Any, parents: Sequence[int] | None, new: Sequence[int]) -> Sequ
     return best
 
 
-def _versions(module: Any) -> list[tuple[int, int]]:
-    """Where a module's weights lie and how often torch has changed each; a change through `.data` is not seen."""
+def _versions(module: Any) -> list[Any]:
+    """Where a module's weights lie, how often torch has changed each, and some numbers of the first.
+
+    Weights that were converted there and back may lie where they lay, and torch counts no change through `.data`; both
+    show in the numbers, if they are of all weights. On a device those are not looked at, since that would wait for it.
+    """
+    weights = list(module.parameters())
+    some = weights[0].detach().flatten()[:16]
     return [
-        (weight.data_ptr(), 0 if weight.is_inference() else weight._version) for weight in module.parameters()
+        *(some.tolist() if some.device.type == "cpu" else ()),
+        *((each.data_ptr(), 0 if each.is_inference() else each._version) for each in weights),
     ]
 
 

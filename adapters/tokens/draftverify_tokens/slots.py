@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import count
 from typing import Any, NamedTuple
-from weakref import WeakValueDictionary
+from weakref import ref
 
 import numpy as np
 
@@ -82,49 +83,88 @@ def seen(buffer: Any, group: Group) -> Any:
     return buffer[group.first : group.first + len(group.places), :, : group.visible]
 
 
+class Row:
+    """A place for one sequence on a shelf.
+
+    A sequence may end at any time and in any thread, in the midst of a pass of others too. So it says that in `left`
+    alone; which row is taken, moved or let go is decided in passes, which take turns.
+
+    Attributes:
+        index: its place in the buffers.
+        owner: whose row it is; dead or None where it was never taken.
+        left: when the last owner left it, and which tokens can still be copied from it; None while it is owned.
+    """
+
+    __slots__ = ("index", "left", "owner")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.owner: ref[Slot] | None = None
+        self.left: tuple[int, list[int]] | None = (0, [])
+
+    def leave(self, tokens: list[int]) -> None:
+        """Nobody owns it any more; the tokens can still be copied."""
+        self.left = next(_leaving), tokens
+
+    def held(self) -> list[int]:
+        """The tokens that may be copied from it."""
+        left = self.left
+        if left is not None:
+            return left[1]
+        slot = self.owner() if self.owner is not None else None
+        return [] if slot is None else slot.tokens[: slot.own]
+
+
+_leaving = count(1)
+
+
 class Shelf:
     """Rows of one capacity.
 
     Attributes:
         capacity: places per row; the last is for padding.
-        rows: how many rows the buffers have.
+        line: its rows, in their order in the buffers.
         keys, values: a buffer [rows, heads, capacity, width] of each layer; [] until something was read.
-        owners: the sequences, by row.
-        free: the rows that nobody owns, the longest unused first, and the tokens that can still be copied from each.
     """
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
-        self.rows = 0
+        self.line: list[Row] = []
         self.keys: list[Any] = []
         self.values: list[Any] = []
-        self.owners: WeakValueDictionary[int, Slot] = WeakValueDictionary()
-        self.free: dict[int, list[int]] = {}
 
-    def resize(self, rows: int, kept: Sequence[int]) -> None:
-        """Make the buffers so many rows high; what the rows `kept` hold stands in the first of them after it."""
+    @property
+    def rows(self) -> int:
+        """How many rows the buffers have."""
+        return len(self.line)
+
+    def free(self) -> list[Row]:
+        """The rows that nobody owns: those without tokens, then the longest unused first."""
+        rows = [(row.left, row) for row in self.line]
+        found = [(bool(left[1]), left[0], row) for left, row in rows if left is not None]
+        return [row for *_, row in sorted(found, key=lambda each: each[:2])]
+
+    def resize(self, line: list[Row], rows: int) -> None:
+        """Make the buffers so many rows high; what the rows of `line` hold stands in the first of them after it."""
+        kept = [row.index for row in line]
         some = upload(np.asarray(kept), self.keys[0]) if self.keys and len(kept) < self.rows else None
         for buffers in (self.keys, self.values):
             for index, old in enumerate(buffers):
                 buffers[index] = self._zeros(old, rows)
                 buffers[index][: len(kept)] = old if some is None else old.index_select(0, some)
-        self.rows = rows
+        for index, row in enumerate(line):
+            row.index = index
+        self.line = line + [Row(index) for index in range(len(line), rows)]
 
     def grow(self, rows: int) -> None:
         """Make the buffers at least so many rows high; what they hold stays."""
         if rows > self.rows:
-            before = self.rows
-            self.resize(rows, range(before))
-            self.free |= {row: [] for row in range(before, rows)}
+            self.resize(self.line, rows)
 
     def shrink(self) -> None:
         """Let the rows go that nobody owns."""
-        slots = sorted(self.owned(), key=lambda slot: slot.row)
-        self.resize(len(slots), [slot.row for slot in slots])
-        for row, slot in enumerate(slots):
-            slot.row = row
-        self.owners = WeakValueDictionary(enumerate(slots))
-        self.free = {}
+        owned = [row for row in self.line if row.left is None]
+        self.resize(owned, len(owned))
 
     def new(self, like: Any) -> Any:
         """A layer's buffer, of the type, device, heads and width of `like` [R, heads, N, width]."""
@@ -134,30 +174,21 @@ class Shelf:
         # Zeros: what was never written is hidden by the mask, but a NaN would show through it.
         return like.new_zeros((rows, like.shape[1], self.capacity, like.shape[3]))
 
-    def copy(self, row: int, source: Shelf, of: int, n: int) -> None:
+    def copy(self, row: Row, source: Shelf, of: Row, n: int) -> None:
         """Copy the first n entries of a row of another shelf, or of this."""
-        if not n or (source is self and of == row):
+        if not n or of is row:
             return
         for own, others in ((self.keys, source.keys), (self.values, source.values)):
             own += [self.new(other) for other in others[len(own) :]]
             for buffer, other in zip(own, others, strict=True):
-                buffer[row, :, :n] = other[of, :, :n]
-
-    def held(self) -> list[tuple[int, list[int]]]:
-        """Rows, and the tokens that may be copied from them."""
-        return [*self.free.items(), *((slot.row, slot.tokens[: slot.own]) for slot in self.owned())]
-
-    def owned(self) -> list[Slot]:
-        """The sequences here; a list, since other threads let go of theirs at any time."""
-        return [slot for known in self.owners.valuerefs() if (slot := known()) is not None]
+                buffer[row.index, :, :n] = other[of.index, :, :n]
 
     def close_ranks(self, slots: Sequence[Slot], first: int) -> None:
         """Move sequences down into free rows from `first` on, so that they stand closer together."""
-        for row in sorted(row for row in list(self.free) if row >= first):
+        for row in sorted(self.free(), key=lambda row: row.index):
             last = max(slots, key=lambda slot: slot.row)
-            if last.row < row:
-                break
-            last.move(self, row)
+            if first <= row.index < last.row:
+                last.move(self, row)
 
 
 class Slots:
@@ -247,30 +278,29 @@ class Slots:
         before = self._held()
         for capacity, more in Counter(capacity for _, capacity in moving).items():
             shelf = self.shelf(capacity)
-            self.shelf(capacity, shelf.rows + more - len(shelf.free))
+            self.shelf(capacity, shelf.rows + more - len(shelf.free()))
         for index, capacity in moving:
             slot, shelf = slots[index], self.shelves[capacity]
-            row = next((row for row, tokens in list(shelf.free.items()) if not tokens), None)
-            row = next(iter(shelf.free)) if row is None else row
+            row, lender = shelf.free()[0], None
             if slot.shelf is None and texts is not None:
-                source, of, n = self._lender(texts[index])
-                if source is shelf and of in shelf.free:
-                    row = of
-                if source is not None:
-                    shelf.copy(row, source, of, n)
-                    slot.tokens = texts[index][:n]
+                lender = self._lender(texts[index])
+            if lender is not None:
+                source, of, n = lender
+                row = of if source is shelf and of.left is not None else row
+                shelf.copy(row, source, of, n)
+                slot.tokens = texts[index][:n]  # type: ignore[index]
             slot.move(shelf, row)
         if self._held() > before and not self.padded:
             self._trim()
 
-    def _lender(self, text: list[int]) -> tuple[Shelf | None, int, int]:
+    def _lender(self, text: list[int]) -> tuple[Shelf, Row, int] | None:
         """Who holds most of a text's beginning: the shelf, the row, and how many tokens; None for nobody."""
-        best: tuple[Shelf | None, int, int] = None, 0, 0
+        best, most = None, 0
         for shelf in self.shelves.values():
-            for row, tokens in shelf.held():
-                n = shared(tokens, text)
-                if n > best[2]:
-                    best = shelf, row, n
+            for row in shelf.line:
+                n = shared(row.held(), text)
+                if n > most:
+                    best, most = (shelf, row, n), n
                     if n == len(text) - 1:
                         return best
         return best
@@ -281,12 +311,14 @@ class Slots:
 
     def _trim(self) -> None:
         """Let free rows go, where there are too many beside those in use."""
-        used = sum(len(shelf.owners) * shelf.capacity for shelf in self.shelves.values())
+        free = {capacity: len(shelf.free()) for capacity, shelf in self.shelves.items()}
+        used = self._held() - sum(capacity * rows for capacity, rows in free.items())
         if self._held() > SLACK * used:
-            for capacity, shelf in list(self.shelves.items()):
-                if not shelf.owners:
+            for capacity, rows in free.items():
+                shelf = self.shelves[capacity]
+                if rows == shelf.rows:
                     del self.shelves[capacity]
-                elif shelf.free:
+                elif rows:
                     shelf.shrink()
 
 
@@ -295,7 +327,6 @@ class Slot:
 
     Attributes:
         shelf: where the row is; None before it was placed, and once it was given back.
-        row: the row.
         tokens: those that are settled, from place 0 on.
         block: what was written after them and may have been refused.
         parents: of the block's tokens, as a proposal has them; None for a chain.
@@ -304,33 +335,39 @@ class Slot:
             None: all.
     """
 
-    __slots__ = ("__weakref__", "block", "own", "parents", "prompt", "row", "shelf", "slots", "tokens")
+    __slots__ = ("__weakref__", "_row", "block", "own", "parents", "prompt", "shelf", "slots", "tokens")
 
     def __init__(self, slots: Slots) -> None:
         self.slots = slots
         self.shelf: Shelf | None = None
-        self.row = -1
+        self._row: Row | None = None
         self.tokens: list[int] = []
         self.block: Any = ()
         self.parents: Sequence[int] | None = None
         self.prompt: Sequence[int] | None = None
         self.own: int | None = None
 
-    def move(self, shelf: Shelf, row: int) -> None:
+    @property
+    def row(self) -> int:
+        """The row's place in its shelf's buffers."""
+        assert self._row is not None
+        return self._row.index
+
+    def move(self, shelf: Shelf, row: Row) -> None:
         """Take what it has to a free row."""
-        if self.shelf is not None:
-            shelf.copy(row, self.shelf, self.row, len(self.tokens) + len(self.block))
-            self.shelf.owners.pop(self.row)
-            self.shelf.free[self.row] = []
-        del shelf.free[row]
-        self.shelf, self.row = shelf, row
-        shelf.owners[row] = self
+        if self.shelf is not None and self._row is not None:
+            shelf.copy(row, self.shelf, self._row, len(self.tokens) + len(self.block))
+            self._row.leave([])
+        row.owner, row.left = ref(self), None
+        self.shelf, self._row = shelf, row
 
     def take(self, other: Slot, n: int) -> None:
         """Copy the first n settled tokens of another one."""
         assert self.shelf is not None
+        assert self._row is not None
         assert other.shelf is not None
-        self.shelf.copy(self.row, other.shelf, other.row, n)
+        assert other._row is not None
+        self.shelf.copy(self._row, other.shelf, other._row, n)
         self.tokens = other.tokens[:n]
 
     def gather(self, chosen: Sequence[int]) -> None:
@@ -349,10 +386,9 @@ class Slot:
 
     def close(self) -> None:
         """Give the row back; a slot that nobody holds any more does so by itself."""
-        if self.shelf is not None:
-            self.shelf.owners.pop(self.row, None)
-            self.shelf.free[self.row] = self.tokens[: self.own]
-            self.shelf = None
+        row, self._row, self.shelf = self._row, None, None
+        if row is not None:
+            row.leave(self.tokens[: self.own])
 
     __del__ = close
 
