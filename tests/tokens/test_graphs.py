@@ -104,8 +104,10 @@ def test_rows_are_let_go_without_waiting(device):
     shelf.keys, shelf.values = (
         [torch.arange(3.0, device="cuda").view(3, 1, 1, 1).repeat(1, 1, 64, 1)] for _ in "kv"
     )
+    for row in (shelf.line[0], shelf.line[2]):
+        row.left = None
     device.reset()
-    shelf.resize(2, [0, 2])
+    shelf.shrink()
     assert not device.counts.waits
     assert dict(device.counts.uploads) == {"pinned": 1}
     assert on_host(shelf.keys[0])[:, 0, 0, 0].tolist() == [0, 2]
