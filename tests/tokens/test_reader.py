@@ -157,6 +157,18 @@ def test_the_short_way_is_the_modules_own(family):
     assert sum(storages.values()) == before * 8
 
 
+def test_a_module_that_was_converted_there_and_back_is_read_as_it_is_now():
+    """Also where the norms come to lie where they lay before, and only the matrices elsewhere."""
+    model = tiny_of("llama", VOCABULARY, dtype="float32")
+    reader = Reader(model)
+    reader.read([make_context({"prompt_ids": [1, 2, 3]})], [Proposal.chain(())])
+    for part in model.modules():
+        if isinstance(part, torch.nn.Linear):
+            part.weight.data = -part.weight.data
+    found = reader.read([make_context({"prompt_ids": [1, 2, 3]})], [Proposal.chain(())]).logits[0]
+    torch.testing.assert_close(found, rows(model, [1, 2, 3]), **CLOSE)
+
+
 def test_a_module_that_was_converted_is_read_as_it_is_now():
     """Weights that were put together are put together again after the module changed its type."""
     model = tiny_of("llama", VOCABULARY, dtype="float32")

@@ -301,9 +301,14 @@ class _Layer:
         """Whether the module was moved, converted or quantised since."""
         return self._made_of != self._weights()
 
-    def _weights(self) -> tuple[Any, int]:
+    def _weights(self) -> tuple[Any, ...]:
         attention = self._layer.self_attn
-        return attention.q_proj, self.norm.weight.data_ptr()
+        # The joint matrix is held here, so a converted q_proj lies elsewhere; a norm may come to lie where it lay.
+        own = getattr(attention.q_proj, "weight", None)
+        where = None if own is None or callable(own) else own.data_ptr()
+        scale = getattr(getattr(attention, "q_norm", None), "weight", None)
+        copied = None if scale is None or scale.is_inference() else (scale.data_ptr(), scale._version)
+        return attention.q_proj, where, self.norm.weight.data_ptr(), copied
 
     def __call__(
         self, x: Any, cos: Any, sin: Any, masks: Sequence[Any], groups: Sequence[Group], index: int
