@@ -320,7 +320,7 @@ def shown(figures: dict[str, Any]) -> str:
             f"{interval(mixture['quality'])} {mixture['verdict']} |"
         )
     answer = figures["answer"]
-    lines += ["", f"Of {answer['cascades']} speculative cascades:"]
+    lines += ["", f"Of {answer['cascades']} speculative cascades:", ""]
     for key, said in (
         ("better_than_sequential_at_equal_cost", "better than the sequential cascade at equal cost"),
         ("worse_than_sequential_at_equal_cost", "worse than it"),

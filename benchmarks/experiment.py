@@ -1,6 +1,7 @@
-"""The figures of an example experiment: what drafting was predicted to be worth, and what it was worth.
+"""The figures of an example experiment, and its report: what drafting was predicted to be worth, and what it was worth.
 
-    python -m benchmarks.experiment examples/quickstart.yaml --out benchmarks/results/quickstart.json
+    python -m benchmarks.experiment examples/quickstart.yaml --out benchmarks/results/quickstart.json \
+        --report docs/gallery/quickstart.html
     python -m benchmarks.experiment examples/extract.yaml --out benchmarks/results/extract.json
     python -m benchmarks.experiment examples/plan.yaml --out benchmarks/results/plan.json
     python -m benchmarks.experiment examples/code-humaneval.yaml --out benchmarks/results/code_humaneval.json
@@ -13,6 +14,7 @@ the measured tasks are run. The JSON holds every figure of the run's summary.
 from __future__ import annotations
 
 import argparse
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -25,9 +27,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("config", type=Path)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--report", type=Path, help="where to put the run's page")
+    parser.add_argument("--limit", type=int, help="at most so many tasks of each group")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        result = run(load_experiment(options.config), out=Path(folder) / "run")
+        experiment = load_experiment(options.config, limit=options.limit)
+        limit = [] if options.limit is None else ["--limit", str(options.limit)]
+        command = ("draftverify", "run", str(options.config), *limit)
+        result = run(experiment, out=Path(folder) / experiment.name, command=command)
+        if options.report is not None:
+            options.report.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(result.path / "report.html", options.report)
     write(options.out, "benchmarks.experiment", {"repeats": 1, **result.summary.plain()})
     for pipeline in result.summary.pipelines:
         for row in pipeline.rows:

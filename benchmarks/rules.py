@@ -2,6 +2,7 @@
 
     python -m benchmarks.rules [--vocabulary 32768,131072] [--gamma 8] [--arrays numpy,torch] [--repeats 31]
         [--rules speculative,tree] [--out benchmarks/results/rules.json]
+    python -m benchmarks.rules --show benchmarks/results/rules.json          # the docs' table, nothing is run
 
 A rival is a plain function of one block's arrays: no batch, no checks, no error messages, and it stops as early as
 the law lets it. It decides by the same law with the same random numbers, which are handed to it ready made, and it is
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import math
 import random
 import statistics
@@ -46,6 +48,12 @@ from draftverify.values import Law, LawKind
 
 BOUND = {True: 3.0, False: 4.0}
 """A rule may cost so many times its rival: one that is exact, and one that is not."""
+NAMES = {
+    **{kind: f"`cascade` {kind}" for kind in ("chow", "diff", "opt", "token_v1", "token_v2", "token_v3")},
+    "tree": "`tree`, without replacement",
+    "tree, given": "`tree`, given",
+}
+"""Of cases whose name is not the rule's in YAML."""
 
 
 class Block(NamedTuple):
@@ -372,6 +380,23 @@ def interval(values: list[float]) -> tuple[float, float]:
     return ordered[low], ordered[-1 - low]
 
 
+def shown(found: dict[str, Any]) -> str:
+    """The table in docs/rules.md."""
+    columns = {(row["array"], row["vocabulary"]): None for row in found["rules"]}
+    rows: dict[str, dict[tuple[str, int], str]] = {}
+    for row in found["rules"]:
+        low, high = row["interval"]
+        cell = f"{row['ratio']:.2f} [{low:.2f}, {high:.2f}]"
+        rows.setdefault(row["rule"], {})[row["array"], row["vocabulary"]] = cell
+    heads = [f"{array}, V = {size // 1024}k" for array, size in sorted(columns)]
+    lines = [f"| rule | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
+    for name, cells in rows.items():
+        lines.append(
+            f"| {NAMES.get(name, f'`{name}`')} | {' | '.join(cells[at] for at in sorted(columns))} |"
+        )
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--vocabulary", default="32768,131072")
@@ -381,7 +406,11 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=31)
     parser.add_argument("--rules", default="", help="some of the rules, by name")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/rules.json"))
+    parser.add_argument("--show", type=Path, help="print the docs' table of these results and run nothing")
     options = parser.parse_args()
+    if options.show is not None:
+        print(shown(json.loads(options.show.read_text())))
+        return
     if "torch" in options.arrays:
         importlib.import_module("torch").set_num_threads(1)
     wanted, rows = set(filter(None, options.rules.split(","))), []

@@ -1,6 +1,7 @@
 """How often a stopping rule elects the wrong answer, and what it saves: simulated votes of known distributions.
 
     python -m benchmarks.stopping --out benchmarks/results/stopping.json
+    python -m benchmarks.stopping --show benchmarks/results/stopping.json    # the docs' table, nothing is run
 
 Each pool is a sequence of independent ballots. A rule looks after every ballot and stops a vote; the answer that leads
 then is its answer. Said of each rule, distribution and α: the share of votes that it ever stops with another answer
@@ -17,6 +18,7 @@ first `CHECKED` of each distribution the evidence is compared with the library's
 from __future__ import annotations
 
 import argparse
+import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
@@ -132,13 +134,40 @@ def figures(votes: Votes, chances: Sequence[float], horizons: Sequence[int]) -> 
         }
 
 
+SHOWN = {"sure": FULL, "clear": FULL, "lead of .10": FULL, "lead of .02, two": FULL, "a hair, two": LONG}
+"""The distributions that stand in the docs, each at one horizon."""
+
+
+def shown(found: dict[str, Any]) -> str:
+    """The table in docs/rules/stopping.md."""
+    cells = {(row["distribution"], row["horizon"], row["rule"], row["alpha"]): row for row in found["rows"]}
+    lines = [
+        "| the answers' chances | ballots looked at | error of `sure_majority` | ballots it used | "
+        "error of `adaptive_consistency` | ballots it used |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, horizon in SHOWN.items():
+        chances = ", ".join(f"{chance:.2g}".removeprefix("0") for chance in DISTRIBUTIONS[name])
+        line = [chances if "hair" not in name else ".5 and a hair less", str(horizon)]
+        for rule in RULES:
+            of = [cells[name, horizon, rule, alpha] for alpha in ALPHAS]
+            line.append(" / ".join(f"{row['error']:.4f}".removeprefix("0") for row in of))
+            line.append(" / ".join(f"{row['ballots_mean']:.1f}" for row in of))
+        lines.append(f"| {' | '.join(line)} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Simulate, print a line for each, and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path)
     parser.add_argument("--pools", type=int, default=POOLS)
     parser.add_argument("--seed", type=int, default=2026)
+    parser.add_argument("--show", type=Path, help="print the docs' table of these results and run nothing")
     given = parser.parse_args()
+    if given.show is not None:
+        print(shown(json.loads(given.show.read_text())))
+        return
     rng = np.random.default_rng(given.seed)
     rows = []
     for name, chances in DISTRIBUTIONS.items():

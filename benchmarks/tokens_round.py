@@ -99,7 +99,7 @@ def main() -> None:
     target, rule = Target(model), Speculative()
     reader = target._reader
 
-    def forward(slots: Any, groups: Any, want: Any) -> tuple[Any, None]:
+    def forward(groups: Any, want: Any, tail: Any) -> tuple[Any, None]:
         return (None if want is None else rows[: want if isinstance(want, int) else len(want)]), None
 
     inner = reader._forward

@@ -25,8 +25,9 @@ is a failure like any other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 from draftverify.secret import redact
 
@@ -44,6 +45,7 @@ __all__ = [
     "SelfVerificationWarning",
     "StoreError",
     "below",
+    "self_verification_told",
 ]
 
 
@@ -139,3 +141,9 @@ class StoreError(DraftVerifyError):
 
 class SelfVerificationWarning(UserWarning):
     """A pipeline's verifier rests on the family of models that drafts for it, with no outside check behind it."""
+
+
+self_verification_told: ContextVar[Callable[[str], None] | None] = ContextVar("told", default=None)
+"""Who is told of such a pipeline in place of a warning; None where Python's warnings are. The command line sets it:
+what `warnings` does is one state of the whole process, and a thread that leaves a `catch_warnings` puts an older one
+back."""

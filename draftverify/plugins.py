@@ -57,6 +57,9 @@ Role: TypeAlias = Literal[
 ]
 Factory: TypeAlias = Callable[..., Any]
 
+LISTED = 12
+"""Names that a message lists where none is near."""
+
 
 class RoleInfo(NamedTuple):
     """What there is to know of a role.
@@ -267,8 +270,14 @@ def unknown(role: Role, name: str, *, local: Iterable[str] = ()) -> str:
     )
     if others:
         return f"{name!r} is {' and '.join(others)}, not {noun}"
-    known = [plugin.name for plugin in installed() if plugin.role == role]
-    return f"there is no {noun.partition(' ')[2]} {name!r}{did_you_mean(name, [*known, *local])}"
+    known = [*(plugin.name for plugin in installed() if plugin.role == role), *local]
+    near = did_you_mean(name, known)
+    if len(known) > LISTED and not near.startswith("; did"):
+        stem, _, own = name.partition(".")
+        near = f"; `draftverify plugins --role {role}` lists what there is"
+        if own[:1].isupper():  # as a class of a parts file
+            near += f"; for a class of {stem}.py write parts: [./{stem}.py]"
+    return f"there is no {noun.partition(' ')[2]} {name!r}{near}"
 
 
 def load(role: Role, name: str) -> Factory:
@@ -302,8 +311,10 @@ def unfit(target: Any, role: Role) -> str:
     return f"has no {method}(), so it is no {role}" + (f"; it could be a {able}" if able else "")
 
 
-def roles_of(cls: type) -> tuple[Role, ...]:
-    """The roles whose method a class has. (Any class can be called, so `__call__` must be its own.)"""
+def roles_of(cls: Any) -> tuple[Role, ...]:
+    """The roles whose method a class has; a function has none. (Any class is called, so `__call__` must be its own.)"""
+    if not inspect.isclass(cls):
+        return ()
     own = {name for base in cls.__mro__ for name in vars(base)}
     return tuple(role for role, info in ROLES.items() if info.method in own)
 
@@ -317,7 +328,7 @@ def missing_package(error: BaseException, distribution: str = "draftverify", *, 
         prefer: a name like "tokens.target"; where several extras bring the package, the one it begins with.
 
     Returns:
-        "needs torch, which is not installed: pip install 'draftverify[tokens]'", or "" for any other error.
+        "needs torch, which is not installed: install draftverify with the extra 'tokens'", or "" for any other error.
     """
     link: BaseException | None = error
     while link is not None and not isinstance(link, ModuleNotFoundError):
@@ -339,7 +350,10 @@ def missing_package(error: BaseException, distribution: str = "draftverify", *, 
     # Else the smallest: an extra like "all" brings the package too.
     sizes = Counter(extra for _, extra in brings)
     extra = min(extras, key=lambda each: (not prefer.startswith(each), sizes[each]))
-    return f"needs {module}, which is not installed: pip install '{distribution}[{extra}]'"
+    # A clone is installed from its folder, and not by name.
+    own = distribution == "draftverify"
+    how = f"install draftverify with the extra '{extra}'" if own else f"pip install '{distribution}[{extra}]'"
+    return f"needs {module}, which is not installed: {how}"
 
 
 class PartsFile(msgspec.Struct, frozen=True):

@@ -62,7 +62,11 @@ Done: TypeAlias = Callable[[Context, tuple[Any, ...]], int | None]
 that `context.rounds` ends before it, since its record is not made yet; `new` are the values that the decision added."""
 
 Metric: TypeAlias = Callable[[Task, Outcome], float | bool | None]
-"""A metric, `metric(task, outcome)`: how right the outcome is by `task.truth`, 0 to 1, or None where it has no say."""
+"""A metric, `metric(task, outcome)`: how right the outcome is by `task.truth`, 0 to 1, or None where it has no say.
+
+One that has an attribute `unit`, a text such as "s" or "×", is a measure: its value is any finite number and says
+nothing of right or wrong. Its tasks' values make one figure by the arithmetic mean, or as an attribute
+`mean = "geometric"` has it, for ratios; then they are above 0."""
 
 
 @runtime_checkable

@@ -16,7 +16,7 @@ from html.entities import codepoint2name
 from typing import Any
 from urllib.parse import unquote, unquote_plus
 
-__all__ = ["Secret", "note_urls", "quiet", "redact"]
+__all__ = ["Secret", "hide_urls", "note_urls", "quiet", "redact"]
 
 SHORTEST = 6
 """Characters; a shorter one ("none", "EMPTY") is a placeholder, and would be taken out of ordinary words."""
@@ -79,6 +79,26 @@ def note_urls(text: str) -> None:
                 )
 
 
+def hide_urls(text: str) -> str:
+    """The text without what the addresses in it carry for secrets, however short, and without all other secrets.
+
+    Examples:
+        >>> hide_urls("--store=postgresql://me:pw@host/runs")
+        '--store=postgresql://me:***@host/runs'
+    """
+
+    def hidden(found: re.Match[str]) -> str:
+        if found["value"]:
+            return found[0].removesuffix(found["value"]) + "***"
+        name, colon, _ = found["user"].partition(":")
+        web = found["scheme"].lower().startswith(("http", "ws"))
+        shown = f"{name}:***" if colon else "***" if web else name
+        return f"{found['scheme']}://{shown}@"
+
+    note_urls(text)
+    return redact(_URL_SECRETS.sub(hidden, text))
+
+
 def redact(text: str) -> str:
     """The text with *** for every secret, in whichever spelling a message, a URL, JSON or HTML gives it."""
     for pattern in _known.values():
@@ -117,7 +137,8 @@ def _take_out(record: logging.LogRecord) -> None:
 def _remember(value: str) -> None:
     global _known
     value = value.strip()
-    if len(value) < SHORTEST or value in _known:
+    # ${NAME} is where a secret is read from.
+    if len(value) < SHORTEST or value in _known or re.fullmatch(r"\$\{\w+\}", value):
         return
     pattern = re.compile(_spellings(value[0], first=True) + "".join(map(_spellings, value[1:])))
     found = sorted({**_known, value: pattern}.items(), key=lambda each: len(each[0]), reverse=True)

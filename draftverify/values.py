@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeAlias, get_args, overload
 import msgspec
 from msgspec.structs import astuple
 
-from draftverify.errors import OutcomeError
+from draftverify.errors import ContractError, OutcomeError
 from draftverify.randomness import Array as Array
 from draftverify.randomness import Draws
 from draftverify.secret import redact
@@ -162,12 +162,20 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     @staticmethod
     def chain(items: Sequence[Any], law: Law = GIVEN, **more: Any) -> Proposal:
         """Each item stands on the one before it: tokens, plan steps, reasoning steps."""
-        return Proposal(items=items, parents=chain_parents(len(items)), law=law, **more)
+        try:
+            parents = chain_parents(len(items))
+        except TypeError as error:
+            raise _uncounted(items) from error
+        return Proposal(items=items, parents=parents, law=law, **more)
 
     @staticmethod
     def alternatives(items: Sequence[Any], law: Law = GIVEN, **more: Any) -> Proposal:
         """No item stands on another: programs, passages, solutions."""
-        return Proposal(items=items, parents=(-1,) * len(items), law=law, **more)
+        try:
+            parents = (-1,) * len(items)
+        except TypeError as error:
+            raise _uncounted(items) from error
+        return Proposal(items=items, parents=parents, law=law, **more)
 
     @staticmethod
     def tree(items: Sequence[Any], parents: Sequence[int], law: Law = GIVEN, **more: Any) -> Proposal:
@@ -205,6 +213,13 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             law=GIVEN,
             extends=tuple(self.extends[i] for i in indices) if self.extends else (),
         )
+
+
+def _uncounted(items: object) -> ContractError:
+    kind = type(items).__name__
+    return ContractError(
+        f"the items of a proposal came as a {kind}, which has no length; give a list: list(…)"
+    )
 
 
 _PREFIXES = [tuple(range(n)) for n in range(257)]
@@ -339,10 +354,11 @@ class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_onl
     @property
     def joined(self) -> tuple[int | None, ...]:
         """For each emitted value the kept item that it is; None for one that was corrected or spliced."""
-        replaced = {each.index for each in self.corrected}
-        order = sorted({*self.kept, *replaced}) if replaced else self.kept
-        found = [None if index in replaced else index for index in order]
-        return tuple([*found, *[None] * len(self.spliced)][: len(self.emitted)])
+        found: Sequence[int | None] = self.kept
+        if self.corrected:
+            replaced = {each.index for each in self.corrected}
+            found = [None if index in replaced else index for index in sorted({*self.kept, *replaced})]
+        return (*found, *[None] * len(self.spliced))[: len(self.emitted)]
 
 
 def is_utf8(text: str) -> bool:

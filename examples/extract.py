@@ -4,7 +4,7 @@ A small model reads twenty short texts; a JSON schema checks the form of what it
 back to it with the places that were wrong. Accepted is the schema's word, on the form alone; solved is what
 the right answers say, which no part of the pipeline sees.
 
-    pip install 'draftverify[llm]'
+    pip install -c constraints.txt '.[llm]'  # in a clone of the repository
     python examples/extract.py
 """
 

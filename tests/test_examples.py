@@ -2,12 +2,58 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 
 import pytest
 
+from draftverify.cli.main import main
+from draftverify.experiments.build import Builder
+from draftverify.experiments.config import load_experiment
+from draftverify.experiments.workload import workload
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def limited() -> list[tuple[str, str]]:
+    """Each `--limit N` that an example's header names, with the example."""
+    found = []
+    for file in sorted(EXAMPLES.glob("*.yaml")):
+        header = re.match(r"(?:#.*\n)*", file.read_text())
+        assert header is not None
+        assert f"examples/{file.name}" in header[0], "the header does not say how the example is run"
+        found += [(file.name, limit) for limit in dict.fromkeys(re.findall(r"--limit (\d+)", header[0]))]
+    return found
+
+
+@pytest.mark.parametrize(("name", "limit"), limited())
+def test_every_limit_that_an_example_names_works(
+    name: str, limit: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The run that the header speaks of has its parts and tasks in order, and something to measure."""
+    out = ["--out", str(tmp_path / "run")]
+    assert main(["run", str(EXAMPLES / name), "--limit", limit, "--dry-run", *out]) == 0
+    assert re.search(r"^measure: [1-9]", capsys.readouterr().out, re.M)
+
+
+@pytest.mark.parametrize("limit", [1, 6])
+def test_a_first_look_at_the_drafters_leaves_something_to_measure(limit: int) -> None:
+    """--limit 6 once took the tasks that calibrate away, and there was nothing to run."""
+    load = workload(load_experiment(EXAMPLES / "drafters.yaml", limit=limit), Builder())
+    groups = {task.group for task in load.first}
+    assert len(groups) == 6
+    assert {task.group for task in load.measured} == groups
+    assert len(load.measured) == 6 * min(limit, 2)
+
+
+def test_the_sweep_is_rules_by_sizes_by_drafters() -> None:
+    """Each cell another pipeline, all with one verifier, against plain decoding alone."""
+    experiment = load_experiment(EXAMPLES / "sweep.yaml")
+    assert len(experiment.names) == 1 + 2 * 4 * 3
+    assert experiment.baselines == {}
+    pipelines = Builder().bench(experiment).pipelines
+    assert len({id(pipeline.verifier) for pipeline in pipelines.values()}) == 1
 
 
 def test_retrieval_says_when_there_is_no_answer() -> None:

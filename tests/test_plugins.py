@@ -135,10 +135,10 @@ def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_the_builtin_extras_are_named() -> None:
     """A missing torch or planner leads to draftverify's own extras."""
-    assert "pip install 'draftverify[tokens]'" in plugins.missing_package(
+    assert "install draftverify with the extra 'tokens'" in plugins.missing_package(
         ModuleNotFoundError(name="torch"), prefer="tokens.target"
     )
-    assert "pip install 'draftverify[plan]'" in plugins.missing_package(
+    assert "install draftverify with the extra 'plan'" in plugins.missing_package(
         ModuleNotFoundError(name="unified_planning.shortcuts")
     )
     assert plugins.missing_package(ModuleNotFoundError(name="nobody_knows")) == ""

@@ -26,9 +26,20 @@ from draftverify.calibration.artifact import (
 from draftverify.calibration.best_of_n import BestOfN, best_of_n
 from draftverify.calibration.controller import Fixed, Measured
 from draftverify.calibration.costs import CostModel, Curve, fit_costs
+from draftverify.calibration.duration import Spent, remaining
 from draftverify.calibration.intervals import Estimate, log_interval, log_jackknife
+from draftverify.calibration.means import arithmetic_mean, geometric_mean
 from draftverify.calibration.monitor import RateMonitor
 from draftverify.calibration.operating_point import OperatingPoint, geometric_progress, operating_point
+from draftverify.calibration.paired import (
+    PairedTest,
+    holm,
+    paired_difference,
+    paired_ratio,
+    paired_shares,
+    paired_total_ratio,
+)
+from draftverify.calibration.places import Places, StageCounts, position_trials
 from draftverify.calibration.prediction import Prediction, coverage, measured_ratio, predict
 from draftverify.calibration.scores import (
     Judged,
@@ -50,7 +61,9 @@ from draftverify.calibration.selective import (
 )
 from draftverify.calibration.solved import (
     Scored,
+    accepted_rate,
     cost_per_solved,
+    mean_cost,
     precision,
     predict_solved,
     solved_rate,
@@ -67,13 +80,19 @@ __all__ = [
     "Judged",
     "Measured",
     "OperatingPoint",
+    "PairedTest",
+    "Places",
     "Prediction",
     "RateMonitor",
     "Reliability",
     "ScoreArtifact",
     "ScoreFit",
+    "Spent",
     "Scored",
+    "StageCounts",
+    "accepted_rate",
     "acceptance_rate",
+    "arithmetic_mean",
     "assisted_rate",
     "certified",
     "cohen_kappa",
@@ -87,7 +106,9 @@ __all__ = [
     "coverage",
     "fit_costs",
     "fit_scores",
+    "geometric_mean",
     "geometric_progress",
+    "holm",
     "items_per_pass",
     "krippendorff_alpha",
     "labels_needed",
@@ -95,14 +116,21 @@ __all__ = [
     "load_scores",
     "log_interval",
     "log_jackknife",
+    "mean_cost",
     "measured_ratio",
     "operating_point",
+    "paired_difference",
+    "paired_ratio",
+    "paired_shares",
+    "paired_total_ratio",
     "pass_at_k",
     "pass_at_k_rate",
+    "position_trials",
     "precision",
     "predict",
     "predict_solved",
     "read_artifact",
+    "remaining",
     "reliability",
     "risk_coverage",
     "save",

@@ -16,7 +16,16 @@ from draftverify.calibration.intervals import Estimate, log_jackknife, rate
 from draftverify.calibration.prediction import Prediction
 from draftverify.values import TaskRecord
 
-__all__ = ["Scored", "cost_per_solved", "precision", "predict_solved", "solved_rate", "solved_ratio"]
+__all__ = [
+    "Scored",
+    "accepted_rate",
+    "cost_per_solved",
+    "mean_cost",
+    "precision",
+    "predict_solved",
+    "solved_rate",
+    "solved_ratio",
+]
 
 Scored: TypeAlias = "Sequence[tuple[TaskRecord, float]]"
 """Records, each with what a metric said of its outcome, 0 to 1; those of which it said nothing are left out."""
@@ -25,6 +34,29 @@ Scored: TypeAlias = "Sequence[tuple[TaskRecord, float]]"
 def seconds(record: TaskRecord) -> float:
     """A task's latency."""
     return record.outcome.seconds
+
+
+def accepted_rate(statuses: Iterable[str]) -> Estimate:
+    """The share of tasks that ended as accepted, of all that ended: the verifier's word, each task one trial.
+
+    Args:
+        statuses: how each task ended. One that failed has not been accepted; one that waits has not ended.
+    """
+    ended = [float(status == "accepted") for status in statuses if status != "waiting"]
+    return rate(ended, [1.0] * len(ended))
+
+
+def mean_cost(costs: Sequence[float]) -> Estimate:
+    """The mean cost of a task, whatever became of it, with a jackknife interval on the log scale.
+
+    Args:
+        costs: one per task, in seconds or in units.
+    """
+    array = np.asarray(costs, dtype=float)
+    if not len(array):
+        return Estimate(math.nan, 0.0, math.inf, 0, 0)
+    value, low, high = log_jackknife(len(array), lambda use: float(array[use].mean()))
+    return Estimate(value, low, high, len(array), len(array))
 
 
 def solved_rate(scored: Scored) -> Estimate:

@@ -20,7 +20,19 @@ SHOWN = 6
 """Findings and divergences that the terminal names of each pipeline; --json has all."""
 
 
-@click.group()
+class _Audits(click.Group):
+    """Says what comes before a config that stands where the kind of audit should."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            ways = " or ".join(f"draftverify audit {name} {args[0]}" for name in sorted(self.commands))
+            raise click.UsageError(f"No such command {args[0]!r}. Write {ways}.", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Audits)
 def audit() -> None:
     """Show whether a pipeline does what it promises, and what a judge's word is worth."""
 
@@ -34,7 +46,7 @@ audit.add_command(judge)
 @click.option(
     "--set", "overrides", multiple=True, metavar="A.B=C", help="Override a value of the config; repeatable."
 )
-@click.option("--limit", type=click.IntRange(min=0), help="At most so many tasks.")
+@click.option("--limit", type=click.IntRange(min=0), help="At most so many tasks of each group.")
 @click.option(
     "--prefixes", type=click.IntRange(min=1), default=20, show_default=True, help="Recorded rounds."
 )
@@ -65,6 +77,7 @@ def lossless(
     tasks, and at temperature 0 the text against that of plain steps. Rules that make no claim are reported with their
     drift. Exits with 8 when a claim does not hold.
     """
+    import msgspec
     from rich.console import Console
 
     from draftverify.audit import PipelineReport, Report, claims_exact
@@ -72,6 +85,7 @@ def lossless(
     from draftverify.errors import ConfigError
     from draftverify.experiments.build import Builder
     from draftverify.experiments.config import load_experiment
+    from draftverify.experiments.workload import workload
     from draftverify.plugins import did_you_mean
 
     experiment = load_experiment(config, overrides=overrides, limit=limit)
@@ -82,7 +96,7 @@ def lossless(
     builder = Builder()
     specs = [each for each in experiment.pipelines if not names or each.name in names]
     pipelines = [builder.pipeline(each) for each in specs]
-    tasks = builder.part(experiment.tasks).load()
+    load = workload(msgspec.structs.replace(experiment, calibrate=None), builder)
     reports: list[PipelineReport] = []
     try:
         for pipeline in pipelines:
@@ -91,7 +105,12 @@ def lossless(
             error = 1e-6 / len(pipelines)
             try:
                 report = examine(
-                    pipeline, tasks, prefixes=prefixes, copies=draws, redraws=redraws, error=error
+                    pipeline,
+                    load.tasks(pipeline.name),
+                    prefixes=prefixes,
+                    copies=draws,
+                    redraws=redraws,
+                    error=error,
                 )
             except ConfigError as wrong:
                 path = f"pipelines.{pipeline.name}.{wrong.path}"
@@ -125,7 +144,7 @@ def audit_table(report: Report) -> RenderableType:
     from rich.table import Table
     from rich.text import Text as Line
 
-    from draftverify.experiments.report import clean
+    from draftverify.report.words import clean
 
     table = Table(title=Line(clean(report.experiment)), title_justify="left", pad_edge=False)
     for heading in (

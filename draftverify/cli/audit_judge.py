@@ -101,7 +101,7 @@ def judge_table(audit: JudgeAudit) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    from draftverify.experiments.report import clean
+    from draftverify.report.words import clean
 
     head = f"{audit.name} ({audit.judge}): {audit.comparisons} comparisons of {audit.questions} questions, "
     head += f"{audit.labelled} with a label; {audit.asked} judgements in {audit.seconds:.1f} s"

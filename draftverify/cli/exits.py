@@ -29,6 +29,8 @@ class Exit(IntEnum):
     FAILED_TASKS = 6
     WAITING = 7
     NOT_LOSSLESS = 8
+    NOT_CONFORMING = 9
+    WORSE = 10
     INTERRUPTED = 130
 
 
@@ -39,9 +41,11 @@ MEANINGS = {
     Exit.CONFIG: "the config is wrong, or its parts do not fit each other",
     Exit.PLUGIN: "a plugin is broken, missing or ambiguous, or broke its contract",
     Exit.RESOURCE: "a file, package, model, endpoint or run directory is missing or damaged",
-    Exit.FAILED_TASKS: "the run ended, and some tasks failed",
+    Exit.FAILED_TASKS: "the run ended, and some tasks failed, or nothing of them could be judged",
     Exit.WAITING: "the run ended, and some tasks wait for a person (draftverify review)",
     Exit.NOT_LOSSLESS: "the audit found that an exact rule's output is not the verifier's own",
+    Exit.NOT_CONFORMING: "a part fails checks of the conformance kit",
+    Exit.WORSE: "compare --fail-on-worse saw that something is worse",
     Exit.INTERRUPTED: "interrupted; the same command goes on where it stopped",
 }
 

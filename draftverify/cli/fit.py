@@ -41,7 +41,7 @@ __all__ = ["fit"]
 @click.option(
     "--set", "overrides", multiple=True, metavar="A.B=C", help="Override a value of the config; repeatable."
 )
-@click.option("--limit", type=click.IntRange(min=0), help="At most so many tasks.")
+@click.option("--limit", type=click.IntRange(min=0), help="At most so many tasks of each group.")
 def fit(
     config: str,
     names: tuple[str, ...],

@@ -9,16 +9,15 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import Any
 
 import click
 
+from draftverify.cli.asked import Asked
 from draftverify.cli.exits import MEANINGS, Exit, exit_for
-from draftverify.errors import DraftVerifyError, SelfVerificationWarning
+from draftverify.errors import DraftVerifyError, self_verification_told
 from draftverify.secret import redact
 
 __all__ = ["draftverify", "main"]
@@ -27,13 +26,20 @@ __all__ = ["draftverify", "main"]
 COMMANDS = {
     "init": "Write a small experiment that runs as it stands.",
     "run": "Run an experiment; the same command resumes it.",
-    "show": "Show a run's results, or step through one task.",
+    "runs": "List the runs under a directory.",
+    "compare": "Compare runs or pipelines task by task.",
+    "export": "Write a run's results as csv, jsonl or parquet.",
+    "show": "Show a run's tables, its tasks by outcome, or one round by round.",
+    "report": "Write a run's report as one HTML file.",
     "fit": "Learn from labelled tasks what scores mean.",
     "train": "Train a part from data.",
     "audit": "Show whether output is the verifier's own, or what a judge is worth.",
+    "view": "Show runs in the browser, as they go on.",
     "review": "Answer the tasks that wait for a person.",
-    "plugins": "List the installed parts, or describe one.",
-    "schema": "Write the JSON schema of the config, for editors.",
+    "plugins": "List the installed parts with what they do, or describe one.",
+    "schema": "Write the JSON schema of a config, for editors.",
+    "adapter": "Write a package of parts of your own, to be published.",
+    "conform": "Hold a part to the contract that all parts keep.",
     "cache": "Show or clear cached model files.",
 }
 
@@ -63,7 +69,7 @@ class _Commands(click.Group):
             # difflib costs a few milliseconds, so it is imported for the mistake alone.
             from difflib import get_close_matches
 
-            near = get_close_matches(name, COMMANDS, n=1)
+            near = ["--help"] if name == "help" else get_close_matches(name, COMMANDS, n=1)
             hint = f" Did you mean {near[0]}?" if near else f" There are {', '.join(COMMANDS)}."
             raise click.UsageError(f"No such command {name!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)
@@ -101,7 +107,12 @@ def main(args: Sequence[str] | None = None) -> int:
     output = sys.stdout
     try:
         with _warnings_told():
-            code = draftverify.main(args=arguments, prog_name="draftverify", standalone_mode=False)
+            code = draftverify.main(
+                args=arguments,
+                prog_name="draftverify",
+                standalone_mode=False,
+                obj=Asked(tuple(arguments), show_traceback),
+            )
         return code if isinstance(code, int) else Exit.OK
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
@@ -122,26 +133,26 @@ def main(args: Sequence[str] | None = None) -> int:
             return Exit.OK
         if show_traceback:
             click.echo(redact("".join(traceback.format_exception(error))), err=True)
-        tell(error)
+        with suppress(BrokenPipeError, SystemExit):  # whoever read the message has gone; the code stays
+            tell(error)
         return exit_for(error)
 
 
 @contextmanager
 def _warnings_told() -> Iterator[None]:
     """A pipeline that checks itself is told of on stderr, in a line as errors are; of one that is built twice, once."""
-    told, shows = set[str](), warnings.showwarning
+    told = set[str]()
 
-    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-        if not issubclass(category, SelfVerificationWarning):
-            shows(message, category, *place, **more)
-        elif str(message) not in told:
-            told.add(str(message))
-            click.echo(f"warning: {_printable(str(message))}", err=True)
+    def tell_once(message: str) -> None:
+        if message not in told:
+            told.add(message)
+            click.echo(f"warning: {_printable(message)}", err=True)
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", SelfVerificationWarning)
-        warnings.showwarning = show
+    before = self_verification_told.set(tell_once)
+    try:
         yield
+    finally:
+        self_verification_told.reset(before)
 
 
 def tell(error: BaseException) -> None:

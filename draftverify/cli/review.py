@@ -1,8 +1,10 @@
-"""`draftverify review RUN`: the tasks that wait for a person, one after the other."""
+"""`draftverify review RUN`: the tasks that wait for a person, one after the other, on the terminal or on a page."""
 
 from __future__ import annotations
 
 import json
+import os
+import socket
 from typing import Any
 
 import click
@@ -12,13 +14,17 @@ from rich.table import Table
 from rich.text import Text
 
 from draftverify.errors import ConfigError
-from draftverify.experiments.report import clean, words
-from draftverify.records import Question, load_run
-from draftverify.review import Reply, give_answer, pending, read_answers
+from draftverify.records import Question, RunRecords, load_run
+from draftverify.report.words import clean, words
+from draftverify.review import Reply, fate, give_answer, key, pending, read_answers, take
 
 __all__ = ["review"]
 
 KEYS = {"a": "accept", "e": "edit", "r": "reject", "s": "skip", "q": "quit"}
+
+
+SECONDS = 900
+"""How long a question on a terminal is kept from others; longer, and they wait for who went to lunch."""
 
 
 @click.command()
@@ -26,37 +32,74 @@ KEYS = {"a": "accept", "e": "edit", "r": "reject", "s": "skip", "q": "quit"}
 @click.option(
     "--answers", metavar="FILE", help="Take answers from a JSON Lines file instead of the keyboard."
 )
+@click.option("--serve", is_flag=True, help="Answer on a page in the browser; several reviewers can.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="With --serve: any free one when absent."
+)
+@click.option("--open", "open_browser", is_flag=True, help="With --serve: open the browser too.")
 @click.option("--store", envvar="DRAFTVERIFY_STORE", help="The PostgreSQL URL that the run was given.")
-def review(run: str, answers: str | None, store: str | None) -> None:
+def review(
+    run: str, answers: str | None, serve: bool, port: int, open_browser: bool, store: str | None
+) -> None:
     """Answer the tasks of RUN that wait for a person.
 
     Keys: accept the candidate, edit it in $EDITOR, reject it, skip it for now, quit. The same `draftverify
     run` command then goes on with what was answered. A line of an answers file is {"task": …, "answer":
     "accept" | "edit" | "reject" | "skip", "value": … (of an edit), "pipeline": …, "note": …}.
     """
+    if serve and answers is not None:
+        raise click.UsageError("--serve takes answers on a page; leave out --answers")
+    if not serve and (port or open_browser):
+        raise click.UsageError("--port and --open belong to --serve")
+    if serve:
+        from draftverify.viewer import serve as serve_pages
+
+        serve_pages(run, store=store, page="review", port=port, open_browser=open_browser)
+        return
     console = Console(highlight=False)
     with load_run(run, url=store) as records:
         questions = pending(records)
         if not questions:
             console.print("nothing waits for a person")
             return
+        holder = f"{socket.gethostname()}, process {os.getpid()}"[:200]
         given = 0
         if answers is not None:
             for question, reply in read_answers(answers, questions):
-                given += give_answer(records, question, reply)
-        else:
-            for number, question in enumerate(questions, 1):
-                show_question(console, question, f"{number} of {len(questions)}")
-                asked = _ask(console, question)
-                if asked is None:
-                    break
-                if give_answer(records, question, asked):
+                if give_answer(records, question, reply, holder):
                     given += 1
-                elif asked.answer != "skip":
-                    console.print("somebody else has answered this one; that answer stands")
-        left = len(pending(records))
+                elif reply.answer != "skip":
+                    console.print(Text(f"task {clean(question.task)}: {fate(records, question, holder)}"))
+        else:
+            given = _at_the_keyboard(console, records, holder, len(questions))
+        counts = records.store.question_counts()
+        left = counts["pending"]
+        if held := counts["held"]:
+            console.print(f"{held} {'is' if held == 1 else 'are'} with other reviewers")
         answered = f"{given} answered, {left} still open"
         console.print(f"{answered}; the same run command goes on with the answers" if given else answered)
+
+
+def _at_the_keyboard(console: Console, records: RunRecords, holder: str, total: int) -> int:
+    """Ask about one question after the other; how many were answered."""
+    given = 0
+    seen: list[str] = []
+    while (question := take(records, holder, SECONDS, without=seen)) is not None:
+        seen.append(key(question))
+        try:
+            show_question(console, question, f"{len(seen)} of {max(total, len(seen))}")
+            asked = _ask(console, question)
+            if asked is None:
+                return given
+            if give_answer(records, question, asked, holder):
+                given += 1
+            elif asked.answer != "skip":
+                console.print(fate(records, question, holder))
+        finally:
+            records.store.claim(
+                question, holder, 0
+            )  # skipped, or left; of one that is answered it changes nothing
+    return given
 
 
 def show_question(console: Console, question: Question, place: str) -> None:

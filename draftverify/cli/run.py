@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
+from msgspec.structs import replace
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
 
+from draftverify.cli.asked import Asked
 from draftverify.cli.exits import Exit
-from draftverify.engine.events import Event, RoundDone
-from draftverify.values import TaskRecord
+from draftverify.cli.plan import forecast_lines, plan_lines
+from draftverify.cli.progress import Progress
+from draftverify.records.directory import TAG
+from draftverify.report.words import block, clean
 
 __all__ = ["run"]
+
+TRACEBACKS = 5
+"""So many are shown; a part that fails usually fails in one way."""
+
+
+def checked(_: click.Context, option: click.Parameter, tags: tuple[str, ...]) -> tuple[str, ...]:
+    """Tags as they may be."""
+    for tag in tags:
+        if not TAG.fullmatch(tag):
+            raise click.BadParameter(
+                f"{tag!r}: at most 100 letters, digits and _ . : = / + -, with a letter or digit first",
+                param=option,
+            )
+    return tags
 
 
 @click.command()
@@ -32,12 +38,30 @@ __all__ = ["run"]
 @click.option(
     "--set", "overrides", multiple=True, metavar="A.B=C", help="Override a value of the config; repeatable."
 )
-@click.option("--limit", type=click.IntRange(min=0), help="At most so many tasks.")
+@click.option("--limit", type=click.IntRange(min=0), help="At most so many tasks of each group.")
 @click.option("--fresh", is_flag=True, help="Move a run that is there aside and begin anew.")
 @click.option(
     "--accept-changed",
     is_flag=True,
     help="Go on though a plugin or a parts file has changed since; run.json notes it.",
+)
+@click.option("--retry-errors", is_flag=True, help="Make tasks that failed again, as their next attempt.")
+@click.option(
+    "--dry-run", is_flag=True, help="Check everything, list cells, tasks and what is done; run nothing."
+)
+@click.option(
+    "--estimate",
+    "estimated",
+    is_flag=True,
+    help="Do the first tasks of each pipeline, say what the rest takes; stop.",
+)
+@click.option(
+    "--tag",
+    "tags",
+    multiple=True,
+    metavar="T",
+    callback=checked,
+    help="A word to find the run by; repeatable.",
 )
 @click.option(
     "--store", envvar="DRAFTVERIFY_STORE", help="A PostgreSQL URL for the records, instead of a file."
@@ -49,97 +73,95 @@ def run(
     limit: int | None,
     fresh: bool,
     accept_changed: bool,
+    tags: tuple[str, ...],
+    retry_errors: bool,
+    dry_run: bool,
+    estimated: bool,
     store: str | None,
 ) -> None:
     """Run the experiment CONFIG; the same command goes on with one that was stopped.
 
-    Prints the tables and exits with 6 when tasks failed and 7 when tasks wait for a person.
+    Prints the tables and which tasks went wrong. Exits with 6 when tasks failed, or nothing of them could be judged,
+    and with 7 when tasks wait for a person. With --traceback it shows where the calls of parts failed.
     """
+    from draftverify.cli.show import what_went_wrong
     from draftverify.experiments.config import load_experiment
-    from draftverify.experiments.report import tables
+    from draftverify.experiments.run import estimate, plan
     from draftverify.experiments.run import run as perform
+    from draftverify.records import load_run
+    from draftverify.report.tables import print_tables
 
+    chosen = [
+        option
+        for option, given in (
+            ("--dry-run", dry_run),
+            ("--estimate", estimated),
+            ("--retry-errors", retry_errors),
+        )
+        if given
+    ]
+    if len(chosen) > 1:
+        raise click.UsageError(f"{chosen[0]} and {chosen[1]} do not go together")
     console = Console(highlight=False)
     experiment = load_experiment(config, overrides=overrides, limit=limit)
+    experiment = replace(experiment, tags=(*experiment.tags, *tags))
     directory = Path(out) if out is not None else Path("runs") / experiment.name
+    if dry_run:
+        made = plan(experiment, out=directory, fresh=fresh, accept_changed=accept_changed, store=store)
+        for line in plan_lines(experiment, made, directory):
+            click.echo(line)
+        return
+    asked = Asked.now()
     try:
-        with Bars() as bars:
-            result = perform(
-                experiment,
-                out=directory,
-                fresh=fresh,
-                accept_changed=accept_changed,
-                store=store,
-                watcher=bars,
-            )
+        with Progress(tracebacks=asked.tracebacks) as progress:
+            if estimated:
+                found = estimate(
+                    experiment,
+                    out=directory,
+                    fresh=fresh,
+                    accept_changed=accept_changed,
+                    store=store,
+                    watcher=progress,
+                    command=("draftverify", *asked.arguments),
+                )
+            else:
+                result = perform(
+                    experiment,
+                    out=directory,
+                    fresh=fresh,
+                    accept_changed=accept_changed,
+                    retry_errors=retry_errors,
+                    store=store,
+                    watcher=progress,
+                    command=("draftverify", *asked.arguments),
+                )
     except KeyboardInterrupt:
         click.echo(f"{directory}: what was committed stays; the same command goes on from it", err=True)
         raise
-    if not console.is_terminal:
-        console.width = 200  # a table in a file or a log is not to be folded
-    console.print(tables(result.summary))
+    if estimated:
+        for line in forecast_lines(found):
+            click.echo(line)
+        click.echo(f"what was done is in {directory}; without --estimate the same command goes on from it")
+        return
+    print_tables(console, result.summary)
+    with load_run(result.path, url=store) as records:
+        places = {spec.name: spec.where for spec in experiment.pipelines}
+        what_went_wrong(console, records, str(result.path), places)
     went = "went on with" if result.resumed else "wrote"
-    console.print(
-        Text(f"{went} {result.path} (task runs now: {result.ran}); see report.html, or draftverify show")
-    )
-    if result.waiting:
-        console.print(Text(f"{result.waiting} wait for a person: draftverify review {result.path}"))
+    click.echo(f"{went} {result.path} (task runs now: {result.ran}); see report.html, or draftverify show")
     if result.failed:
+        click.echo("with --retry-errors the same command makes the failed tasks again")
+    _tell_failures(progress)
+    if result.failed or any(pipeline.unjudged for pipeline in result.summary.pipelines):
         click.get_current_context().exit(Exit.FAILED_TASKS)
     if result.waiting:
         click.get_current_context().exit(Exit.WAITING)
 
 
-class Bars:
-    """Progress bars on stderr, one per pipeline; a line per phase when that is no terminal."""
-
-    def __init__(self) -> None:
-        self._console = Console(stderr=True, highlight=False)
-        self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[now]}", markup=False),
-            console=self._console,
-            transient=True,
-        )
-        self._bars: dict[str, Any] = {}
-        self._rounds = 0
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> Bars:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def started(self, phase: str, totals: Mapping[str, tuple[int, int]]) -> None:
-        """Show a phase's bars."""
-        for bar in self._bars.values():
-            self._progress.remove_task(bar)
-        self._bars = {
-            name: self._progress.add_task(f"{phase} {name}", completed=done, total=total, now="")
-            for name, (done, total) in totals.items()
-        }
-        if not self._console.is_terminal:
-            done, total = (sum(pair[place] for pair in totals.values()) for place in (0, 1))
-            before = f" ({done} done before)" if done else ""
-            self._console.print(Text(f"{phase}: {total} runs of tasks{before}"))
-
-    def event(self, event: Event) -> None:
-        """Count rounds, and show the count now and then."""
-        if not isinstance(event, RoundDone):
-            return
-        with self._lock:
-            self._rounds += 1
-            if self._rounds % 16 or not self._console.is_terminal:
-                return
-            for bar in self._bars.values():
-                self._progress.update(bar, now=f"{self._rounds} rounds")
-
-    def done(self, pipeline: str, record: TaskRecord) -> None:
-        """Advance a pipeline's bar."""
-        self._progress.advance(self._bars[pipeline])
+def _tell_failures(progress: Progress) -> None:
+    """With --traceback: where the calls failed, each way once."""
+    for (pipeline, where), (task, _) in list(progress.failures.items())[:TRACEBACKS]:
+        lines = "\n".join(f"  {line}" for line in block(where, 8000))
+        click.echo(f"{pipeline}, task {clean(task)}:\n{lines}", err=True)
+    if len(progress.failures) > TRACEBACKS:
+        click.echo(f"… and {len(progress.failures) - TRACEBACKS} other tracebacks", err=True)

@@ -11,27 +11,37 @@ from draftverify.errors import ResourceError
 
 __all__ = ["schema"]
 
+NAME = "draftverify.schema.json"
+
 
 @click.command()
+@click.argument("config", type=click.Path(dir_okay=False, path_type=Path), required=False)
 @click.option(
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write it to this file instead of the screen.",
+    is_flag=False,
+    flag_value=NAME,
+    help=f"Write it to this file; without a name to {NAME} beside CONFIG.",
 )
-def schema(output: Path | None) -> None:
-    """Write the JSON schema of the config, with every installed part's arguments.
+def schema(config: Path | None, output: Path | None) -> None:
+    """Write the JSON schema of a config, with every installed part's arguments and those of CONFIG's own parts files.
 
     \b
     An editor with a YAML language server uses it when the config begins with
     # yaml-language-server: $schema=draftverify.schema.json
     """
+    from draftverify.experiments.config import parts_of
     from draftverify.experiments.schema import schema as whole
 
-    text = json.dumps(whole(), indent=2, ensure_ascii=False) + "\n"
+    if output is not None and output.suffix in (".yaml", ".yml", ".py"):
+        raise click.UsageError(f"-o {output} would overwrite it with the schema; write: schema {output} -o")
+    text = json.dumps(whole(parts_of(config) if config else {}), indent=2, ensure_ascii=False) + "\n"
     if output is None:
         click.echo(text, nl=False)
         return
+    if config is not None and output == Path(NAME):
+        output = config.parent / NAME
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -21,7 +21,7 @@ from draftverify.calibration.controller import Fixed
 from draftverify.engine.budget import Budget
 from draftverify.engine.families import families_of, stands_outside
 from draftverify.engine.requests import Decide, Draft, Finish, Prepare, Verify
-from draftverify.errors import ConfigError, PipelineError, SelfVerificationWarning
+from draftverify.errors import ConfigError, PipelineError, SelfVerificationWarning, self_verification_told
 from draftverify.protocols import AcceptanceRule, BlockSize, Done, Generator, Verifier
 from draftverify.rejection import Policy
 from draftverify.secret import Secret
@@ -104,7 +104,11 @@ class Parts:
             self.block.begin(verifier)
         self.checks_itself = self._shared_families()
         if self.checks_itself:
-            warnings.warn(self._warning(), SelfVerificationWarning, stacklevel=2)
+            told = self_verification_told.get()
+            if told is None:
+                warnings.warn(self._warning(), SelfVerificationWarning, stacklevel=2)
+            else:
+                told(self._warning())
 
     def _check_arguments(self, done: object) -> None:
         for name, value, kind, example in (

@@ -45,19 +45,19 @@ class Scheduler:
     """A pool of sessions.
 
     Args:
-        sessions: taken one by one, as places become free.
+        sessions: taken one by one, as places become free; a None among them says that there is none just now.
         size: how many are under way at once, inner ones not counted; all when None.
 
     Raises:
         ConfigError: `size` is below 1.
     """
 
-    def __init__(self, sessions: Iterable[Session], *, size: int | None = None) -> None:
+    def __init__(self, sessions: Iterable[Session | None], *, size: int | None = None) -> None:
         if size is not None and size < 1:
             raise ConfigError(
                 f"size is {size}; at least one task is under way at once, or None for all", path="size"
             )
-        self._coming: Iterator[Session] | None = iter(sessions)
+        self._coming: Iterator[Session | None] | None = iter(sessions)
         self._size = size
         self._outer = 0  # sessions under way that are no inner ones
         self._active: list[Session] = []  # those that want something
@@ -69,15 +69,18 @@ class Scheduler:
         return self._active[0] if len(self._active) == 1 and self._coming is None else None
 
     def groups(self) -> list[Group]:
-        """What can be done now; empty when all sessions have ended.
+        """What can be done now; empty when all sessions have ended, or those that there are just now.
 
         Where sessions are at different steps only the earliest is handed out, so that one that has just joined (and is
         being prepared), or that a policy sent back, catches up with the others and the passes stay full.
         """
         while self._coming is not None and (self._size is None or self._outer < self._size):
-            session = next(self._coming, None)
-            if session is None:
+            try:
+                session = next(self._coming)
+            except StopIteration:
                 self._coming = None
+                break
+            if session is None:
                 break
             session.listened = session.on_event is not None
             self._outer += 1

@@ -26,6 +26,7 @@ from draftverify.errors import ConfigError, ContractError, DraftVerifyError, Pip
 from draftverify.experiments.memory import Memories, Recall
 from draftverify.records.encoding import check
 from draftverify.records.store import Question, Texts
+from draftverify.telemetry import Spans
 from draftverify.values import EMPTY, Failure, Memory, Outcome, Round, Task, TaskRecord, utf8
 
 __all__ = ["Bench", "Done", "OnRound", "Unit", "failed_unit"]
@@ -80,6 +81,7 @@ class Bench:
     Args:
         pipelines: by name.
         places: where each stands in a config ("file:line"), for messages.
+        telemetry: whether their events become OpenTelemetry's spans.
 
     Attributes:
         on_event: called with every event.
@@ -89,9 +91,12 @@ class Bench:
     on_event: Listener | None = None
     on_round: OnRound | None = None
 
-    def __init__(self, pipelines: Mapping[str, Pipeline], places: Mapping[str, str] = EMPTY) -> None:
+    def __init__(
+        self, pipelines: Mapping[str, Pipeline], places: Mapping[str, str] = EMPTY, *, telemetry: bool = False
+    ) -> None:
         self.pipelines = pipelines
         self.places = places
+        self._spans = {name: Spans(name) for name in pipelines} if telemetry else {}
         self.memories = Memories()
         self._opened: list[str] = []
         self._parts: set[int] = set()
@@ -105,11 +110,11 @@ class Bench:
         (done,) = self.perform_all(iter([unit]))
         return done
 
-    def perform_all(self, units: Iterator[Unit], *, size: int = 1) -> Iterator[Done]:
+    def perform_all(self, units: Iterator[Unit | None], *, size: int = 1) -> Iterator[Done]:
         """Run units together, at most `size` at once: those that wait for the same part share its passes.
 
         Args:
-            units: the work.
+            units: the work; a None among it says that there is none just now, and those under way go on.
             size: how many are under way at once.
 
         Yields:
@@ -121,8 +126,11 @@ class Bench:
         """
         failed: list[Done] = []
 
-        def sessions() -> Iterator[_Work]:
+        def sessions() -> Iterator[_Work | None]:
             for unit in units:
+                if unit is None:
+                    yield None
+                    continue
                 pipeline = self.open(unit.pipeline)
                 memory = self.memories.recall(unit.recall)
                 try:
@@ -142,6 +150,8 @@ class Bench:
                 yield work.done()
 
     def _listener(self, unit: Unit, pipeline: Pipeline) -> Listener:
+        spans = self._spans.get(unit.pipeline)
+
         def listen(event: Event) -> None:
             if self._stopping.is_set():
                 raise _Stopped
@@ -150,6 +160,8 @@ class Bench:
                 # Of a round that cannot be recorded the task's record will say so.
                 with suppress(ContractError):
                     self.on_round(unit.pipeline, unit.task.id, unit.attempt, event.round, words)
+            if spans is not None:
+                spans(event)
             if self.on_event is not None:
                 self.on_event(event)
 

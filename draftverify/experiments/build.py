@@ -105,5 +105,7 @@ class Builder:
         """
         specs = experiment.pipelines
         return Bench(
-            {spec.name: self.pipeline(spec) for spec in specs}, {spec.name: spec.where for spec in specs}
+            {spec.name: self.pipeline(spec) for spec in specs},
+            {spec.name: spec.where for spec in specs},
+            telemetry=experiment.telemetry,
         )

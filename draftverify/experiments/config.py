@@ -8,22 +8,25 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from draftverify.errors import ConfigError, DraftVerifyError
-from draftverify.experiments.format import AUDIT, FILE
+from draftverify.experiments.conformance import INPUTS, Checked, Inputs
+from draftverify.experiments.format import AUDIT, DEFAULTS, FILE
 from draftverify.experiments.forms import Reading, Wrong, shown
 from draftverify.experiments.located import Located, override, read
 from draftverify.experiments.parameters import Component
 from draftverify.experiments.specs import AuditSpec, ComponentSpec, Experiment
-from draftverify.plugins import PartsFile, did_you_mean
+from draftverify.experiments.sweep import Cell, Matrix, Sweep, assemble, changed, inherited, merged
+from draftverify.plugins import PartsFile, Role, did_you_mean
 from draftverify.secret import note_urls
 
-__all__ = ["ConfigErrors", "load_experiment", "load_judge_audit", "load_training"]
+__all__ = ["ConfigErrors", "load_experiment", "load_inputs", "load_judge_audit", "load_training", "parts_of"]
 
 
 class ConfigErrors(ConfigError):
@@ -52,20 +55,23 @@ def load_experiment(
     Args:
         file: the YAML file. Paths in it are relative to its directory.
         overrides: "a.b.c=value" each, as after `--set`; the value is read as YAML.
-        limit: at most so many tasks, as after `--limit`.
+        limit: at most so many tasks of each group, as after `--limit`.
 
     Returns:
-        The experiment as plain data; no part has been built and nothing heavy imported.
+        The experiment as plain data, a sweep's cells side by side; no part has been built and nothing heavy imported.
 
     Raises:
         ConfigError: what is wrong, where and what to do; a ConfigErrors when there is more than one thing.
         PluginError: a named plugin is broken, or two have its name.
         ResourceError: a named plugin needs a package that is not installed.
     """
-    root, errors = _read(file, overrides)
+    assignments = list(overrides)
+    # What is set within pipelines comes last: what they share has to be settled before.
+    within = [each for each in assignments if each.startswith("pipelines.")]
+    root, errors = _read(file, assignments, without=within)
     if limit is not None:
-        root = override(root, f"tasks.limit={limit}", option=f"--limit {limit}")
-    return _experiment(root, Path(file), errors)
+        root = override(root, f"limit={limit}", option=f"--limit {limit}")
+    return _experiment(root, Path(file), errors, within)
 
 
 def load_training(name: str, file: str | os.PathLike[str], *, overrides: Iterable[str] = ()) -> ComponentSpec:
@@ -124,21 +130,89 @@ def load_judge_audit(
     return spec
 
 
-def _read(file: str | os.PathLike[str], overrides: Iterable[str]) -> tuple[Located, list[ConfigError]]:
-    """A config file as located values, overridden, and what is wrong with its text."""
+def load_inputs(
+    use: str,
+    file: str | os.PathLike[str] | None = None,
+    *,
+    role: Role | None = None,
+    parts: Sequence[str] = (),
+) -> Inputs:
+    """Read and check what the conformance kit is to call a part with.
+
+    Args:
+        use: the part's name.
+        file: the YAML file, see `draftverify.experiments.conformance.inputs`; None: nothing but the part's name.
+        role: in which it is looked up; None: as a generator, a verifier or a rule.
+        parts: local files of parts, relative to the working directory, besides the file's own.
+
+    Raises:
+        ConfigError, PluginError, ResourceError: as for an experiment.
+    """
+    root, errors = (Located({}, "conform"), []) if file is None else _read(file, ())
+    base = Path.cwd() if file is None else Path(os.path.abspath(file)).parent
+    reading = Reading(root, base, errors)
+    spec: ComponentSpec | None = None
+    inputs = Inputs()
+    if isinstance(root.value, dict):
+        more = [Located(os.path.abspath(each), "conform", ("parts",)) for each in parts]
+        own = root.value.get("parts", Located([], root.where, ("parts",)))
+        if isinstance(own.value, list):
+            root.value["parts"] = Located([*own.value, *more], own.where, own.path)
+        _read_parts(reading)
+        with suppress(Wrong):
+            inputs = INPUTS.check(root, reading)
+        given = root.value.get("arguments", Located({}, root.where, ("arguments",)))
+        if isinstance(given.value, dict):
+            part = Located({"use": Located(use, root.where), **given.value}, given.where, given.path)
+            with suppress(Wrong):
+                spec = Checked(role).check(part, reading)
+    else:
+        reading.wrong(root, f"a file of inputs is a mapping (tasks: …, proposals: …), not {shown(root)}")
+    _tell(reading)
+    return msgspec.structs.replace(inputs, part=spec)
+
+
+def parts_of(file: str | os.PathLike[str]) -> dict[str, Any]:
+    """The classes and functions of a config's `parts:` files, by their names in it. The rest of it may be wrong.
+
+    Raises:
+        ConfigError: the config or a parts file cannot be read.
+    """
+    root, _ = _read(file, ())
+    reading = Reading(root, Path(os.path.abspath(file)).parent, ())
+    if isinstance(root.value, dict):
+        _read_parts(reading)
+    _tell(reading)
+    return {name: target for name, (_, target) in reading.local.items()}
+
+
+def _read(
+    file: str | os.PathLike[str], overrides: Iterable[str], *, without: Sequence[str] = ()
+) -> tuple[Located, list[ConfigError]]:
+    """A config file as located values, overridden but for some, and what is wrong with its text."""
     path, assignments = Path(file), list(overrides)
     try:
         data = path.read_bytes()
     except OSError as error:
         raise ConfigError(_unreadable(path, error), where=str(file)) from error
     note_urls("\n".join([data.decode(errors="replace"), *assignments]))
-    root, errors = read(data, str(file))
+    try:
+        root, errors = read(data, str(file))
+    except ConfigError as error:
+        if path.suffix in (".json", ".jsonl", ".py", ".csv", ".md"):
+            message = f"a config is a YAML file, and {path.name} is another; `draftverify init` writes one"
+            raise ConfigError(message, where=error.where) from error
+        raise
     for assignment in assignments:
-        root = override(root, assignment)
+        if assignment not in without:
+            root = override(root, assignment)
     return root, list(errors)
 
 
 def _unreadable(path: Path, error: OSError) -> str:
+    if isinstance(error, IsADirectoryError):
+        inside = sorted(str(each) for each in path.iterdir() if each.suffix in (".yaml", ".yml"))
+        return "this is a directory; name a config" + (f" in it: {', '.join(inside[:8])}" if inside else "")
     if not isinstance(error, FileNotFoundError):
         return f"the config cannot be read: {error.strerror or error}"
     try:
@@ -150,18 +224,22 @@ def _unreadable(path: Path, error: OSError) -> str:
     )
 
 
-def _experiment(root: Located, path: Path, errors: Sequence[ConfigError]) -> Experiment:
+def _experiment(
+    root: Located, path: Path, errors: Sequence[ConfigError], within: Sequence[str] = ()
+) -> Experiment:
     """The experiment of a whole file; all that is wrong with it is told at once."""
     reading = Reading(root, Path(os.path.abspath(path)).parent, errors)
     experiment: Experiment | None = None
     if isinstance(root.value, dict):
         _read_parts(reading)
-        with suppress(Wrong):
-            experiment = FILE.check(root, reading)
-        names, baseline = reading.top("pipelines", dict), reading.top("baseline", str)
-        if baseline and baseline not in names:
-            near = did_you_mean(baseline, names)
-            reading.wrong(root, f"there is no pipeline {baseline!r}{near}", "baseline")
+        matrix = root.value.get("matrix")
+        root = _within(root, within)
+        if matrix is not None and matrix.value is not None:
+            experiment = _sweep(matrix, reading, within)
+        else:
+            reading.root = merged(root, DEFAULTS.takes)
+            with suppress(Wrong):
+                experiment = _whole(reading.root, reading)
     else:
         needed = "a config is a mapping (name: …, tasks: …, pipelines: …)"
         reading.wrong(root, f"{needed}, not {shown(root)}")
@@ -169,13 +247,95 @@ def _experiment(root: Located, path: Path, errors: Sequence[ConfigError]) -> Exp
     assert experiment is not None
     name = experiment.name or re.sub(r"^\W|[^\w.-]", "-", path.stem)
     config = {"seed": 0, "durable": "task", "executor": {"use": "serial"}, **root.plain(), "name": name}
+    if experiment.cells:
+        config.update(cells=experiment.cells, baselines=experiment.baselines)
     return msgspec.structs.replace(experiment, name=name, file=str(path), config=config)
+
+
+def _within(root: Located, assignments: Iterable[str]) -> Located:
+    """The file with what `--set` says of values within pipelines."""
+    for assignment in assignments:
+        steps = assignment.partition("=")[0].strip().split(".")
+        root = override(inherited(root, steps), assignment)
+    return root
+
+
+def _whole(root: Located, reading: Reading) -> Experiment:
+    """Raises: Wrong: what is wrong has been noted."""
+    try:
+        experiment: Experiment = FILE.check(root, reading)
+    finally:
+        names, baseline = reading.top("pipelines", dict), reading.top("baseline", str)
+        if baseline and baseline not in names:
+            near = did_you_mean(baseline, names)
+            reading.wrong(root, f"there is no pipeline {baseline!r}{near}", "baseline")
+    return experiment
+
+
+def _sweep(matrix: Located, reading: Reading, within: Sequence[str]) -> Experiment | None:
+    """The experiment of a file with a matrix: the file is checked with each cell's values in it."""
+    try:
+        sweep: Sweep = Matrix().check(matrix, reading)
+    except Wrong:
+        return None
+    set_always = [
+        path for axis in sweep.axes for path in axis[0].changes if all(path in c.changes for c in axis)
+    ]
+    for assignment in within:
+        path = assignment.partition("=")[0].strip()
+        for each in set_always:
+            if path == each or path.startswith(f"{each}."):
+                mend = (
+                    f"the matrix sets it in every cell; write --set 'matrix.grid.{each}=[…]' for another list"
+                )
+                reading.errors.append(("--set", ConfigError(mend, where=f"--set {assignment}", path=path)))
+                return None
+    alone = Located(
+        {key: each for key, each in reading.root.value.items() if key != "matrix"}, reading.root.where
+    )
+
+    def read(changes: Mapping[str, Located], errors: list[tuple[str, DraftVerifyError]]) -> Experiment | None:
+        cell = reading.of(alone)
+        try:
+            cell.root = changed(alone, changes, cell, pipelines=False)
+            cell.root = _within(cell.root, within)
+            cell.root = merged(changed(cell.root, changes, cell, pipelines=True), DEFAULTS.takes)
+            return _whole(cell.root, cell)
+        except Wrong:
+            return None
+        finally:
+            errors += cell.errors
+
+    found: dict[Cell, Experiment] = {}
+    noted: dict[tuple[str, str], tuple[DraftVerifyError, list[Cell]]] = {}
+    for cell in sweep.cells:
+        errors: list[tuple[str, DraftVerifyError]] = []
+        experiment = read(sweep.changes(cell), errors)
+        for where, error in errors:
+            cells = noted.setdefault((where, str(error)), (error, []))[1]
+            cells += [cell] if cell not in cells else []
+        if experiment is not None:
+            found[cell] = experiment
+    for (where, _), (error, cells) in noted.items():
+        if isinstance(error, ConfigError) and len(cells) < len(sweep.cells):
+            of = "" if len(cells) == 1 else f"{len(cells)} of {len(sweep.cells)} cells, the first "
+            told = f"{error.message} (in {of or 'the cell '}{sweep.label(cells[0])})"
+            error = ConfigError(told, where=error.where, path=error.path)
+        reading.errors.append((where, error))
+    if len(found) < len(sweep.cells) or reading.errors:
+        return None
+    first = sweep.cells[0]
+    alone_in = [k for k, axis in enumerate(sweep.axes) if len(axis) == 1]
+    return assemble(sweep, found, {k: read(sweep.changes(first, without=k), []) for k in alone_in})
 
 
 def _tell(reading: Reading) -> None:
     """Raises: DraftVerifyError: all that was found wrong, in the order of the file."""
     if reading.errors:
-        told = [error for _, error in sorted(reading.errors, key=lambda noted: _line(noted[0]))]
+        ordered = [error for _, error in sorted(reading.errors, key=lambda noted: _line(noted[0]))]
+        told = list(
+            {str(error): error for error in ordered}.values()
+        )  # of `defaults` each pipeline finds them
         raise told[0] if len(told) == 1 else ConfigErrors(told)
 
 

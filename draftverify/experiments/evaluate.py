@@ -11,12 +11,13 @@ from rich.console import Console
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError
 from draftverify.experiments.bench import Bench, Unit
-from draftverify.experiments.compare import Summary, summarise
 from draftverify.experiments.judging import AUDITS, marks_of
-from draftverify.experiments.report import report_html, tables
-from draftverify.metrics import check_metrics, score
+from draftverify.metrics import check_metrics, measures_of, score
 from draftverify.plugins import did_you_mean
 from draftverify.protocols import Metric
+from draftverify.report.notebook import report_html
+from draftverify.report.summary import Summary, summarise
+from draftverify.report.tables import print_tables
 from draftverify.values import EMPTY, Task, TaskRecord
 
 __all__ = ["Evaluation", "evaluate"]
@@ -34,9 +35,9 @@ class Evaluation(msgspec.Struct, frozen=True):
     records: Mapping[str, tuple[TaskRecord, ...]]
 
     def __str__(self) -> str:
-        console = Console(width=200, no_color=True, highlight=False)
+        console = Console(no_color=True, highlight=False)
         with console.capture() as capture:
-            console.print(tables(self.summary))
+            print_tables(console, self.summary)
         return capture.get()
 
     def _repr_html_(self) -> str:
@@ -62,6 +63,7 @@ def evaluate(
         pipelines: by name.
         tasks: the work; ids are unique. Their `truth` is shown to metrics alone.
         metrics: functions of (task, outcome) that say how right the outcome is, 0 to 1; the first says what is solved.
+            One with a `unit` measures instead, and says nothing of right and wrong.
         baseline: the pipeline that the others are compared with.
         size: how many are under way at once: those that wait for the same part share its passes.
         name: of the tables.
@@ -114,5 +116,6 @@ def evaluate(
         waiting=waiting,
         marks={each: marks_of(pipeline, audits) for each, pipeline in pipelines.items()},
         scores=scores,
+        measures=measures_of(metrics),
     )
     return Evaluation(summary, {each: tuple(found[each, task.id] for task in work) for each in names})

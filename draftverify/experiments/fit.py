@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from draftverify.calibration import Judged, ScoreArtifact, fit_scores, save_scores
 from draftverify.engine.parts import identity_of, name_of
@@ -24,7 +25,8 @@ from draftverify.errors import ConfigError, ContractError, below
 from draftverify.experiments.bench import Bench, Unit
 from draftverify.experiments.build import Builder
 from draftverify.experiments.specs import ComponentSpec, Experiment, PipelineSpec
-from draftverify.metrics import check_metrics, score
+from draftverify.experiments.workload import workload
+from draftverify.metrics import check_metrics, measures_of, score
 from draftverify.plugins import did_you_mean
 from draftverify.protocols import BlockSize, Generator, Metric, Verifier
 from draftverify.rejection import retry
@@ -91,12 +93,19 @@ def fit(
             raise ConfigError(
                 f"there is no pipeline {name!r}{did_you_mean(name, experiment.names)}", path="pipelines"
             )
-    if not experiment.metrics:
+    builder = Builder()
+    metrics = {name: builder.part(spec) for name, spec in experiment.metrics.items()}
+    measures = measures_of(metrics)
+    judging: dict[str, Metric] = {name: each for name, each in metrics.items() if name not in measures}
+    if not judging and (metric is None or not metrics):
         raise ConfigError("there are no metrics, and nothing else says which items are right", path="metrics")
-    wanted = metric if metric is not None else next(iter(experiment.metrics))
-    if wanted not in experiment.metrics:
+    wanted = metric if metric is not None else next(iter(judging))
+    if wanted not in metrics:
+        raise ConfigError(f"there is no metric {wanted!r}{did_you_mean(wanted, metrics)}", path="metrics")
+    if wanted in measures:
         raise ConfigError(
-            f"there is no metric {wanted!r}{did_you_mean(wanted, experiment.metrics)}", path="metrics"
+            f"metric {wanted!r} measures in {measures[wanted].unit!r}; one that says right or wrong is needed",
+            path="metrics",
         )
     asked: dict[str, list[tuple[PipelineSpec, ComponentSpec]]] = {}
     for spec in experiment.pipelines:
@@ -108,20 +117,19 @@ def fit(
             "no pipeline has a calibrated verifier to fit; write {use: calibrated, verifier: {…}, scores: FILE}",
             path="pipelines",
         )
-    builder = Builder()
-    tasks = builder.part(experiment.tasks).load()
-    judging: Metric = builder.part(experiment.metrics[wanted])
-    check_metrics({wanted: judging}, tasks)
+    load = workload(replace(experiment, calibrate=None), builder)
+    check_metrics({wanted: judging[wanted]}, load.measured)
     found = []
     for path, uses in asked.items():
         # Those that name one file share it; it is fitted in the first of their pipelines.
         spec, calibrated = uses[0]
+        tasks = load.tasks(spec.name)
         with below(spec.path):
             artifact, unscored = fit_verifier(
                 builder.part(spec.generator),
                 builder.part(calibrated.arguments["verifier"]),
                 tasks,
-                judging,
+                judging[wanted],
                 metric_name=wanted,
                 block=builder.part(spec.block) if isinstance(spec.block, ComponentSpec) else spec.block,
                 blocks=blocks,

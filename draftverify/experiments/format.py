@@ -17,11 +17,13 @@ from draftverify import rejection
 from draftverify.audit import ProbeName
 from draftverify.engine.budget import Budget
 from draftverify.errors import ConfigError
-from draftverify.experiments.forms import Keyed, Listed, Reading, Schema, shown
+from draftverify.experiments.forms import Keyed, Listed, Reading, Schema, StoreUrl, shown
 from draftverify.experiments.located import Located
 from draftverify.experiments.parameters import Component, Model, Record, parameters
 from draftverify.experiments.specs import AuditSpec, ClauseSpec, ComponentSpec, Experiment, PipelineSpec
+from draftverify.experiments.sweep import Matrix
 from draftverify.plugins import did_you_mean
+from draftverify.records.directory import TAG
 from draftverify.rejection import Policy
 from draftverify.values import Trouble
 
@@ -58,6 +60,17 @@ def _word(name: str) -> str:
 
 
 Name = Annotated[str, AfterValidator(_word), WithJsonSchema({"type": "string", "pattern": NAME})]
+
+
+def _tag(text: str) -> str:
+    if not TAG.fullmatch(text):
+        raise ValueError(
+            "should be at most 100 letters, digits and _ . : = / + -, with a letter or digit first"
+        )
+    return text
+
+
+Tag = Annotated[str, AfterValidator(_tag), WithJsonSchema({"type": "string", "pattern": f"^{TAG.pattern}$"})]
 
 
 class Drafting(Component):
@@ -197,6 +210,7 @@ def calibrate(limit: Count) -> None:
 
 INNER = Piped(pipeline, PipelineSpec)
 OUTER = Piped(pipeline, PipelineSpec, without=frozenset({"name"}))
+DEFAULTS = Record(pipeline, dict, without=frozenset({"name"}), partial=True)
 
 
 def experiment(
@@ -211,8 +225,14 @@ def experiment(
     metrics: Annotated[Any, Keyed(Component("metric"), names=True)] = None,
     executor: Annotated[Any, Component("executor")] = None,
     durable: Literal["task", "round"] = "task",
+    store: Annotated[Any, StoreUrl()] = None,
     epoch: Count | None = None,
     calibrate: Annotated[Any, Record(calibrate, lambda limit: limit)] = None,
+    tags: tuple[Tag, ...] = (),
+    telemetry: bool = False,
+    limit: Annotated[int, Field(ge=0)] | None = None,
+    defaults: Annotated[Any, DEFAULTS] = None,
+    matrix: Annotated[Any, Matrix()] = None,
 ) -> None:
     """A draftverify experiment.
 
@@ -228,9 +248,17 @@ def experiment(
         metrics: how right an outcome is by the task's truth, by name; the first says what is solved.
         executor: what runs the tasks; {use: serial} when absent.
         durable: what a crash can cost: the unfinished tasks, or the unfinished rounds.
+        store: the URL of a PostgreSQL database for the records, where ${NAME} stands for what the environment holds; a
+            file of the run directory when absent.
         epoch: after how many tasks the parts that read `context.memory` see what those tasks taught; never when
             absent.
         calibrate: measure on some tasks first, and predict from them before the run.
+        tags: words to find the run by; changing them does not make it another run.
+        telemetry: whether tasks, rounds and parts become OpenTelemetry's spans (extra otel).
+        limit: at most so many tasks of each group, of those that the source gives; to calibrate with, as many again.
+        defaults: what pipelines share: any key of a pipeline. A pipeline's own key wins; of settings and budget each
+            key by itself.
+        matrix: values of the file that vary; each combination is a cell, and the run has all of them.
     """
 
 
@@ -239,6 +267,7 @@ def _experiment(
     settings: Mapping[str, Any] = {},
     models: object = None,
     parts: object = None,
+    defaults: object = None,
     **given: Any,
 ) -> Experiment:
     merged = [
@@ -247,7 +276,18 @@ def _experiment(
     return Experiment(pipelines=tuple(merged), **given)
 
 
-FILE = Record(experiment, _experiment)
+class File(Record):
+    """The whole file. What a pipeline needs may stand in `defaults`, and anything in a matrix."""
+
+    def schema(self, definitions: dict[str, Schema], name: str) -> Schema:
+        whole = super().schema(definitions, name)
+        each = whole["properties"]["pipelines"]["additionalProperties"]
+        needed = {"additionalProperties": {"required": each.pop("required")}}
+        shared: list[Schema] = [{"required": [key]} for key in ("defaults", "matrix")]
+        return {**whole, "if": {"not": {"anyOf": shared}}, "then": {"properties": {"pipelines": needed}}}
+
+
+FILE = File(experiment, _experiment)
 
 
 def judge_audit(

@@ -22,6 +22,7 @@ from draftverify.errors import ConfigError, DraftVerifyError
 from draftverify.experiments.located import Located
 from draftverify.experiments.specs import ComponentSpec
 from draftverify.plugins import PartsFile
+from draftverify.records.store import store_url
 from draftverify.secret import Secret
 
 __all__ = [
@@ -81,6 +82,12 @@ class Reading:
         """The value of a key at the top of the file; an empty one where it is missing or of another kind."""
         value = self.root.follow([key]).value
         return value if isinstance(value, kind) and key in self.root.value else kind()
+
+    def of(self, root: Located) -> Reading:
+        """A reading of the same file with other values in it."""
+        other = Reading(root, self.base)
+        other.local, other.files, other.unread = self.local, self.files, self.unread
+        return other
 
     @property
     def models(self) -> Mapping[str, Located]:
@@ -241,6 +248,31 @@ class Secreted(Form):
 
 
 @dataclass(frozen=True)
+class StoreUrl(Form):
+    """The URL of a database, in which `${NAME}` stands for what the environment holds."""
+
+    def check(self, node: Located, reading: Reading) -> str:
+        if not isinstance(node.value, str):
+            raise reading.wrong(node, f"should be the URL of a database, not {shown(node)}")
+        try:
+            url = store_url(node.value)
+        except ConfigError as error:
+            raise reading.wrong(node, error.message) from error
+        if not url.startswith("postgresql"):
+            needed = "the URL of a PostgreSQL database (postgresql://user:${PASSWORD}@host/database)"
+            raise reading.wrong(
+                node, f"is not {needed}; without one the records are in a file of the run directory"
+            )
+        return node.value
+
+    def build(self, value: Any, make: Make) -> Any:
+        return store_url(value)
+
+    def schema(self, definitions: dict[str, Schema], name: str) -> Schema:
+        return {"type": "string", "description": "postgresql://user:${PASSWORD}@host/database"}
+
+
+@dataclass(frozen=True)
 class Listed(Form):
     """A list of something that is no plain data."""
 
@@ -369,6 +401,7 @@ def _refused(error: ValidationError, node: Located, reading: Reading) -> Wrong:
             text = f"unknown key {last[0]!r}"
         else:
             message = detail["msg"].removeprefix("Input ").removeprefix("Value error, ")
+            message = message.replace("a valid array", "a list").replace("a valid dictionary", "a mapping")
             text = f"{message}, not {shown(here)}"
         told.setdefault(steps, []).append(text)
     for steps, texts in told.items():

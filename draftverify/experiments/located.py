@@ -19,7 +19,7 @@ from ruamel.yaml.reader import ReaderError
 
 from draftverify.errors import ConfigError
 
-__all__ = ["Located", "override", "read"]
+__all__ = ["Located", "moved", "override", "read"]
 
 # A config is written by hand. Both bounds stop a file that unfolds its aliases into more than memory holds.
 MOST_BYTES = 1_000_000
@@ -200,7 +200,7 @@ def override(root: Located, assignment: str, *, option: str = "") -> Located:
 
     Args:
         root: the document.
-        assignment: "a.b.0.c=value"; the value is read as YAML.
+        assignment: "a.b.0.c=value"; the value is read as YAML. Below `matrix` a dotted path is one key.
         option: how the user wrote it, for messages; "--set a.b=c" when empty.
 
     Raises:
@@ -208,7 +208,7 @@ def override(root: Located, assignment: str, *, option: str = "") -> Located:
     """
     where = option or f"--set {assignment}"
     path, equals, text = assignment.partition("=")
-    steps = path.strip().split(".")
+    steps = _steps(path.strip())
     if not equals or not all(steps):
         raise ConfigError("write --set a.b=value, with the dotted path of a value", where=where)
     try:
@@ -218,9 +218,18 @@ def override(root: Located, assignment: str, *, option: str = "") -> Located:
     return _put(root, steps, value, where)
 
 
+def _steps(path: str) -> list[str]:
+    """The keys on a path; those of a matrix are paths themselves."""
+    steps = path.split(".")
+    if steps[0] == "matrix" and len(steps) > 2:
+        own = 3 if steps[1] in ("cells", "exclude") else 2
+        return steps[:own] + [".".join(steps[own:])] * (len(steps) > own)
+    return steps
+
+
 def _put(here: Located, steps: Sequence[str], value: Any, where: str) -> Located:
     if not steps:
-        return _moved(value, where, here.path)
+        return moved(Located(value, where), here.path, where)
     step, rest = steps[0], steps[1:]
     if isinstance(here.value, dict) or here.value is None:
         inner = dict(here.value or {})
@@ -238,10 +247,11 @@ def _put(here: Located, steps: Sequence[str], value: Any, where: str) -> Located
     raise ConfigError(problem, where=where, path=".".join((*map(str, here.path), *steps)))
 
 
-def _moved(value: Any, where: str, path: tuple[str | int, ...]) -> Located:
-    """What was read elsewhere, as it stands here."""
+def moved(node: Located, path: tuple[str | int, ...], where: str = "") -> Located:
+    """What was read elsewhere, as it stands here; its place in the file stays its own, or is `where`."""
+    value = node.value
     if isinstance(value, dict):
-        value = {key: _moved(inner.value, where, (*path, key)) for key, inner in value.items()}
+        value = {key: moved(inner, (*path, key), where) for key, inner in value.items()}
     elif isinstance(value, list):
-        value = [_moved(inner.value, where, (*path, index)) for index, inner in enumerate(value)]
-    return Located(value, where, path)
+        value = [moved(inner, (*path, index), where) for index, inner in enumerate(value)]
+    return Located(value, where or node.where, path)

@@ -12,6 +12,7 @@ from typing import IO, Any
 
 import msgspec
 
+from draftverify.errors import ConfigError
 from draftverify.records.encoding import decode, encode
 from draftverify.values import Memory, TaskRecord, Trail
 
@@ -75,16 +76,27 @@ class Memories:
         self._lock = threading.Lock()
 
     def recall(self, recall: Recall | None) -> Memory:
-        """The snapshot's records."""
+        """The snapshot's records.
+
+        Raises:
+            ConfigError: the driver's file is not here.
+        """
         if recall is None:
             return Memory()
         with self._lock:
             trail, lengths = self._read.get(recall.path, (Trail.of(()), {0: 0}))
             if recall.size not in lengths:
                 begin = next(reversed(lengths))  # the farthest, since snapshots only grow
-                with open(recall.path, "rb") as file:
-                    file.seek(begin)
-                    lines = file.read(recall.size - begin).splitlines()
+                try:
+                    with open(recall.path, "rb") as file:
+                        file.seek(begin)
+                        lines = file.read(recall.size - begin).splitlines()
+                except FileNotFoundError as error:
+                    raise ConfigError(
+                        f"{recall.path}: what earlier tasks taught is not on this machine; set TMPDIR of the driver to "
+                        "a folder that all machines share, or leave out epoch",
+                        path="epoch",
+                    ) from error
                 trail = trail.then([decode(line, TaskRecord, recall.path) for line in lines])
                 lengths[recall.size] = len(trail)
                 self._read[recall.path] = trail, lengths

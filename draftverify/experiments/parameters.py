@@ -15,7 +15,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import Any, Union, get_args, get_origin
@@ -149,7 +149,12 @@ class Component(Form):
         if any(file.stem == stem for file in reading.files):
             near = did_you_mean(name, [each for each in reading.local if each.startswith(f"{stem}.")])
             raise reading.wrong(use, f"{stem}.py defines no {own!r}{near}")
-        raise reading.wrong(use, plugins.unknown(self.roles[0], name, local=reading.local))
+        local = [
+            each
+            for each, (_, target) in reading.local.items()
+            if isinstance(target, type) and self.roles[0] in plugins.roles_of(target)
+        ]
+        raise reading.wrong(use, plugins.unknown(self.roles[0], name, local=local))
 
     def refuses(self, target: Any) -> str:
         """What is needed instead of this class, as far as can be seen before it is built; "" when it fits."""
@@ -271,16 +276,21 @@ class Record(Form):
         signature: its parameters are the keys.
         make: called with the keys that are given; what it returns is the data, what it raises the value's error.
         without: parameters that are no keys here.
+        partial: whether any of them may be missing.
     """
 
     signature: Callable[..., None]
     make: Callable[..., Any]
     without: frozenset[str] = frozenset()
+    partial: bool = False
 
     @property
     def takes(self) -> Mapping[str, Parameter]:
         """The keys."""
-        return {key: each for key, each in parameters(self.signature).items() if key not in self.without}
+        keys = {key: each for key, each in parameters(self.signature).items() if key not in self.without}
+        if self.partial:
+            keys = {key: replace(each, default=None) if each.required else each for key, each in keys.items()}
+        return keys
 
     def check(self, node: Located, reading: Reading) -> Any:
         if not isinstance(node.value, dict):
@@ -338,6 +348,10 @@ def keys_schema(
     properties: dict[str, Any] = {**fixed}
     for key, parameter in takes.items():
         found = dict(parameter.form.schema(definitions, f"{name}.{key}"))
+        if not parameter.required and parameter.default is None:
+            found = {
+                "anyOf": [found, {"type": "null"}]
+            }  # as good as leaving it out, and takes back a default
         if parameter.description:
             found["description"] = parameter.description
         if not parameter.required and parameter.default is not None:

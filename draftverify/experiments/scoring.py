@@ -14,10 +14,11 @@ import msgspec
 
 from draftverify.experiments.bench import Bench
 from draftverify.experiments.build import Builder
-from draftverify.experiments.compare import Scores
 from draftverify.experiments.specs import ComponentSpec, rests_on
 from draftverify.metrics import Score, score
 from draftverify.records import Store
+from draftverify.records.store import ScoreKey
+from draftverify.report.summary import Scores
 from draftverify.values import Task, TaskRecord
 
 __all__ = ["scores_of"]
@@ -45,10 +46,12 @@ def scores_of(
         bench: opens them, and closes them at the run's end.
     """
     if not metrics:
+        store.name_scores({})
         return {}
     known = store.scores()
     of_task = {task.id: task for task in tasks}
     found: dict[str, dict[tuple[str, str], Score]] = {}
+    names: dict[ScoreKey, str] = {}
     for name, spec in metrics.items():
         said = found[name] = {}
         made = metric_of(spec)
@@ -56,7 +59,8 @@ def scores_of(
         missing = []
         for pipeline, own in records.items():
             for record in own:
-                key = (pipeline, record.task, keys[record.task])
+                key = (pipeline, record.task, record.attempt, keys[record.task])
+                names[key] = f"{names[key]} {name}" if key in names else name
                 if key in known:
                     said[pipeline, record.task] = known[key]
                 else:
@@ -67,7 +71,8 @@ def scores_of(
             new = {key: score(metric, of_task[key[1]], record.outcome) for key, record in some}
             said.update({key[:2]: each for key, each in new.items()})
             # One that failed is asked again: what ailed it may be over.
-            store.add_scores({key: each for key, each in new.items() if not each.problem})
+            store.add_scores({key: each for key, each in new.items() if not each.problem}, name)
+    store.name_scores(names)
     return found
 
 

@@ -119,8 +119,15 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         metrics: by name; the first says what is solved.
         executor: what runs the tasks.
         durable: "task" or "round".
+        store: the URL of a PostgreSQL database for the records, with secrets as `${NAME}`; or None.
         epoch: how many tasks between two snapshots of `context.memory`, or None.
         calibrate: how many tasks of each group are measured before the run, or None.
+        tags: words to find its runs by.
+        telemetry: whether tasks, rounds and parts become OpenTelemetry's spans.
+        limit: how many tasks of each group are measured at most, or None.
+        sources: of a sweep's pipelines whose tasks are others than `tasks`, where those come from.
+        cells: of a sweep's pipelines, by name: what their cells change, by dotted path.
+        baselines: of a sweep's pipelines that are compared with another one than `baseline`, its name.
         file: the config's path as it was given.
         config: the resolved config: overrides applied, the name, seed, executor and durability filled in. Secrets
             stand in it as `${NAME}` only.
@@ -134,8 +141,15 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     metrics: Mapping[str, ComponentSpec] = {}
     executor: ComponentSpec = ComponentSpec("executor", "serial")
     durable: Literal["task", "round"] = "task"
+    store: str | None = None
     epoch: int | None = None
     calibrate: int | None = None
+    tags: tuple[str, ...] = ()
+    telemetry: bool = False
+    limit: int | None = None
+    sources: Mapping[str, ComponentSpec] = {}
+    cells: Mapping[str, Mapping[str, Any]] = {}
+    baselines: Mapping[str, str] = {}
     file: str = ""
     config: Mapping[str, Any] = {}
 
@@ -143,6 +157,11 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     def names(self) -> list[str]:
         """The pipelines'."""
         return [spec.name for spec in self.pipelines]
+
+    def compared_with(self, name: str) -> str | None:
+        """The pipeline that another one is compared with; None for a baseline, and where there is none."""
+        other = self.baselines.get(name, self.baseline)
+        return None if other == name else other
 
     def to_json(self) -> bytes:
         """The whole experiment as text, for workers elsewhere."""
@@ -158,7 +177,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         """What its records rest on beside the config: each plugin that it uses, with its package, version and SHA-256,
         and each parts file and each file that a shipped part of a pipeline is given, with its own. The executor
         changes no record, and the tasks are compared themselves."""
-        return {**_code((self.tasks, self.pipelines)), **_files(self.pipelines)}
+        return {**_code((self.tasks, self.sources, self.pipelines)), **_files(self.pipelines)}
 
     def metric_parts(self) -> dict[str, dict[str, str]]:
         """What its metrics rest on, in the same form. Their scores are no part of a record."""
@@ -166,8 +185,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of all that can change a record: the resolved config without executor, durability and metrics."""
-        without = ("executor", "durable", "metrics")
+        """SHA-256 of all that can change a record: the resolved config without the keys that cannot."""
+        without = ("executor", "durable", "metrics", "store", "tags", "telemetry")
         kept = {key: value for key, value in self.config.items() if key not in without}
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
 

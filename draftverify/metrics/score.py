@@ -1,9 +1,13 @@
-"""One metric asked about one outcome; what it says is read before anybody counts with it."""
+"""One metric asked about one outcome; what it says is read before anybody counts with it.
+
+A metric that has a `unit` is a measure: it says how much, not how right, and nothing is solved by it.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 import msgspec
 import numpy as np
@@ -13,19 +17,64 @@ from draftverify.protocols import Metric
 from draftverify.secret import redact
 from draftverify.values import Failure, Outcome, Task
 
-__all__ = ["Score", "check_metrics", "function", "score"]
+__all__ = ["Measure", "Score", "check_metrics", "function", "measure_of", "measures_of", "score"]
+
+Mean: TypeAlias = Literal["arithmetic", "geometric"]
 
 
 class Score(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a metric said of one outcome.
 
     Args:
-        value: 0 (wrong) to 1 (right); None where it has no say, or failed.
+        value: 0 (wrong) to 1 (right), of a measure any finite number; None where it has no say, or failed.
         problem: why it failed. A metric that fails has not said that the outcome is wrong.
     """
 
     value: float | None
     problem: str = ""
+
+
+class Measure(msgspec.Struct, frozen=True):
+    """What there is to know of a metric that measures.
+
+    Args:
+        unit: of its values ("×", "s", "rows"); "" for a plain number.
+        mean: how the tasks' values make one figure; "geometric" for ratios.
+    """
+
+    unit: str
+    mean: Mean = "arithmetic"
+
+
+def measure_of(metric: Any) -> Measure | None:
+    """What a metric measures by its attributes `unit` and `mean`; None of one that says how right an outcome is.
+
+    Raises:
+        ConfigError: one of them is something else.
+    """
+    unit, mean = getattr(metric, "unit", None), getattr(metric, "mean", None)
+    if unit is None:
+        return None
+    if not isinstance(unit, str) or len(unit) > 20 or not unit.isprintable():
+        raise ConfigError(f"its unit is {unit!r:.80}; a short text such as 's' is needed")
+    if mean is not None and mean not in get_args(Mean):
+        raise ConfigError(f"its mean is {mean!r:.80}; it is 'arithmetic' or 'geometric'")
+    return Measure(unit, mean or "arithmetic")
+
+
+def measures_of(metrics: Mapping[str, Any]) -> dict[str, Measure]:
+    """Those of the metrics that measure, by name.
+
+    Raises:
+        ConfigError: as of `measure_of`; the path begins with the metric's name.
+    """
+    found = {}
+    for name, metric in metrics.items():
+        with below(f"metrics.{name}"):
+            measure = measure_of(metric)
+        if measure is not None:
+            found[name] = measure
+    return found
 
 
 def function(function: Annotated[Metric, "function"]) -> Metric:
@@ -47,6 +96,7 @@ def check_metrics(metrics: Mapping[str, Metric], tasks: Sequence[Task]) -> None:
         with below(f"metrics.{name}"):
             if isinstance(metric, type) or not callable(metric):
                 raise ConfigError(f"{metric!r} is no function of (task, outcome)")
+            measure_of(metric)
             if hasattr(metric, "check_tasks"):
                 metric.check_tasks(tasks)
 
@@ -60,16 +110,21 @@ def score(metric: Metric, task: Task, outcome: Outcome) -> Score:
         outcome: how it ended, whatever the status.
     """
     try:
-        return _read(metric(task, outcome))
+        return _read(metric(task, outcome), measure_of(metric))
     except (Exception, SystemExit) as error:
         return Score(None, str(Failure.of(error)))
 
 
-def _read(said: Any) -> Score:
+def _read(said: Any, measure: Measure | None) -> Score:
     if said is None:
         return Score(None)
-    if not isinstance(said, (bool, int, float, np.bool_, np.integer, np.floating)) or not 0 <= said <= 1:
-        return Score(
-            None, f"a metric says True, False, 0 to 1, or None; this came: {redact(repr(said))}"[:200]
-        )
+    number = isinstance(said, (bool, int, float, np.bool_, np.integer, np.floating))
+    if measure is None:
+        wanted, fits = "True, False, 0 to 1, or None", number and 0 <= said <= 1
+    elif measure.mean == "geometric":
+        wanted, fits = "a number above 0 where its mean is geometric, or None", number and 0 < said < math.inf
+    else:
+        wanted, fits = "a finite number where it has a unit, or None", number and math.isfinite(said)
+    if not fits:
+        return Score(None, f"a metric says {wanted}; this came: {redact(repr(said))}"[:200])
     return Score(float(said))

@@ -1,6 +1,6 @@
 """A run directory: one run's config, versions, records, summary and report, held by one process at a time.
 
-    RUN/run.json       the run's id, name, config hash, and the versions it was started and resumed with
+    RUN/run.json       the run's id, name, tags, config hash, and the versions it was started and resumed with
     RUN/config.json    the resolved config, secrets redacted
     RUN/records.db     the store (unless the config names a PostgreSQL URL)
     RUN/summary.json   every figure of the tables
@@ -13,9 +13,12 @@ config is refused, and nothing is ever deleted: `--fresh` moves the old director
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import platform
+import re
+import struct
 import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,18 +26,34 @@ from contextlib import ExitStack, suppress
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from draftverify.errors import StoreError
-from draftverify.records.store import Entry, Prediction, Question, Store, sqlite_url
-from draftverify.secret import redact
+from draftverify.records.store import Entry, Prediction, Question, Store, sqlite_url, store_url
+from draftverify.secret import Secret, hide_urls, redact
 from draftverify.values import EMPTY, Task, TaskRecord
 
-__all__ = ["RunDirectory", "RunRecords", "load_run", "versions"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "TAG",
+    "RunDirectory",
+    "RunRecords",
+    "differences",
+    "is_driven",
+    "load_run",
+    "read_about",
+    "versions",
+]
 
 _PACKAGES = ("draftverify", "msgspec", "numpy", "scipy", "sqlalchemy", "torch", "transformers", "xllamacpp")
 _OWN = {"lock", "run.json", "config.json"}
 _driven: set[Path] = set()
+
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+TAG = re.compile(r"\w[\w.:=/+-]{0,99}")
+"""What a tag looks like."""
 
 
 def versions() -> dict[str, str]:
@@ -62,9 +81,11 @@ class RunDirectory:
         parts: what the run's records rest on beside it, by name: plugins and files, each with version and SHA-256.
         metrics: what its metrics rest on, in the same form; noted when it changes, and not refused.
         marks: what is to be said of its pipelines wherever they are shown, by their names; noted likewise.
+        tags: words to find the run by; those of the last start that gave any are the run's.
         fresh: move a run that is there aside, and begin anew.
         accept_changed: go on with a run of other parts, and note what changed.
         url: of another store than the directory's own SQLite file.
+        command: the command line of this start.
 
     Raises:
         StoreError: another process drives it, it holds a run of another config or of other parts, or it is no run
@@ -81,9 +102,11 @@ class RunDirectory:
         parts: Mapping[str, Mapping[str, str]] = EMPTY,
         metrics: Mapping[str, Mapping[str, str]] = EMPTY,
         marks: Mapping[str, Sequence[str]] = EMPTY,
+        tags: Sequence[str] = (),
         fresh: bool = False,
         accept_changed: bool = False,
         url: str | None = None,
+        command: Sequence[str] = (),
     ) -> None:
         self.path = Path(path)
         self.resumed = False
@@ -93,9 +116,11 @@ class RunDirectory:
         self._parts = parts
         self._metrics = metrics
         self._marks = {name: list(own) for name, own in marks.items() if own}
+        self._tags = list(dict.fromkeys(tags))
         self._fresh = fresh
         self._accept_changed = accept_changed
-        self._url = url
+        self.url = url
+        self._command = [hide_urls(each) for each in command]
         self._store: Store | None = None
         self._held = ExitStack()
 
@@ -116,44 +141,54 @@ class RunDirectory:
         self._store = None
         self._held.close()
 
+    def look(self) -> bool:
+        """Whether a run is there that would be gone on with. It is compared as on entering, and nothing is written.
+
+        Raises:
+            StoreError: it holds a run of another config or of other parts, or it is no run directory.
+        """
+        about = _read_about(self.path)
+        if about is None:
+            self._refuse_foreign()
+        if about is None or self._fresh:
+            return False
+        self._same_run(about)
+        self._changed((about.get("starts") or [{}])[-1])
+        return bool(about.get("begun"))
+
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write summary.json, whole or not at all."""
         _write(self.path / "summary.json", _dump(summary))
 
     def write_report(self, html: str) -> None:
-        """Write report.html, whole or not at all."""
-        _write(self.path / "report.html", html)
+        """Write report.html, whole or not at all. Its texts are without secrets: the page is packed, and nothing could
+        be taken out of it here."""
+        _write_whole(self.path / "report.html", html)
 
     def _open(self, held: ExitStack) -> None:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StoreError(f"{self.path}: the run directory cannot be made: {error}") from error
+            raise StoreError(
+                f"{self.path}: the run directory cannot be made ({error.strerror or error}); choose another --out"
+            ) from error
         self._take_lock(held)
         if self._fresh and (self.path / "run.json").exists():
             self._move_aside()
         about = _read_about(self.path)
         self.resumed = about is not None
-        kind = "postgresql" if self._url else "records.db"
         if about is None:
-            foreign = sorted(entry.name for entry in self.path.iterdir() if not _is_own(entry.name))
-            if foreign:
-                raise StoreError(
-                    f"{self.path}: not a run directory ({foreign[0]} is in it, run.json is not); "
-                    "choose another --out"
-                )
+            self._refuse_foreign()
             about = {
                 "run": uuid.uuid4().hex,
                 "name": self._name,
                 "config_hash": self._hash,
-                "store": kind,
+                "tags": [],
+                "store": self._kind,
                 "starts": [],
             }
         else:
-            self._compare(about)
-            if about.get("store", kind) != kind:
-                mend = "PostgreSQL; give --store" if self._url is None else "records.db; leave out --store"
-                raise StoreError(f"{self.path}: its records are in {mend}, or choose another --out")
+            self._same_run(about)
         starts = about.setdefault("starts", [])
         start = {
             "versions": versions(),
@@ -162,13 +197,25 @@ class RunDirectory:
             "marks": self._marks,
         }
         last = {key: starts[-1].get(key) for key in start} if starts else {}
+        tagged = bool(self._tags) and about.get("tags") != self._tags
+        if tagged:
+            about["tags"] = self._tags
         if last != start:
             changed = self._changed(last)
             at = datetime.now(timezone.utc).isoformat(timespec="seconds")
-            starts.append({"at": at, **start, **({"accepted": changed} if changed else {})})
-            _write(self.path / "config.json", _dump(self._config))
+            noted = {"accepted": changed} if changed else {}
+            starts.append({"at": at, "command": self._command, **start, **noted})
+        config, written = self.path / "config.json", hide_urls(_dump(self._config))
+        # What changes no record may be another: readers take the metrics' names from it.
+        if (
+            last != start
+            or not config.exists()
+            or config.read_text(encoding="utf-8", errors="replace") != written
+        ):
+            _write_whole(config, written)
+        if last != start or tagged:
             _write(self.path / "run.json", _dump(about))
-        url = self._url or sqlite_url(self.path / "records.db")
+        url = self.url or sqlite_url(self.path / "records.db")
         begun = bool(about.get("begun"))
         store = Store.open(url, about["run"], config_hash=self._hash, name=self._name, create=not begun)
         self._store = held.enter_context(store)
@@ -177,27 +224,34 @@ class RunDirectory:
 
     def _take_lock(self, held: ExitStack) -> None:
         key = self.path.resolve()
-        busy = StoreError(
-            f"{self.path}: another process drives this run; wait for it, or choose another --out"
-        )
+        mend = "drives this run; wait for it, or choose another --out"
         if key in _driven:
-            raise busy
+            raise StoreError(f"{self.path}: this process {mend}")
         _driven.add(key)
         held.callback(_driven.discard, key)
         try:
             lock = held.enter_context(open(self.path / "lock", "a+"))  # noqa: SIM115
+        except OSError as error:
+            raise _unwritable(self.path / "lock", error) from error
+        try:
             _lock_file(lock)
         except OSError as error:
-            raise busy from error
+            number = _holder(lock)
+            raise StoreError(
+                f"{self.path}: another process{f' ({number})' if number else ''} {mend}"
+            ) from error
 
     def _move_aside(self) -> None:
         number = 1
         while (aside := self.path.with_name(f"{self.path.name}.old{number}")).exists():
             number += 1
-        aside.mkdir()
-        for entry in sorted(self.path.iterdir()):
-            if entry.name != "lock":
-                entry.rename(aside / entry.name)
+        try:
+            aside.mkdir()
+            for entry in sorted(self.path.iterdir()):
+                if entry.name != "lock":
+                    entry.rename(aside / entry.name)
+        except OSError as error:
+            raise _unwritable(aside, error) from error
 
     def _changed(self, last: Mapping[str, Any]) -> list[str]:
         """How the parts differ from those of the last start, where that is accepted."""
@@ -211,6 +265,26 @@ class RunDirectory:
             )
         return changed
 
+    @property
+    def _kind(self) -> str:
+        return "postgresql" if self.url else "records.db"
+
+    def _refuse_foreign(self) -> None:
+        found = self.path.iterdir() if self.path.is_dir() else ()
+        foreign = sorted(entry.name for entry in found if not _is_own(entry.name))
+        if foreign:
+            raise StoreError(
+                f"{self.path}: not a run directory ({foreign[0]} is in it, run.json is not); choose another --out"
+            )
+
+    def _same_run(self, about: Mapping[str, Any]) -> None:
+        self._compare(about)
+        if about.get("store", self._kind) != self._kind:
+            mend = (
+                "PostgreSQL; give store: or --store" if self.url is None else "records.db; leave out --store"
+            )
+            raise StoreError(f"{self.path}: its records are in {mend}, or choose another --out")
+
     def _compare(self, about: Mapping[str, Any]) -> None:
         if about["config_hash"] == self._hash:
             return
@@ -218,7 +292,7 @@ class RunDirectory:
             old = json.loads((self.path / "config.json").read_text())
         except (OSError, ValueError):
             old = {}
-        changed = list(_differences(old, json.loads(_dump(self._config)), ""))
+        changed = list(differences(old, json.loads(hide_urls(_dump(self._config))), ""))
         what = _some(changed)
         raise StoreError(
             f"{self.path}: this directory holds a run of another config"
@@ -232,26 +306,36 @@ class RunRecords:
 
     Args:
         path: the run directory.
-        url: of the store, when it is not the directory's own file.
+        url: of the store, when its records are in PostgreSQL; of no matter when they are in the directory's own file.
+        thorough: look for damage in the whole database first.
 
     Raises:
         StoreError: it is no run directory, or its database cannot be read.
     """
 
-    def __init__(self, path: str | Path, *, url: str | None = None) -> None:
+    def __init__(self, path: str | Path, *, url: str | None = None, thorough: bool = True) -> None:
         self.path = Path(path)
-        about = _read_about(self.path)
-        if about is None:
-            raise StoreError(f"{self.path}: not a run directory (there is no run.json in it)")
-        self.about: Mapping[str, Any] = about
-        if self.about.get("store") == "postgresql" and url is None:
-            url = os.environ.get("DRAFTVERIFY_STORE")
-            if url is None:
+        self.about: Mapping[str, Any] = read_about(self.path)
+        with suppress(OSError):  # its secrets that this process knows are shown by nobody who reads the run
+            for name in _VARIABLE.findall(
+                (self.path / "config.json").read_text(encoding="utf-8", errors="replace")
+            ):
+                Secret(os.environ.get(name, ""))
+        if self.about.get("store") != "postgresql":
+            url = None  # DRAFTVERIFY_STORE is of other runs
+        elif url is None:
+            written = self.config.get("store") or ""
+            url = os.environ.get("DRAFTVERIFY_STORE") or store_url(written)
+            if not url or "***" in url:  # a password in a config is not kept
                 raise StoreError(
                     f"{self.path}: its records are in PostgreSQL; set DRAFTVERIFY_STORE to its URL"
                 )
         self.store = Store.open(
-            url or sqlite_url(self.path / "records.db"), self.about["run"], config_hash="", create=False
+            url or sqlite_url(self.path / "records.db"),
+            self.about["run"],
+            config_hash="",
+            create=False,
+            thorough=thorough,
         )
 
     @property
@@ -273,6 +357,22 @@ class RunRecords:
         return found
 
     @property
+    def tags(self) -> tuple[str, ...]:
+        """The words that it was given to be found by."""
+        return tuple(map(str, self.about.get("tags", ())))
+
+    @property
+    def names(self) -> list[str]:
+        """The pipelines, in the config's order; of a sweep those of its cells."""
+        config = self.config
+        cells = config.get("cells", {})
+        return [
+            each
+            for name in config.get("pipelines", {})
+            for each in ([cell for cell in cells if cell.partition("@")[0] == name] or [name])
+        ]
+
+    @property
     def tasks(self) -> tuple[Task, ...]:
         """The measured tasks, in order."""
         return self.store.tasks("measure")
@@ -287,9 +387,15 @@ class RunRecords:
         """What was predicted before the measuring run."""
         return self.store.predictions()
 
-    def entries(self, *, pipeline: str | None = None, task: str | None = None) -> Iterator[Entry]:
+    def entries(
+        self,
+        *,
+        pipeline: str | None = None,
+        task: str | None = None,
+        texts: bool = True,
+    ) -> Iterator[Entry]:
         """Committed records of the measuring run with pipeline and words, in task order."""
-        return self.store.entries(pipeline=pipeline, task=task, phase="measure")
+        return self.store.entries(pipeline=pipeline, task=task, phase="measure", texts=texts)
 
     def records(self, pipeline: str) -> list[TaskRecord]:
         """One pipeline's records, in task order."""
@@ -297,6 +403,19 @@ class RunRecords:
 
     def __iter__(self) -> Iterator[TaskRecord]:
         return (entry.record for entry in self.store.entries(phase="measure", texts=False))
+
+    def to_frame(self, level: Literal["tasks", "rounds", "items"] = "tasks") -> pd.DataFrame:
+        """A pandas DataFrame with one row per task of a pipeline, per round, or per drafted item.
+
+        `draftverify.records.rows.COLUMNS` says what the columns hold.
+
+        Raises:
+            ConfigError: there is no such level.
+            ResourceError: pandas is not installed (the extra `export`).
+        """
+        from draftverify.records.export import frame  # most who read a run want no table
+
+        return frame(self, level)
 
     def close(self) -> None:
         """Close the database."""
@@ -309,8 +428,20 @@ class RunRecords:
         self.close()
 
 
-def load_run(path: str | Path, *, url: str | None = None) -> RunRecords:
-    """Open a run directory for reading.
+def _no_run(path: Path) -> str:
+    """What stands where a run directory was looked for, and the runs that are near."""
+    if path.is_file():
+        return "not a run directory but a file; `draftverify run` says where it wrote the run"
+    folder = path if path.is_dir() else path.parent
+    near = sorted(str(each.parent) for each in folder.glob("*/run.json"))[:8] if folder.is_dir() else []
+    hint = f"; there {'is' if len(near) == 1 else 'are'} {', '.join(near)}" if near else ""
+    return (
+        "not a run directory (there is no run.json in it)" if path.is_dir() else "there is no such directory"
+    ) + hint
+
+
+def load_run(path: str | Path, *, url: str | None = None, thorough: bool = True) -> RunRecords:
+    """Open a run directory for reading; the arguments are those of RunRecords.
 
     Examples:
         >>> from draftverify.records import load_run
@@ -318,7 +449,7 @@ def load_run(path: str | Path, *, url: str | None = None) -> RunRecords:
         ...     for record in run:
         ...         print(record.task, record.outcome.status)
     """
-    return RunRecords(path, url=url)
+    return RunRecords(path, url=url, thorough=thorough)
 
 
 def _is_own(name: str) -> bool:
@@ -331,9 +462,41 @@ def _dump(value: Any) -> str:
 
 
 def _write(path: Path, text: str) -> None:
+    _write_whole(path, redact(text))
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Write a file, whole or not at all."""
     part = path.with_name(path.name + ".part")
-    part.write_text(redact(text), encoding="utf-8")
-    os.replace(part, path)
+    try:
+        part.write_text(text, encoding="utf-8")
+        os.replace(part, path)
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> StoreError:
+    """What to do depends on what is in the way; in any case nothing that was written before is lost."""
+    room = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    mend = "make room" if room else "make it writable, or choose another --out"
+    return StoreError(
+        f"{path}: cannot be written ({error.strerror or error}); {mend}: what was committed stays, and the same "
+        "command goes on from it"
+    )
+
+
+def read_about(path: Path) -> dict[str, Any]:
+    """What a run directory's run.json says.
+
+    Raises:
+        StoreError: it is no run directory, or run.json cannot be read.
+    """
+    about = _read_about(path)
+    if about is None:
+        raise StoreError(f"{path}: {_no_run(path)}")
+    return about
 
 
 def _read_about(path: Path) -> dict[str, Any] | None:
@@ -352,7 +515,8 @@ def _read_json(path: Path, keys: tuple[str, ...] = ()) -> dict[str, Any]:
     return found
 
 
-def _differences(old: Any, new: Any, path: str) -> Iterator[str]:
+def differences(old: Any, new: Any, path: str = "") -> Iterator[str]:
+    """How two configs differ, in words, by dotted paths."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*old, *(key for key in new if key not in old)]:
             inner = f"{path}.{key}" if path else str(key)
@@ -361,7 +525,7 @@ def _differences(old: Any, new: Any, path: str) -> Iterator[str]:
             elif key not in old:
                 yield f"{inner} is new"
             else:
-                yield from _differences(old[key], new[key], inner)
+                yield from differences(old[key], new[key], inner)
     elif old != new:
         yield f"{path} was {_short(old)}, is {_short(new)}"
 
@@ -397,7 +561,30 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
+def is_driven(path: str | Path) -> bool:
+    """Whether a process drives the run of this directory now. Asking disturbs nobody."""
+    lock = Path(path) / "lock"
+    # Closing any handle of a POSIX record lock's file in the process that holds it would give the lock up.
+    if Path(path).resolve() in _driven:
+        return True
+    try:
+        with open(lock, encoding="utf-8") as file:
+            return _holder(file) is not None
+    except OSError:
+        return False
+
+
 if sys.platform == "win32":
+
+    def _holder(lock: IO[str]) -> int | None:
+        import msvcrt
+
+        try:
+            msvcrt.locking(lock.fileno(), msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return 0
+        msvcrt.locking(lock.fileno(), msvcrt.LK_UNLCK, 1)
+        return None
 
     def _lock_file(lock: IO[str]) -> None:
         import msvcrt
@@ -405,6 +592,18 @@ if sys.platform == "win32":
         msvcrt.locking(lock.fileno(), msvcrt.LK_NBLCK, 1)
 
 else:
+
+    def _holder(lock: IO[str]) -> int | None:
+        """The process that has the lock, 0 where it is not known, None where nobody has it."""
+        import fcntl
+
+        # struct flock: whole file, exclusive; the kernel answers with who would be in the way (man 2 fcntl, F_GETLK).
+        linux = sys.platform == "linux"
+        form = "hhqqi4x" if linux else "qqihh"
+        asked = (fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0) if linux else (0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET)
+        told = struct.unpack(form, fcntl.fcntl(lock, fcntl.F_GETLK, struct.pack(form, *asked)))
+        number: int = told[4 if linux else 2]
+        return None if told[0 if linux else 3] == fcntl.F_UNLCK else max(number, 0)
 
     def _lock_file(lock: IO[str]) -> None:
         # lockf, not flock: a worker that was forked must not keep the lock of a parent that was killed.

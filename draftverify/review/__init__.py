@@ -1,5 +1,19 @@
-"""The queue of questions to a person: what waits, and how answers get into the store."""
+"""The queue of questions to a person: what waits, who answers it, how answers get into the store, what they teach."""
 
-from draftverify.review.queue import Reply, give_answer, pending, read_answers
+from draftverify.review.labels import Label, Reviewed, labels
+from draftverify.review.queue import Reply, fate, give_answer, key, pending, read_answers, take
+from draftverify.review.shown import shown
 
-__all__ = ["Reply", "give_answer", "pending", "read_answers"]
+__all__ = [
+    "Label",
+    "Reply",
+    "Reviewed",
+    "fate",
+    "give_answer",
+    "key",
+    "labels",
+    "pending",
+    "read_answers",
+    "shown",
+    "take",
+]

@@ -1,13 +1,16 @@
-"""The questions of a run, and answers to them from a terminal or from a file.
+"""The questions of a run, and answers to them from a page, a terminal or a file: all of them take this one way.
 
-An answer is only written down here; the next `draftverify run` of the same command takes it up, restores
+Several may answer one run at a time, in several processes. A reviewer claims a question before it is shown, for a
+while; meanwhile nobody else is given it, and nobody else's answer to it is taken. Without a claim the first answer
+stands. An answer is only written down here; the next `draftverify run` of the same command takes it up, restores
 the task from its rounds, and goes on: an accepted candidate joins the answer, an edited one is verified
 like any proposal, a rejected one ends the task.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +19,10 @@ import msgspec
 from draftverify.errors import ConfigError
 from draftverify.records import Question, RunRecords
 
-__all__ = ["Reply", "give_answer", "pending", "read_answers"]
+__all__ = ["Reply", "fate", "give_answer", "key", "pending", "read_answers", "take"]
+
+TRIED = 8
+"""Questions that are looked at together, where another reviewer may be faster with some."""
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -40,6 +46,34 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 def pending(run: RunRecords) -> tuple[Question, ...]:
     """The open questions, oldest first."""
     return run.store.questions("pending")
+
+
+def key(question: Question) -> str:
+    """A short name of a question; another one that is asked in its place has another."""
+    each = question.pipeline, question.task, str(question.attempt), str(question.round), question.asked
+    return hashlib.blake2b("\0".join(each).encode(), digest_size=12).hexdigest()
+
+
+def take(run: RunRecords, holder: str, seconds: float, *, without: Collection[str] = ()) -> Question | None:
+    """Claim the oldest question that nobody else holds.
+
+    Args:
+        run: whose.
+        holder: the reviewer.
+        seconds: how long the claim lasts; longer than a reviewer needs, or claimed anew meanwhile.
+        without: keys of those that were skipped.
+
+    Returns:
+        None when there is none: all are answered, skipped, or with others.
+    """
+    while True:
+        free = run.store.questions(free_for=holder, limit=len(without) + TRIED)
+        wanted = [question for question in free if key(question) not in without]
+        for question in wanted:
+            if run.store.claim(question, holder, seconds):
+                return question
+        if not wanted:
+            return None
 
 
 def read_answers(path: str | Path, questions: tuple[Question, ...]) -> Iterator[tuple[Question, Reply]]:
@@ -78,17 +112,37 @@ def read_answers(path: str | Path, questions: tuple[Question, ...]) -> Iterator[
     return iter(found)
 
 
-def give_answer(run: RunRecords, question: Question, reply: Reply) -> bool:
+def give_answer(run: RunRecords, question: Question, reply: Reply, holder: str = "") -> bool:
     """Write an answer down.
 
+    Args:
+        run: whose question it is.
+        question: as it was read.
+        reply: to it.
+        holder: the reviewer.
+
     Returns:
-        Whether there is now an answer: False for "skip", and when the question had one already.
+        Whether it was: False for "skip", and when it comes too late; `fate` says why.
+
+    Raises:
+        ConfigError: an edit without a value, or an accept where there is nothing to accept.
     """
     if reply.answer == "skip":
         return False
     _check(question, reply, f"task {question.task!r}")
     value = None if reply.value is msgspec.UNSET else reply.value
-    return run.store.answer(question, reply.answer, value, reply.note)
+    return run.store.answer(question, reply.answer, value, reply.note, holder=holder)
+
+
+def fate(run: RunRecords, question: Question, holder: str = "") -> str:
+    """Why an answer to a question was not taken, in words."""
+    now = run.store.question(question)
+    if now is None or (now.state == "used" and not now.answer):
+        return "the run has gone on, and this is no longer what it asks"
+    if now.state != "pending":
+        who = "you have" if holder and now.holder == holder else "somebody else has"
+        return f"{who} answered this one ({now.answer}); that answer stands"
+    return "another reviewer has this one now; it was kept for you until your time on it was over"
 
 
 def _question(reply: Reply, questions: tuple[Question, ...], where: str) -> Question:

@@ -1,4 +1,4 @@
-"""The two ways in which a check fails: by `ensure`, or by a sum that `deviates`."""
+"""The two ways in which a check fails, by `ensure` or by a sum that `deviates`, and how it says nothing."""
 
 from __future__ import annotations
 
@@ -15,6 +15,21 @@ def ensure(holds: object, what: str) -> None:
     """Fail the check, saying what was found and what to do."""
     if not holds:
         raise AssertionError(what)
+
+
+class NotExercised(Exception):
+    """A check had nothing to look at, so that it must not say that it passed."""
+
+
+def exercised(by: object, why: str) -> None:
+    """End the check as one that was not run, where nothing that it could have failed by came up.
+
+    Args:
+        by: what did; it stands at the end of a check, since a finding counts more than what was not looked at.
+        why: what never happened, and what would make it.
+    """
+    if not by:
+        raise NotExercised(why)
 
 
 def deviates(total: Any, variance: Any, tests: int) -> Any:

@@ -15,7 +15,8 @@ import msgspec
 import numpy as np
 
 from draftverify.engine.parts import is_asynchronous
-from draftverify.testing.assertions import ERROR_PROBABILITY, ensure
+from draftverify.errors import ContractError
+from draftverify.testing.assertions import ERROR_PROBABILITY, ensure, exercised
 from draftverify.testing.calls import LAWS, SHAPES
 from draftverify.testing.contexts import difference, snapshot
 from draftverify.testing.registry import check
@@ -40,8 +41,10 @@ def constructor_only_stores_its_arguments(subject: Subject) -> None:
     for name in parameters:
         found = difference(snapshot(getattr(given, name)), snapshot(getattr(made, name)), path=name)
         ensure(found is None, f"the constructor changes an argument ({found}); store it as it came")
-    for name in {*getattr(made, "__dict__", ())} - {*parameters} - _DECLARED:
-        value = getattr(made, name)
+    slots = [vars(base).get("__slots__", ()) for base in type(made).__mro__]
+    kept = {name for each in slots for name in ([each] if isinstance(each, str) else each)}
+    for name in ({*getattr(made, "__dict__", ())} | kept) - {*parameters} - _DECLARED:
+        value = getattr(made, name, None)
         empty = value is None or (isinstance(value, (int, str, list, dict, set)) and not value)
         what = f"the constructor makes the attribute {name!r}, which is no argument"
         ensure(empty or hasattr(value, "acquire"), f"{what}; do the work in open() or where it is used")
@@ -65,16 +68,72 @@ def declares_known_words(subject: Subject) -> None:
             ensure(word in known, f"{name} holds {word!r}; one of {', '.join(sorted(known))} is needed")
 
 
-@check(after=["declares_known_words"])
+@check(when=lambda s: hasattr(s.given, "open"))
+def opens(subject: Subject) -> None:
+    """open() takes what the component needs, without an exception."""
+    try:
+        subject.fresh()
+    except (Exception, SystemExit) as error:
+        hint = (
+            "what it needs must be there where the kit runs; for a test, build it with a small one of its own"
+        )
+        ensure(False, f"open() raised {type(error).__name__}: {error}; {hint}")
+
+
+@check(after=["declares_known_words", "opens"])
 def answers(subject: Subject) -> None:
     """The component answers its calls without an exception."""
+    method = METHODS[subject.role]
     try:
         for call in subject.calls:
             subject.answer(call)
-    except Exception as error:
-        what = f"{METHODS[subject.role]}() raised {type(error).__name__}: {error}"
-        domain = "give contexts= or tasks= of its domain (a verifier: proposals= too; a rule: cases=)"
-        ensure(False, f"{what}; {domain}; a rule that reads what it does not declare: add it to `needs`")
+    except (Exception, SystemExit) as error:
+        ensure(_takes(subject), f"{method}() cannot be called with {_ARGUMENTS[subject.role]}: {error}")
+        what = f"{method}() raised {type(error).__name__}: {error}"
+        own = isinstance(error, (ContractError, SystemExit))  # no words about inputs that it could not read
+        ensure(False, what if own else f"{what}; {_domain(subject)}")
+    ensure(
+        not subject.awaited or is_asynchronous(subject.component),
+        f"{method}() returned something to await, and is no coroutine function, so that a run does not await it; "
+        f"write `async def {method}`",
+    )
+
+
+_ARGUMENTS = {
+    "generator": "(context, n)",
+    "verifier": "(context, proposal)",
+    "rule": "(context, proposal, verification, rng)",
+}
+
+
+def _takes(subject: Subject) -> bool:
+    """Whether the method's signature has room for what it is called with."""
+    try:
+        places = [None] * (_ARGUMENTS[subject.role].count(",") + 1)
+        inspect.signature(getattr(subject.component, METHODS[subject.role])).bind(*places)
+    except TypeError:
+        return False
+    except ValueError:  # a method of a compiled class does not say
+        return True
+    return True
+
+
+def _domain(subject: Subject) -> str:
+    """How to give a part what it can read, where what it was given it could not."""
+    own = {
+        "generator": "tasks=[{…}] (the tasks' input) or contexts=[make_context({…}, accepted=[…])]",
+        "verifier": "tasks=[{…}] (the tasks' input) and proposals=[Proposal.alternatives([…])] (or .chain)",
+        "rule": "cases=[(make_context(), proposal, verification)], or add to `needs` what it reads of a verification",
+    }[subject.role]
+    if subject.own_inputs:
+        return f"it was called with {subject.own_inputs}, as given; look at those, or give {own}"
+    return (
+        f"the kit's own tasks have a prompt, text, question and prompt_ids, its items are {_TOYS}. If those are not of "
+        f"the part's domain, give it its own: {own}. For `draftverify conform` they stand in a YAML file, --inputs FILE"
+    )
+
+
+_TOYS = "0 to 5, or words"
 
 
 @check(after=["answers"])
@@ -98,10 +157,13 @@ def leaves_its_arguments_alone(subject: Subject) -> None:
 @check(after=["answers"])
 def answers_stay_as_they_were(subject: Subject) -> None:
     """An answer does not change when the next call is served: the record and the next round still read it."""
-    for history in subject.histories:
+    # A rule's cases are no rounds of one task: there each has a scratch of its own.
+    apart = subject.role == "rule"
+    for history in [subject.calls] if apart else subject.histories:
         scratch: dict[Any, Any] = {}
         answer: Any = None
         for call in history:
+            scratch = {} if apart else scratch
             before = snapshot(answer)
             following = subject.answer(call, scratch=scratch)
             found = difference(before, snapshot(answer))
@@ -112,6 +174,7 @@ def answers_stay_as_they_were(subject: Subject) -> None:
             )
             answer = following
         free(scratch)
+    exercised(len(subject.calls) > 1, "there is one call alone; give more tasks=, or cases=")
 
 
 @check(after=["leaves_its_arguments_alone", "answers_stay_as_they_were"], when=Subject.repeats)
@@ -130,7 +193,7 @@ def reproducible_under_its_seed(subject: Subject) -> None:
 def keeps_no_state_about_tasks(subject: Subject) -> None:
     """An answer does not depend on the calls that were served before, by this instance or by another."""
     expected = subject.answers
-    hint = "keep nothing on self; what a task needs again goes into context.scratch"
+    hint = "keep nothing on self, or in what it opened; what a task needs again goes into context.scratch"
     one = subject.fresh()
     backwards = [subject.answer(call, on=one) for call in reversed(subject.calls)][::-1]
     again = [subject.answer(call, on=one) for call in subject.calls]
@@ -143,11 +206,17 @@ def keeps_no_state_about_tasks(subject: Subject) -> None:
     for answer, *others in zip(expected, again, backwards, strict=True):
         for other in others:
             subject.same(answer, other, f"after other calls the same call was answered differently; {hint}")
+    # What stands in a file or a database cannot be put back; but the very first answers are known.
+    for call, answer in subject.firsts:
+        outside = "what it keeps outside the process (a file, a database, a service) answers for it"
+        found = subject.answer(call, on=one)
+        subject.same(answer, found, f"after other calls the same call was answered differently; {outside}")
 
 
 @check(after=["keeps_no_state_about_tasks"], when=Subject.repeats)
 def draws_anew_each_round(subject: Subject) -> None:
     """What is drawn changes with the round of the draws, as it does with their key."""
+    drawn = False
     for call in subject.drawing_calls():
 
         def said(stream: int, later: int, call: Any = call) -> str:
@@ -162,6 +231,7 @@ def draws_anew_each_round(subject: Subject) -> None:
         chance = np.exp(np.sum(counts * np.log(counts / len(made))))
         if chance >= ERROR_PROBABILITY / (8 * LATER):
             continue
+        drawn = True
         for later in range(1, LATER + 1):  # most end at the first stream or the second
             alike = all(said(stream, later) == made[stream] for stream in range(STREAMS))
             when = "in the next" if later == 1 else f"{later} rounds later"
@@ -169,6 +239,7 @@ def draws_anew_each_round(subject: Subject) -> None:
             hint = "use draws.uniform() or draws.seed(), which know the round"
             hint += "; draws.key alone is the same in every round"
             ensure(not alike, f"the random numbers of one round are used again {when}: {what}; {hint}")
+    exercised(drawn, f"it draws nothing here: under {STREAMS} keys its answers are the same, or nearly")
 
 
 def _said(answer: Any) -> str:
@@ -219,6 +290,7 @@ def _with_truth(call: tuple[Any, ...], truth: Any) -> tuple[Any, ...]:
 def answers_the_same_without_scratch(subject: Subject) -> None:
     """Rounds that share a scratch, and rounds that find it empty, get the same answers."""
     answers = iter(subject.answers)
+    cached = False
     for history in subject.histories:
         scratch: dict[Any, Any] = {}
         for number, call in enumerate(history):
@@ -229,7 +301,9 @@ def answers_the_same_without_scratch(subject: Subject) -> None:
                 subject.same(
                     expected, kept, f"{what}; compare a cache with context.accepted and roll it back"
                 )
+            cached |= bool(scratch)
         free(scratch)
+    exercised(cached, "it kept nothing in context.scratch in any of the calls")
 
 
 @check(after=["keeps_no_state_about_tasks"], when=lambda s: s.repeats() and s.declared("concurrent", True))
@@ -245,13 +319,17 @@ def answers_the_same_from_four_threads(subject: Subject) -> None:
     async def together() -> list[Any]:
         return await asyncio.gather(*map(one, calls))
 
-    if is_asynchronous(subject.component):
-        found = subject.wait(together())
-    else:
-        with ThreadPoolExecutor(4) as pool:
-            found = list(pool.map(subject.answer, calls))
+    hint = "lock, or say `concurrent = False`"
+    try:
+        if is_asynchronous(subject.component):
+            found = subject.wait(together())
+        else:
+            with ThreadPoolExecutor(4) as pool:
+                found = list(pool.map(subject.answer, calls))
+    except Exception as error:  # alone it raised nothing
+        ensure(False, f"a call from another thread raised {type(error).__name__}: {error}; {hint}")
     for answer, other in zip(expected, found, strict=True):
-        subject.same(answer, other, "calls at the same time differ; lock, or say `concurrent = False`")
+        subject.same(answer, other, f"calls at the same time differ; {hint}")
 
 
 @check(after=["reproducible_under_its_seed"])
@@ -302,7 +380,7 @@ def many_answers_as_one(subject: Subject) -> None:
         free(scratch)
 
 
-@check(when=lambda s: hasattr(s.given, "close"))
+@check(after=["opens"], when=lambda s: hasattr(s.given, "close"))
 def closes_twice(subject: Subject) -> None:
     """close() may be called again."""
     one = subject.fresh()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -14,6 +14,7 @@ from draftverify.testing import endings as _endings
 from draftverify.testing import generators as _generators
 from draftverify.testing import rules as _rules
 from draftverify.testing import verifiers as _verifiers
+from draftverify.testing.assertions import NotExercised
 from draftverify.testing.registry import CHECKS
 from draftverify.testing.subject import Role, Subject, roles_of
 
@@ -21,6 +22,7 @@ __all__ = [
     "ConformanceError",
     "Report",
     "Result",
+    "Status",
     "check_component",
     "check_names",
     "parametrize_with_checks",
@@ -29,12 +31,30 @@ __all__ = [
 _FAMILIES = (_components, _generators, _verifiers, _rules, _endings)  # importing them registered their checks
 
 
+Status: TypeAlias = Literal["passed", "failed", "expected", "unexercised", "skipped"]
+"""How a check ended: "expected" is a failure that its author foresaw; "unexercised" is one that found nothing to look
+at, so that it says nothing; "skipped" is one that stands on another which did not pass."""
+
+
 class Result(msgspec.Struct, frozen=True):
-    """How one check ended: "passed", "failed", "expected" (failed, as was said), "skipped" (an earlier one failed)."""
+    """How one check ended.
+
+    Args:
+        check: its name.
+        status: see `Status`.
+        message: what was seen and what to do; of a check that was not run, why.
+        reason: of an expected failure, its author's.
+    """
 
     check: str
-    status: Literal["passed", "failed", "expected", "skipped"]
+    status: Status
     message: str = ""
+    reason: str = ""
+
+    @property
+    def law(self) -> str:
+        """What the check holds a component to."""
+        return CHECKS[self.check].doc
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -43,17 +63,24 @@ class Report(msgspec.Struct, frozen=True):
     component: str
     results: tuple[Result, ...]
 
+    def ended(self, status: Status) -> tuple[Result, ...]:
+        """The results that have this status."""
+        return tuple(result for result in self.results if result.status == status)
+
     @property
     def failed(self) -> tuple[str, ...]:
         """The names of the checks that failed unexpectedly."""
-        return tuple(result.check for result in self.results if result.status == "failed")
+        return tuple(result.check for result in self.ended("failed"))
 
     def __str__(self) -> str:
         lines = [f"{self.component} fails {len(self.failed)} of {len(self.results)} checks"]
-        for result in self.results:
-            if result.status == "failed":
-                lines += [f"  {result.check}: {CHECKS[result.check].doc}", f"    {result.message}"]
-        skipped = [result.check for result in self.results if result.status == "skipped"]
+        for result in self.ended("failed"):
+            lines += [f"  {result.check}: {result.law}", f"    {result.message}"]
+        for result in self.ended("expected"):
+            lines += [f"  failed as expected ({result.reason}): {result.check}", f"    {result.message}"]
+        for result in self.ended("unexercised"):
+            lines.append(f"  not exercised: {result.check}: {result.message}")
+        skipped = [result.check for result in self.ended("skipped")]
         return "\n".join(
             lines + ([f"  not run, since they stand on these: {', '.join(skipped)}"] if skipped else [])
         )
@@ -84,11 +111,13 @@ def check_component(
     Args:
         component: the instance, or a `Subject` made of it.
         role: the one role to check; every role that it has the method of when None.
-        expected_failures: for checks that are known to fail, the reason. One that passes all the same is a failure.
-        **how: the arguments of `Subject`: contexts, tasks, proposals, cases, poison, block, trials, tolerance.
+        expected_failures: for checks that are known to fail, the reason. One that passes all the same, or does not
+            apply, is a failure. It stands here and not in the class, so that nothing passes its own exam by decree.
+        **how: the arguments of `Subject`: contexts, tasks, settings, proposals, cases, poison, block, trials,
+            tolerance.
 
     Returns:
-        The report, when nothing failed unexpectedly.
+        The report, when nothing failed unexpectedly. What it lists as "unexercised" has not been tested.
 
     Raises:
         ConformanceError: listing each failed check with what was found and what to do.
@@ -98,9 +127,11 @@ def check_component(
     results: list[Result] = []
     for run in runs:
         try:
-            results += [run.result(name) for name in CHECKS if CHECKS[name].applies(run.subject)]
+            results += [run.result(name) for name in CHECKS if run.applies(name)]
         finally:
             run.subject.close()
+    beside = set(expected_failures or ()).difference(result.check for result in results)
+    results += [Result(name, "failed", _BESIDE) for name in CHECKS if name in beside]
     report = Report(type(runs[0].subject.given).__name__, tuple(results))
     if report.failed:
         raise ConformanceError(report)
@@ -139,6 +170,12 @@ def parametrize_with_checks(
     return pytest.mark.parametrize(("component", "check"), cases)
 
 
+_STALE = "it was expected to fail and passes; take it out of expected_failures"
+_IDLE = "it was expected to fail and had nothing to look at; give what it fails on, or take it out"
+_APPLIES_NOT = "the check is about a role, or a capability, that this component does not have"
+_BESIDE = f"it was expected to fail, and {_APPLIES_NOT}; take it out of expected_failures"
+
+
 class _Run:
     """The checks of one subject, each run once, after those it stands on."""
 
@@ -153,6 +190,13 @@ class _Run:
                     f"no check is named {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
                 )
 
+    def applies(self, name: str) -> bool:
+        """Whether the component has the role, and the capability, that a check is about."""
+        try:
+            return CHECKS[name].applies(self.subject)
+        except (Exception, SystemExit):  # it cannot be opened, so that there is no asking; `opens` says so
+            return CHECKS[name].role in (None, self.subject.role)
+
     def result(self, name: str) -> Result:
         """What came of a check."""
         if name not in self.done:
@@ -161,33 +205,39 @@ class _Run:
 
     def _result(self, name: str) -> Result:
         for earlier in CHECKS[name].after:
-            if CHECKS[earlier].applies(self.subject) and self.result(earlier).status != "passed":
+            if self.applies(earlier) and self.result(earlier).status not in ("passed", "unexercised"):
                 return Result(name, "skipped", f"not run, since {earlier} failed")
-        message = ""
+        message = unexercised = ""
         try:
             CHECKS[name].run(self.subject)
-        except Exception as error:
-            message = (
-                str(error)
-                if isinstance(error, AssertionError)
-                else f"{type(error).__name__} was raised: {error}"
-            )
+        except NotExercised as nothing:
+            unexercised = str(nothing)
+        except AssertionError as finding:
+            message = str(finding)
+        except (Exception, SystemExit) as error:
+            message = f"{type(error).__name__} was raised: {error}"
         if name not in self.expected:
+            if unexercised:
+                return Result(name, "unexercised", unexercised)
             return Result(name, "failed" if message else "passed", message)
-        stale = "it was expected to fail and passes; take it out of expected_failures"
-        return Result(name, "expected", message) if message else Result(name, "failed", stale)
+        if message:
+            return Result(name, "expected", message, self.expected[name])
+        return Result(name, "failed", f"{_IDLE}: {unexercised}" if unexercised else _STALE)
 
     def bound(self, name: str) -> Any:
         """The check as a pytest parameter: a function of the component."""
         import pytest
 
         def check(component: Any) -> None:
-            if not CHECKS[name].applies(self.subject):
-                return
+            if not self.applies(name):
+                if name not in self.expected:
+                    pytest.skip(f"not run: {_APPLIES_NOT}")
+                return  # the strict xfail makes a failure of it
             result = self.result(name)
             if result.status == "skipped":
                 (pytest.xfail if self.expected else pytest.skip)(result.message)
-            # Of a check that is expected to fail pytest's strict xfail is the judge.
+            if result.status == "unexercised":
+                pytest.skip(f"not run: {result.message}")
             if (result.status == "failed") != (name in self.expected):
                 result = Result(name, "failed", result.message)
                 raise ConformanceError(Report(type(component).__name__, (result,)))

@@ -13,7 +13,7 @@ from draftverify.engine import boundary
 from draftverify.engine.requests import Decide, Draft, Finish, Request, Verify
 from draftverify.engine.state import holding
 from draftverify.errors import ContractError
-from draftverify.testing.assertions import ensure
+from draftverify.testing.assertions import ensure, exercised
 from draftverify.testing.contexts import difference, make_context, make_draws, snapshot, values_of
 from draftverify.testing.registry import check
 from draftverify.testing.subject import Role, Subject, owned
@@ -89,16 +89,18 @@ def decides_on_what_a_person_passed(subject: Subject) -> None:
 
 def _decided(subject: Subject) -> Iterator[tuple[Context, tuple[Any, ...]]]:
     """The contexts after blocks that were decided on, and the values that were new: of a rule by its own decisions; of
-    a verifier's chains as if more and more of the items were kept.
+    a verifier's chains as if more and more of what it passed were kept.
     """
     for call in subject.calls:
         context, proposal = call[:2]
         if subject.role == "rule":
             yield _after(context, proposal, call[2], subject.answer(call))
         elif proposal.fits("chain"):
-            for n in range(len(proposal) + 1):
-                decision = Decision(kept=tuple(range(n)))
-                yield _after(context, proposal, subject.answer(call), decision)
+            found = subject.answer(call)
+            # What it refused itself need not be anything that its stopping rule can read.
+            refused = (i for i, check in enumerate(found.checks) if check.verdict != "pass")
+            for n in range(next(refused, len(proposal)) + 1):
+                yield _after(context, proposal, found, Decision(kept=tuple(range(n))))
 
 
 def _after(
@@ -126,11 +128,16 @@ def _brings(name: str) -> Callable[[Subject], bool]:
 @check(after=["answers_can_be_read"], when=_brings("done"))
 def done_says_how_many_to_keep(subject: Subject) -> None:
     """done(context, new) gives None to go on, or how many of the new values to keep; True and False are neither."""
+    asked = False
     for context, new in _decided(subject):
+        asked = True
         try:
             boundary.read_cut(subject.component.done(context, new), len(new), subject.component)
         except ContractError as error:
             ensure(False, f"{error}; give len(new) to end after this round, None to go on")
+    exercised(
+        asked, "no block was a chain, after which it would be asked; give proposals=[Proposal.chain([…])]"
+    )
 
 
 @check("rule", after=["answers_can_be_read"], when=_brings("finish"))
@@ -184,7 +191,7 @@ def _finished(subject: Subject, context: Context, on: Any = None) -> Any:
         ensure(False, f"{what}; every task ends in it: give None where there is no answer")
 
 
-@check("verifier", when=lambda s: callable(getattr(s.component, "prepare", None)))
+@check("verifier", after=["opens"], when=lambda s: callable(getattr(s.component, "prepare", None)))
 def prepare_adds_to_the_task(subject: Subject) -> None:
     """prepare(task) gives a Task with the same id and group, the same each time, and leaves the given one as it was."""
     given = [make_context(task).task for task in subject.tasks or ()] or [

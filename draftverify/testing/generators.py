@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from draftverify.engine.boundary import canonical, plain_problem
 from draftverify.randomness import stream_key, uniforms
-from draftverify.testing.assertions import ERROR_PROBABILITY, deviates, ensure
+from draftverify.testing.assertions import ERROR_PROBABILITY, deviates, ensure, exercised
 from draftverify.testing.contexts import as_numpy
 from draftverify.testing.registry import check
 from draftverify.testing.subject import Subject
@@ -20,8 +21,24 @@ _GIVEN = frozenset({"given"})
 _SOUND = ["items_are_possible_under_q", "leaves_its_arguments_alone"]
 
 
+_NOTHING = "nothing was proposed in any call; give tasks= on which it drafts"
+_NEVER_DRAWN = (
+    "every proposal was of law 'given', though `laws` names others; give contexts= in which it draws"
+)
+
+
 def _proposals(subject: Subject) -> list[Proposal]:
     return [subject.answer(call) for call in subject.calls]
+
+
+def _exercised(proposals: list[Proposal]) -> None:
+    exercised(any(len(each.items) for each in proposals), _NOTHING)
+
+
+def _exercised_law(subject: Subject) -> None:
+    made = _proposals(subject)
+    _exercised(made)
+    exercised(any(each.law.q is not None for each in made), _NEVER_DRAWN)
 
 
 @check("generator", after=["answers", "answers_stay_as_they_were"])
@@ -37,15 +54,19 @@ def returns_a_proposal(subject: Subject) -> None:
 @check("generator", after=["returns_a_proposal"])
 def proposes_at_most_n_items(subject: Subject) -> None:
     """propose(context, n) proposes at most n items, and none for n = 0."""
+    most = 0
     for context, n in [*product(subject.contexts, (0, 1, 2, subject.block)), *subject.calls]:
         got = len(subject.answer((context, n)).items)
         ensure(got <= n, f"{got} items were proposed where {n} were asked for; take the first n")
+        most = max(most, got)
+    exercised(most, _NOTHING)
 
 
 @check("generator", after=["returns_a_proposal"])
 def parents_stand_before_their_items(subject: Subject) -> None:
     """There is one parent per item: -1 for the context, or the index of an earlier item."""
-    for made in _proposals(subject):
+    proposals = _proposals(subject)
+    for made in proposals:
         n, parents = len(made.items), made.parents
         one_each = type(parents) is tuple and len(parents) == n
         ensure(one_each, f"{n} items came with the parents {parents!r}; a tuple with one each is needed")
@@ -53,14 +74,30 @@ def parents_stand_before_their_items(subject: Subject) -> None:
             ensure(
                 -1 <= parent < index, f"item {index} has parent {parent}; use -1 or an index below {index}"
             )
+    _exercised(proposals)
+
+
+@check("generator", after=["answers_can_be_read"])
+def items_can_be_recorded(subject: Subject) -> None:
+    """Items are JSON values, or become some (tuples, NumPy's numbers): an experiment writes every one down."""
+    made = _proposals(subject)
+    for item in (item for each in made for item in each.items):
+        problem = plain_problem(canonical(item))
+        hint = "give plain data (a number, a text, a list, a dict), which the verifier can read back"
+        only = "a part for pipelines in memory alone may name this check in expected_failures"
+        ensure(problem is None, f"an item is a {type(item).__name__}{problem}; {hint}; {only}")
+    _exercised(made)
 
 
 @check("generator", after=["parents_stand_before_their_items"], when=lambda s: s.declared("shape", None))
 def keeps_its_shape(subject: Subject) -> None:
     """Every proposal has the shape that the generator declares."""
-    shape = subject.declared("shape", None)
-    for made in _proposals(subject):
+    shape, proposals = subject.declared("shape", None), _proposals(subject)
+    for made in proposals:
         ensure(made.fits(shape), f"a {made.shape} was proposed, {shape!r} is declared; use Proposal.{shape}")
+    most = max(len(made.items) for made in proposals)
+    one = "no more than one item was proposed at a time, which is every shape; give tasks= on which it drafts more"
+    exercised(most > 1, one if most else _NOTHING)
 
 
 @check("generator", after=["returns_a_proposal"])
@@ -85,6 +122,8 @@ def q_rows_are_distributions(subject: Subject) -> None:
             ensure(np.all(np.isfinite(q)) and np.all(q >= 0), "q has entries that are negative or not finite")
             sums = q[:rows].sum(axis=1)
             ensure(np.all(abs(sums - 1) < 1e-3), f"rows of q sum to {sums}; give probabilities, normalised")
+    if set(subject.declared("laws", _GIVEN)) != _GIVEN:
+        _exercised_law(subject)
 
 
 @check("generator", after=["q_rows_are_distributions"])
@@ -98,6 +137,8 @@ def items_are_possible_under_q(subject: Subject) -> None:
                 row[int(item)] > 0,
                 f"q gives item {index}, {item!r}, probability 0; report the row it was drawn from",
             )
+    if set(subject.declared("laws", _GIVEN)) != _GIVEN:
+        _exercised_law(subject)
 
 
 class _Sums:
@@ -246,6 +287,7 @@ def law_is_honest(subject: Subject) -> None:
                 not found,
                 f"{what}; declare what it was really drawn from, after temperature and cuts, or 'given'",
             )
+    _exercised_law(subject)
 
 
 @check(
@@ -262,6 +304,7 @@ def rounds_are_independent(subject: Subject) -> None:
     what = f"items {place} of a round {how} items {before} of the round before"
     hint = "use draws.uniform() or draws.seed(), which know the round, and no number of it in two rounds"
     ensure(not np.any(far), f"{what}: random numbers of one round are used again in the next; {hint}")
+    _exercised_law(subject)
 
 
 @check("generator", after=[*_SOUND, "law_is_honest"])
@@ -290,3 +333,4 @@ def draft_stream_is_its_own(subject: Subject) -> None:
                 ensure(
                     not np.any(far), f"{what}; draw from context.draws, never from a stream of role 'rule'"
                 )
+    _exercised(_proposals(subject))

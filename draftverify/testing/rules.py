@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from draftverify.testing.assertions import ERROR_PROBABILITY, deviates, ensure
+from draftverify.testing.assertions import ERROR_PROBABILITY, deviates, ensure, exercised
 from draftverify.testing.calls import LAWS, SHAPES
 from draftverify.testing.contexts import make_context, make_draws, values_of
 from draftverify.testing.registry import check
@@ -37,6 +37,9 @@ def _named(decision: Decision) -> list[int]:
     return [*decision.kept, *corrected, *decision.held, *refused]
 
 
+_CASES = "give cases=[(context, proposal, verification)] in which it does"
+
+
 def _needs(word: str) -> Callable[[Subject], bool]:
     return lambda s: word in s.declared("needs", {"verdicts"})
 
@@ -46,6 +49,11 @@ def returns_a_decision(subject: Subject) -> None:
     """decide() returns a Decision."""
     for *_, made in _decided(subject):
         ensure(type(made) is Decision, f"decide() returned a {type(made).__name__}; return Decision(kept=…)")
+
+
+def _exercised_by_naming(subject: Subject) -> None:
+    named = any(_named(decision) or decision.released for *_, decision in _decided(subject))
+    exercised(named, f"it kept, corrected, held and refused nothing in any case; {_CASES}")
 
 
 @check("rule", after=["returns_a_decision"])
@@ -60,6 +68,7 @@ def names_items_that_exist(subject: Subject) -> None:
             )
         for index in decision.released:
             ensure(0 <= index < held, f"held item {index} was released where {held} are held")
+    _exercised_by_naming(subject)
 
 
 @check("rule", after=["returns_a_decision"])
@@ -72,6 +81,7 @@ def names_no_item_twice(subject: Subject) -> None:
             not twice,
             f"item {twice[:1]} was decided on twice (kept, corrected, held or refused); name it once",
         )
+    _exercised_by_naming(subject)
 
 
 @check("rule", after=["names_items_that_exist", "names_no_item_twice"])
@@ -85,6 +95,8 @@ def keeps_a_path(subject: Subject) -> None:
             what = f"items {decision.kept} of a {proposal.shape} were kept"
             what += f", items {corrected} corrected" if corrected else ""
             ensure(joined == path, f"{what}; an item stands on its parents, so keep {path} or less")
+    kept = any(decision.kept or decision.corrected for *_, decision in _decided(subject))
+    exercised(kept, f"it kept and corrected nothing in any case; {_CASES}")
 
 
 @check("rule", after=["returns_a_decision"])
@@ -94,6 +106,14 @@ def abstains_with_empty_hands(subject: Subject) -> None:
         joins = decision.kept or decision.corrected or decision.spliced
         what = "a decision abstains, and keeps, corrects or splices something"
         ensure(not (decision.abstain and joins), f"{what}; hold it, or leave out `abstain`")
+    abstained = any(decision.abstain for *_, decision in _decided(subject))
+    exercised(abstained, f"no decision abstained; if one can, {_CASES}")
+
+
+def _exercised_by_failures(subject: Subject) -> None:
+    verdicts = {check.verdict for _, _, verification, _ in _decided(subject) for check in verification.checks}
+    why = "in no case was an item's verdict error, timeout or unchecked"
+    exercised(verdicts & {*_FAILED}, f"{why}; add one to cases=")
 
 
 @check("rule", after=["names_items_that_exist"], when=_needs("verdicts"))
@@ -106,6 +126,7 @@ def a_failed_check_is_not_a_pass(subject: Subject) -> None:
                 verdict not in _FAILED,
                 f"item {index} was accepted, its verdict being {verdict!r}; look for 'pass'",
             )
+    _exercised_by_failures(subject)
 
 
 @check("rule", after=["names_items_that_exist"], when=_needs("verdicts"))
@@ -119,6 +140,7 @@ def a_failed_check_is_not_a_refusal(subject: Subject) -> None:
                 verdict not in _FAILED,
                 f"{what}; leave it out, so that it is no trial and can be verified again",
             )
+    _exercised_by_failures(subject)
 
 
 @check("rule", after=["returns_a_decision"], when=_needs("target"))
@@ -132,6 +154,8 @@ def splices_values_of_the_vocabulary(subject: Subject) -> None:
                 f"{value!r} was spliced; int(value) is needed, not an array",
             )
             ensure(0 <= value < V, f"{value!r} was spliced, which is outside the vocabulary of {V}")
+    spliced = any(decision.spliced for *_, decision in _decided(subject))
+    exercised(spliced, f"nothing was spliced in any case; {_CASES}")
 
 
 @check("rule", after=["keeps_no_state_about_tasks"], when=Subject.repeats)
@@ -161,6 +185,9 @@ def drift_has_an_entry_for_each_value(subject: Subject) -> None:
         ensure(not metered or len(drift) == values, f"{what}; {hint}")
         wrong = [tv for tv in drift if type(tv) is not float or not 0 <= tv <= 1]
         ensure(not wrong, f"{wrong[:1]} was reported as drift; a float from 0 to 1 is needed")
+    exercised(
+        metered or subject.declared("exact", False), "no decision reported drift: it measures none here"
+    )
 
 
 @check("rule", after=_SOUND, when=lambda s: s.declared("exact", False))
@@ -203,10 +230,12 @@ def exact_means_the_targets_distribution(subject: Subject) -> None:
 def drift_bounds_the_distance_from_the_target(subject: Subject) -> None:
     """The mean of the summed drift, where it is measured, is no less than the distance of what is emitted from p."""
     games = [game for game in _games(subject) if game.mostly == "doubtful"]
+    metered = False
     for game in games:
         rounds = _played(subject, game, 2 * subject.trials)
         if not any(decision.drift for _, decision in rounds):
             continue
+        metered = True
         made = [(_rest(game, values), sum(decision.drift[: game.depth])) for values, decision in rounds]
         first, second = made[: subject.trials], made[subject.trials :]
         # The sequences that come too often in one half of the rounds come too often, by less than the distance, in
@@ -219,6 +248,7 @@ def drift_bounds_the_distance_from_the_target(subject: Subject) -> None:
         what = f"{game.words} come sequences that lie {over.mean():.3f} from the target"
         hint = "what is reported for each value must be TV(π, p) of what is emitted there, or more"
         ensure(not far, f"{what}, where the drift is {drift.mean():.3f} on average; {hint}")
+    exercised(metered, "no decision reported drift: it measures none here")
 
 
 def _above_zero(terms: Any, width: float, tests: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
 from itertools import cycle, islice
@@ -18,7 +19,7 @@ from draftverify.testing.assertions import ensure
 from draftverify.testing.calls import deciding, drafting, verifying
 from draftverify.testing.contexts import difference, make_context, make_draws, snapshot
 from draftverify.testing.outside import Outside
-from draftverify.values import Context, Proposal, Round, Task, Verification
+from draftverify.values import EMPTY, Context, Proposal, Round, Task, Verification
 
 Role: TypeAlias = Literal["generator", "verifier", "rule"]
 METHODS: dict[Role, str] = {"generator": "propose", "verifier": "verify", "rule": "decide"}
@@ -35,6 +36,7 @@ class Subject:
         role: "generator", "verifier" or "rule"; told from its methods when None.
         contexts: contexts to call it in (see `make_context`); two small synthetic tasks when None.
         tasks: instead of contexts, tasks to make them of; a verifier that prepares tasks prepares them.
+        settings: the pipeline's, in the contexts that are made of tasks.
         proposals: for a verifier, blocks of its own domain: for all contexts, or a function of a context.
         cases: for a rule, triples (context, proposal, verification) of its own domain.
         poison: for a verifier, items that make its check crash; else an object whose every method raises.
@@ -50,6 +52,7 @@ class Subject:
         role: Role | None = None,
         contexts: Sequence[Context] | None = None,
         tasks: Sequence[Task | Mapping[str, Any] | str] | None = None,
+        settings: Mapping[str, Any] = EMPTY,
         proposals: Sequence[Proposal] | Callable[[Context], Sequence[Proposal]] | None = None,
         cases: Sequence[tuple[Context, Proposal, Verification]] | None = None,
         poison: Sequence[Any] | None = None,
@@ -60,6 +63,7 @@ class Subject:
         self.given = component
         self.role: Role = role or _one_role(component)
         self.tasks = tasks
+        self.settings = settings
         self.proposals = proposals
         self.cases = cases
         self.poison = poison
@@ -68,6 +72,10 @@ class Subject:
         self.tolerance = tolerance
         self.notes: dict[str, Any] = {}
         """What one check found out that another uses."""
+        self.awaited = False
+        """Whether an answer had to be awaited."""
+        self.firsts: list[tuple[tuple[Any, ...], Any]] = []
+        """The first calls that were made, and what was answered to them."""
         self._contexts = contexts
         self._opened: list[Any] = []
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -118,6 +126,17 @@ class Subject:
         found = getattr(self.component, name, None)
         return default if found is None else found
 
+    @property
+    def own_inputs(self) -> str:
+        """The names of what its author gave to call it with; "" where all is the kit's own."""
+        given = {
+            "tasks": self.tasks,
+            "contexts": self._contexts,
+            "proposals": self.proposals,
+            "cases": self.cases,
+        }
+        return " and ".join(f"{name}=" for name, value in given.items() if value is not None)
+
     def repeats(self) -> bool:
         """Whether it says that the same call gets the same answer."""
         return bool(self.declared("deterministic", True))
@@ -148,17 +167,25 @@ class Subject:
         ]
         if self.role == "verifier" and hasattr(self.component, "prepare"):
             tasks = [self.wait(self.component.prepare(task)) for task in tasks]
-        return [make_context(task, role="draft" if self.role == "generator" else "verify") for task in tasks]
+        role = "draft" if self.role == "generator" else "verify"
+        return [make_context(task, role=role, settings=self.settings) for task in tasks]
 
     @cached_property
     def histories(self) -> list[list[tuple[Any, ...]]]:
         """For each task the arguments of the calls of successive rounds."""
+
+        def answer(call: tuple[Any, ...]) -> Any:
+            found = self.answer(call)
+            if len(self.firsts) < MANY:
+                self.firsts.append((call, found))
+            return found
+
         if self.role == "generator":
-            return [drafting(self.answer, context, self.block) for context in self.contexts]
+            return [drafting(answer, context, self.block) for context in self.contexts]
         if self.role == "verifier":
             by_target = "target" in self.declared("provides", ())
             own = self.proposals if callable(self.proposals) else lambda _: self.proposals
-            return [verifying(self.answer, each, own(each), by_target=by_target) for each in self.contexts]
+            return [verifying(answer, each, own(each), by_target=by_target) for each in self.contexts]
         if self.cases is None:
             return [[case] for case in deciding(self.declared, self.contexts)]
         return [[(*case, make_draws(case[0].task.id, round=case[0].round))] for case in self.cases]
@@ -241,7 +268,9 @@ class Subject:
 
     def call(self, arguments: tuple[Any, ...], on: Any = None) -> Any:
         """The answer to these very arguments."""
-        return self.wait(getattr(self.component if on is None else on, METHODS[self.role])(*arguments))
+        value = getattr(self.component if on is None else on, METHODS[self.role])(*arguments)
+        self.awaited |= inspect.isawaitable(value)
+        return self.wait(value)
 
     def wait(self, value: Any) -> Any:
         """The value, or what it gives when it is a coroutine."""
@@ -252,7 +281,13 @@ class Subject:
         async def wait() -> Any:
             return await value
 
-        return self._loop.run_until_complete(wait())
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return self._loop.run_until_complete(wait())
+        # A notebook's loop runs in this thread already.
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(self._loop.run_until_complete, wait()).result()
 
     def same(self, left: Any, right: Any, what: str) -> None:
         """Ensure that two answers are equal, unless one says itself that it is not deterministic."""
@@ -271,8 +306,12 @@ def _one_role(component: Any) -> Role:
     if isinstance(component, type):
         raise ConfigError(f"{component.__name__} is a class; give an instance: {component.__name__}(…)")
     roles = roles_of(component)
-    if len(roles) != 1:
-        has = ", ".join(f"{METHODS[role]}()" for role in roles) or "none of propose(), verify(), decide()"
+    if not roles:
+        what = f"{type(component).__name__} has none of propose(), verify(), decide(), so it has no role"
+        hint = "; draftverify.generator(fn) or draftverify.verifier(fn) makes a part of a function"
+        raise ConfigError(what + (hint if callable(component) else ""))
+    if len(roles) > 1:
+        has = ", ".join(f"{METHODS[role]}()" for role in roles)
         raise ConfigError(f"{type(component).__name__} has {has}; say role= (generator, verifier or rule)")
     return roles[0]
 

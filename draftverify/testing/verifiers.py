@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from draftverify.testing.assertions import ensure
+from draftverify.testing.assertions import ensure, exercised
 from draftverify.testing.contexts import advanced, as_numpy, difference
 from draftverify.testing.registry import check
 from draftverify.testing.subject import Subject
@@ -19,6 +19,20 @@ _ALONE = ["rows_depend_on_their_prefix_alone", "judges_an_item_alone_as_in_the_b
 
 def _found(subject: Subject) -> list[tuple[Context, Proposal, Verification]]:
     return [(context, proposal, subject.answer((context, proposal))) for context, proposal in subject.calls]
+
+
+_NO_ITEMS = "no block had an item; give proposals= with some"
+_NO_ALTERNATIVES = (
+    "no block had two alternatives; give proposals=[Proposal.alternatives([…, …])] of its domain, or, where it takes "
+    "chains alone, leave it at that"
+)
+
+
+_PASSES = "give tasks= and proposals= with an item that passes"
+
+
+def _exercised(found: Sequence[tuple[Context, Proposal, Verification]]) -> None:
+    exercised(any(len(proposal) for _, proposal, _ in found), _NO_ITEMS)
 
 
 def _provides(word: str, *, repeats: bool = False) -> Callable[[Subject], bool]:
@@ -35,33 +49,38 @@ def returns_a_verification(subject: Subject) -> None:
     for _, _, found in _found(subject):
         ensure(
             type(found) is Verification,
-            f"verify() returned a {type(found).__name__}; return Verification(checks=…)",
+            f"verify() returned a {type(found).__name__}; return Verification(checks=…), one Check for each item",
         )
 
 
 @check("verifier", after=["returns_a_verification"])
 def one_check_for_each_item(subject: Subject) -> None:
     """Checks, where there are any, are as many as items."""
-    for _, proposal, found in _found(subject):
+    verified = _found(subject)
+    for _, proposal, found in verified:
         got, n = len(found.checks), len(proposal.items)
         ensure(
             got in (0, n), f"{got} checks came for {n} items; an item that was not looked at is 'unchecked'"
         )
+    _exercised(verified)
 
 
 @check("verifier", after=["one_check_for_each_item"])
 def verdicts_are_known_words(subject: Subject) -> None:
     """Every verdict is one of the six words."""
     for _, _, found in _found(subject):
-        for verdict in (getattr(one, "verdict", one) for one in found.checks):
-            ensure(verdict in VERDICTS, f"{verdict!r} is no verdict; one of {', '.join(VERDICTS)} is")
+        for one in found.checks:
+            hint = "give a Check for each item: PASS, REJECT, or Check('reject', reason=…)"
+            ensure(type(one) is Check, f"{one!r} is no Check; {hint}")
+            ensure(one.verdict in VERDICTS, f"{one.verdict!r} is no verdict; one of {', '.join(VERDICTS)} is")
 
 
 @check("verifier", after=["verdicts_are_known_words"])
 def provides_what_it_says(subject: Subject) -> None:
     """Everything in `provides` is in every verification of a block, with a row for each item (and the context)."""
     provides = subject.declared("provides", {"verdicts"})
-    for _, proposal, found in _found(subject):
+    verified = _found(subject)
+    for _, proposal, found in verified:
         n = len(proposal.items)
         for word, rows in {
             "target": n + 1,
@@ -82,6 +101,10 @@ def provides_what_it_says(subject: Subject) -> None:
         ensure(
             scored or "scores" not in provides, "'scores' is in `provides`, and an item passed without one"
         )
+    _exercised(verified)
+    if "scores" in provides:
+        passed = any(one.verdict == "pass" for _, _, found in verified for one in found.checks)
+        exercised(passed, f"no item passed, and 'scores' is about those that do; {_PASSES}")
 
 
 @check("verifier", after=["provides_what_it_says"], when=_provides("target"))
@@ -171,12 +194,11 @@ class _Plain:
 @check(
     "verifier",
     after=["reproducible_under_its_seed", "provides_what_it_says", "answers_can_be_read"],
-    when=_provides("verdicts", repeats=True),
+    when=lambda s: _provides("verdicts", repeats=True)(s) and "cross" not in s.declared("provides", ()),
 )
 def judges_an_item_alone_as_in_the_block(subject: Subject) -> None:
     """An alternative verified by itself, as in a re-verification, gets the verdict and score that it has in a block."""
-    if "cross" in subject.declared("provides", ()):
-        return
+    compared = 0
     for context, proposal, found in _found(subject):
         for index, one in enumerate(
             found.checks if found.deterministic and proposal.fits("alternatives") else ()
@@ -184,6 +206,7 @@ def judges_an_item_alone_as_in_the_block(subject: Subject) -> None:
             alone = subject.answer((context, proposal.subset([index]))).checks[0]
             if "unchecked" in (alone.verdict, one.verdict):
                 continue
+            compared += len(proposal) > 1
             hint = "judge each alternative by itself, or provide 'cross'"
             what = f"item {index} is judged {one.verdict!r} in the block and {alone.verdict!r} alone"
             ensure(alone.verdict == one.verdict, f"{what}; {hint}")
@@ -193,6 +216,7 @@ def judges_an_item_alone_as_in_the_block(subject: Subject) -> None:
                 "a score that is relative to the block cannot be compared over rounds; score each by itself"
             )
             ensure(scores is None, f"{what}; {hint}")
+    exercised(compared, _NO_ALTERNATIVES)
 
 
 @check(
@@ -202,13 +226,16 @@ def judges_an_item_alone_as_in_the_block(subject: Subject) -> None:
 )
 def leaves_items_unchecked_only_for_cause(subject: Subject) -> None:
     """An item is unchecked only when enough passed, lowest index first, or when one that it stands on did not pass."""
+    passes = False
     for context, proposal in subject.calls:
         whole = subject.answer((msgspec.structs.replace(context, enough=None), proposal)).checks
         again = proposal.fits("alternatives") and any(one.verdict == "pass" for one in whole)
+        passes |= any(one.verdict == "pass" for one in whole)
         # Everything twice, so that something that passes stands behind what is enough.
         twice = Proposal.alternatives([*proposal.items, *proposal.items]) if again else proposal
         for block in (proposal, twice)[: 1 + again]:
             _ensure_unchecked_for_cause(subject, context, block)
+    exercised(passes, f"no item passed, so that there was never enough; {_PASSES}")
 
 
 def _ensure_unchecked_for_cause(subject: Subject, context: Context, proposal: Proposal) -> None:
@@ -243,9 +270,11 @@ def _ensure_unchecked_for_cause(subject: Subject, context: Context, proposal: Pr
 def follows_the_paths_of_a_tree(subject: Subject) -> None:
     """An item of a tree is judged after its own path, as the chain of that path is; or the tree is refused."""
     hint = "read proposal.parents (row i + 1 is after item i), or raise where not proposal.fits('chain')"
+    trees = 0
     for context, proposal, found in _found(subject):
         if proposal.fits("chain") or not found.deterministic:
             continue
+        trees += proposal.shape == "tree"
         plain, measures = _Plain(subject, context), _provides("target")(subject)
         rows = _target(found) if measures else np.empty(0)
         where = f"in a block with the parents {proposal.parents}"
@@ -260,6 +289,8 @@ def follows_the_paths_of_a_tree(subject: Subject) -> None:
             alone = subject.answer((context, Proposal.chain(path))).checks[-1].verdict
             what = f"{where} item {index} is judged {one.verdict!r}, and {alone!r} in the chain of its path"
             ensure(alone == one.verdict or "unchecked" in (alone, one.verdict), f"{what}; {hint}")
+    what = "no tree was verified: it refused the kit's, as is right where it cannot read them, or there was no chain"
+    exercised(trees, f"{what} of its items to make one of; give one among proposals=")
 
 
 def poison(error: type[Exception] = RuntimeError) -> tuple[Any, list[str]]:
@@ -284,48 +315,65 @@ def poison(error: type[Exception] = RuntimeError) -> tuple[Any, list[str]]:
 
 
 _CRASHES = (RuntimeError, TimeoutError)
+_NOT_REACHED = "the verifier did nothing with the item that was to make its check crash"
+_OWN_POISON = "give poison=[…], items of its domain whose check crashes"
+
+
+def _poisons(subject: Subject) -> Iterator[tuple[str, Any, list[str]]]:
+    """Items that make a check crash: what they raise, the item, and the list of what was done with it."""
+    if subject.poison is None:
+        for error in _CRASHES:
+            yield error.__name__, *poison(error)
+    for item in subject.poison or ():
+        yield "an exception", item, ["it"]
 
 
 @check("verifier", after=["verdicts_are_known_words"], when=_provides("verdicts"))
 def a_crash_is_no_verdict(subject: Subject) -> None:
     """An item whose check crashes is an "error" (a "timeout"), or the exception comes out; it is not judged by that."""
     hint = "catch only what means a refusal, let the rest out or say Check('error')"
+    reached, said = 0, set[str]()
     for context in subject.contexts:
-        for error in _CRASHES if subject.poison is None else (RuntimeError,):
-            for item in [None] if subject.poison is None else subject.poison:
-                touched: list[str] = ["it"]
-                if subject.poison is None:
-                    item, touched = poison(error)
-                try:
-                    checks = subject.answer((context, Proposal.chain([item]))).checks
-                except Exception:  # coming out is right: the driver makes a Failure of it
-                    continue
-                verdict = checks[0].verdict if touched and checks else ""
-                kind = error.__name__ if subject.poison is None else "an exception"
-                what = f"an item whose check crashed ({kind}, at {touched[-1:]}) was judged {verdict!r}"
-                ensure(verdict not in ("pass", "reject", "unchecked"), f"{what}; {hint}")
+        for kind, item, touched in _poisons(subject):
+            try:
+                checks = subject.answer((context, Proposal.chain([item]))).checks
+            except Exception as error:  # coming out is right: the driver makes a Failure of it
+                reached += len(touched)
+                said |= {f"raised {type(error).__name__}"}
+                continue
+            reached += len(touched)
+            verdict = checks[0].verdict if checks else ""
+            said |= {f"said {verdict!r}"}
+            what = f"an item whose check crashed ({kind}, at {touched[-1:]}) was judged {verdict!r}"
+            ensure(not touched or verdict not in ("pass", "reject", "unchecked"), f"{what}; {hint}")
+    exercised(reached, f"poison not exercised: {_NOT_REACHED} (it {', '.join(sorted(said))}); {_OWN_POISON}")
 
 
 @check(
     "verifier",
     after=["a_crash_is_no_verdict", "judges_an_item_alone_as_in_the_block"],
-    when=_provides("verdicts"),
+    when=_provides("verdicts", repeats=True),
 )
 def a_crash_is_its_own_items_alone(subject: Subject) -> None:
     """Where the check of one alternative crashes, the others are judged as without it, or left as errors."""
+    blocks = reached = 0
     for context, proposal in subject.calls:
-        if not proposal.fits("alternatives") or not len(proposal) or not subject.repeats():
+        if not proposal.fits("alternatives") or not len(proposal):
             continue
         before = subject.answer((context, proposal)).checks
-        bad = poison()[0] if subject.poison is None else subject.poison[0]
-        half = len(proposal) // 2
+        _, bad, touched = next(_poisons(subject), ("", None, []))
+        half, blocks = len(proposal) // 2, blocks + 1
         items = [*proposal.items[:half], bad, *proposal.items[half:]]
         try:
             checks = subject.answer((context, Proposal.alternatives(items))).checks
         except Exception:
+            reached += len(touched)
             continue
+        reached += len(touched)
         after = (*checks[:half], *checks[half + 1 :])
         for index, (one, other) in enumerate(zip(before, after, strict=True)):
             alike = one.verdict == other.verdict or other.verdict in ("error", "timeout", "unchecked")
             what = f"item {index} is judged {one.verdict!r}, and {other.verdict!r} beside an item whose check crashes"
             ensure(alike, f"{what}; guard each item's check by itself")
+    exercised(blocks, _NO_ALTERNATIVES)
+    exercised(reached, f"poison not exercised: {_NOT_REACHED}; {_OWN_POISON}")

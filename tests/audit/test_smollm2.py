@@ -17,8 +17,8 @@ QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart.yaml"
 
 def test_the_quickstart_is_lossless():
     """In float32, at prefixes where prompt lookup drafted, and in whole answers."""
-    overrides = ["pipelines.lookup.done.max_tokens=24"]
-    experiment = load_experiment(QUICKSTART, overrides=overrides, limit=2)
+    overrides = ["pipelines.lookup.done.max_tokens=24", "tasks.limit=2"]
+    experiment = load_experiment(QUICKSTART, overrides=overrides)
     builder = Builder()
     (spec,) = (each for each in experiment.pipelines if each.name == "lookup")
     pipeline = builder.pipeline(spec)

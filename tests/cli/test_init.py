@@ -1,49 +1,119 @@
-"""`draftverify init` writes an experiment that runs as it stands."""
+"""`draftverify init` writes experiments that run as they stand, one for each shape."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
+import jsonschema
 import pytest
+from ruamel.yaml import YAML
 
-from draftverify.cli.init import FILES
+from draftverify.cli.init import TEMPLATES
 from draftverify.cli.main import main
 from draftverify.records import load_run
 
+BLOCKED = [
+    "torch",
+    "transformers",
+    "rank_bm25",
+    "draftverify_llm",
+    "draftverify_tokens",
+    "draftverify_retrieval",
+]
 
-def test_it_runs_with_the_core_alone(tmp_path: Path) -> None:
-    """In a process that cannot import torch or any adapter, the written experiment runs to its end."""
-    blocked = [
-        "torch",
-        "transformers",
-        "draftverify_llm",
-        "draftverify_tokens",
-        "draftverify_plan",
-        "unified_planning",
-    ]
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Every template, written and run by commands in a process that can import no model and no adapter."""
+    place = tmp_path_factory.mktemp("templates")
     code = f"""
 import sys
-sys.modules.update(dict.fromkeys({blocked!r}))
+sys.modules.update(dict.fromkeys({BLOCKED!r}))
 from draftverify.cli.main import main
-sys.exit(main(["init", "."]) or main(["run", "experiment.yaml", "--out", "run"]))
+for name in {list(TEMPLATES)!r}:
+    code = main(["init", "--template", name, name]) or main(["run", name + "/experiment.yaml", "--out", name + "/run"])
+    if code:
+        sys.exit(code)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "identical: 8 of 8" in done.stdout
-    with load_run(tmp_path / "run") as run:
-        statuses = {record.outcome.status for record in run}
-        values = {record.task: record.outcome.value for record in run.records("blocks")}
-    assert statuses == {"accepted"}
-    assert values == {"a": 7, "b": 13, "c": 31, "d": 43, "e": 59, "f": 73, "g": 89, "h": 101}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=place)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return place
+
+
+def test_alternatives_find_a_divisor_of_each_number(made: Path) -> None:
+    """The smallest one, one at a time or a block at a time; the fallback beyond the small primes."""
+    with load_run(made / "alternatives" / "run") as run:
+        assert {record.outcome.status for record in run} == {"accepted"}
+        for name in ("one_by_one", "blocks"):
+            values = {record.task: record.outcome.value for record in run.records(name)}
+            assert values == {"a": 7, "b": 13, "c": 31, "d": 43, "e": 59, "f": 73, "g": 89, "h": 101}
+
+
+@pytest.mark.parametrize(("template", "most"), [("chain", 0.5), ("tree", 0.5)])
+def test_guesses_change_no_word_and_save_passes(made: Path, template: str, most: float) -> None:
+    """Every pipeline writes what plain writing does, in fewer passes; a tree in fewer than a chain."""
+    with load_run(made / template / "run") as run:
+        names = list(run.config["pipelines"])
+        said = {name: {record.task: record.outcome.value for record in run.records(name)} for name in names}
+        units = {name: sum(record.outcome.units for record in run.records(name)) for name in names}
+    assert all(said[name] == said["plain"] for name in names)
+    assert "the house that Jack built" in " ".join(said["plain"]["cat"])
+    assert sorted(units.values(), reverse=True) == list(units.values())
+    assert units[names[-1]] < most * units["plain"]
+
+
+def test_retrieval_answers_what_can_be_answered(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All of it from five hits, and no answer where there is none; with the package rank-bm25 the same."""
+    assert main(["init", "--template", "retrieval", str(tmp_path / "new")]) == 0
+    assert main(["run", str(tmp_path / "new" / "experiment.yaml"), "--out", str(tmp_path / "run")]) == 0
+    found = []
+    for place in (made / "retrieval" / "run", tmp_path / "run"):
+        with load_run(place) as run:
+            found.append({record.task: record.outcome.value for record in run.records("five_hits")})
+            (solved,) = [
+                each["rows"][-1]["solved"] for each in run.summary["pipelines"] if each["name"] == "five_hits"
+            ]
+            assert solved["correct"]["rate"]["value"] == 1.0
+    assert found[0] == found[1]
+    assert found[0]["pluto"] == "2006"
+    assert found[0]["vulcan"] is None
+
+
+def test_a_judge_is_right_more_often_than_the_first_draft(made: Path) -> None:
+    """And the table says how often it is wrong; where no draft is good enough the holding reply is sent."""
+    with load_run(made / "judge" / "run") as run:
+        rates = {
+            each["name"]: each["rows"][-1]["solved"]["good"]["precision"]["value"]
+            for each in run.summary["pipelines"]
+        }
+        (refund,) = [each for each in run.records("best_draft") if each.task == "refund"]
+    assert rates == {"first_draft": pytest.approx(2 / 6), "best_draft": pytest.approx(4 / 5)}
+    assert refund.rounds[-1].source == "parts.HoldingReply"
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_the_schema_beside_it_knows_the_config(made: Path, template: str) -> None:
+    """The config fits it, its own parts included; a misspelt argument of one does not."""
+    folder = made / template
+    schema = json.loads((folder / "draftverify.schema.json").read_text())
+    config = YAML(typ="safe").load(folder / "experiment.yaml")
+    jsonschema.validate(config, schema)
+    name = list(config["pipelines"])[-1]
+    config["pipelines"][name]["verifier"]["misspelt"] = 1
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(config, schema)
 
 
 def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A file of the same name stays as it is, and nothing else is written."""
     (tmp_path / "parts.py").write_text("mine")
     assert main(["init", str(tmp_path)]) == 3
-    assert "parts.py" in capsys.readouterr().err
+    assert "parts.py stands there already" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["parts.py"]
     assert (tmp_path / "parts.py").read_text() == "mine"
 
@@ -52,7 +122,8 @@ def test_it_makes_the_directory(tmp_path: Path, capsys: pytest.CaptureFixture[st
     """A directory that is not there is made, and the next command is named."""
     folder = tmp_path / "a" / "b"
     assert main(["init", str(folder)]) == 0
-    assert {path.name for path in folder.iterdir()} == set(FILES)
+    names = {"experiment.yaml", "parts.py", "tasks.jsonl", "draftverify.schema.json"}
+    assert {path.name for path in folder.iterdir()} == names
     assert f"draftverify run {folder / 'experiment.yaml'}" in capsys.readouterr().out
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
+import threading
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from draftverify.cli.main import main
 from draftverify.experiments import evaluate, load_experiment, run
 from draftverify.records import load_run
 from draftverify.rules import First
+from tests.report.runs import overview_of
 
 PARTS = Path(__file__).parents[1] / "experiments" / "function_parts.py"
 MARK = "checks itself (family tiny)"
@@ -38,7 +42,7 @@ executor: {executor}
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     """Two pipelines, of which one checks itself."""
-    (tmp_path / "tasks.jsonl").write_text('{"id": "a", "input": {"square": 49}}\n')
+    (tmp_path / "tasks.jsonl").write_text('{"square": 49}\n')
     path = tmp_path / "roots.yaml"
     path.write_text(CONFIG.format(parts=PARTS, executor="{use: serial}"))
     return path
@@ -58,17 +62,45 @@ def test_a_run_says_it_once_and_marks_what_it_prints(
     )
     assert "SelfVerificationWarning" not in said.err
     assert ".py:" not in said.err
-    assert said.out.count(f"own ({MARK}, unaudited)") == 1
-    assert "other (unaudited)" in said.out
-    assert f"own ({MARK}, unaudited)" in (place / "report.html").read_text()
+    assert said.out.count(f"own: {MARK}, unaudited") == 1
+    assert "other: unaudited" in said.out
+    shown = overview_of((place / "report.html").read_text())["pipelines"]
+    assert {each["name"]: each["trust"]["marks"] for each in shown}["own"] == [MARK, "unaudited"]
     marks = {
         each["name"]: each["marks"] for each in json.loads((place / "summary.json").read_text())["pipelines"]
     }
     assert marks == {"own": [MARK, "unaudited"], "other": ["unaudited"]}
     assert main(["show", str(place)]) == 0
-    assert f"own ({MARK}, unaudited)" in capsys.readouterr().out
+    assert f"own: {MARK}, unaudited" in capsys.readouterr().out
     assert main(["show", str(place), "--trace", "1"]) == 0
     assert f"own  {MARK}" in capsys.readouterr().out
+
+
+def test_it_is_said_whatever_another_thread_does_with_warnings(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A thread that leaves `catch_warnings` while the config is read puts the state of before the command back."""
+    entered, leave = threading.Event(), threading.Event()
+
+    def caught() -> None:
+        with warnings.catch_warnings():
+            entered.set()
+            leave.wait(30)
+
+    thread = threading.Thread(target=caught)
+    thread.start()
+    entered.wait(30)
+
+    def left() -> None:
+        leave.set()
+        thread.join()
+
+    monkeypatch.setattr(sys, "left_catch_warnings", left, raising=False)
+    hook = tmp_path / "hook.py"
+    hook.write_text("import sys\nsys.left_catch_warnings()\n")
+    config.write_text(config.read_text().replace("parts: [", f"parts: [{hook}, "))
+    assert main(["run", str(config), "--out", str(tmp_path / "run")]) == 0
+    assert capsys.readouterr().err.count("warning: the pipeline 'own' checks itself") == 1
 
 
 def test_workers_do_not_say_it_again(config: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -96,7 +128,7 @@ def test_an_unfinished_run_is_marked_too(
     assert main(["show", str(tmp_path / "run")]) == 0
     shown = capsys.readouterr().out
     assert "roots (not finished)" in shown
-    assert f"own ({MARK}, unaudited)" in shown
+    assert f"own: {MARK}, unaudited" in shown
 
 
 def test_an_evaluation_is_marked_too() -> None:
@@ -108,5 +140,5 @@ def test_an_evaluation_is_marked_too() -> None:
             First(),
         )
     found = evaluate({"own": own}, [Task(id="a")])
-    assert f"own ({MARK}, unaudited)" in str(found)
-    assert f"own ({MARK}, unaudited)" in found._repr_html_()
+    assert f"own: {MARK}, unaudited" in str(found)
+    assert f"own: {MARK}, unaudited" in found._repr_html_()

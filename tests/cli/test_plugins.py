@@ -24,16 +24,26 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) ->
 def test_the_list(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Every part with its role, package and status; a broken one's traceback below."""
     put_on_path(monkeypatch, "healthy", "raises_at_import", "twin_one", "twin_two")
-    monkeypatch.setenv("COLUMNS", "200")
     text = shown(capsys, "plugins")
     lines = [line.split() for line in text.splitlines()]
-    assert ["rule", "first", "draftverify", "0.1.0", "ok"] in lines
-    assert ["generator", "healthy.rolls", "dv-healthy", "1.0", "ok"] in lines
+    assert ["rule", "first", "draftverify", "0.1.0", "ok"] in [line[:5] for line in lines]
+    assert any("Keeps the first passed items, lowest index first" in line for line in text.splitlines())
+    assert ["generator", "healthy.rolls", "dv-healthy", "1.0", "ok"] in [line[:5] for line in lines]
     assert ["generator", "raises", "dv-raises", "1.0", "broken"] in lines
     assert text.count("duplicate") == 4
     assert "registered by dv-twin-one 1.0 and dv-twin-two 1.0" in text
     assert "Traceback (most recent call last)" in text
     assert 'raise RuntimeError("no licence file was found")' in text
+
+
+def test_every_part_says_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
+    """In a sentence, in every role; --role shows one role alone."""
+    lines = [line.split() for line in shown(capsys, "plugins").splitlines()]
+    lines = [line for line in lines if line[4:5] == ["ok"]]
+    assert [line[1] for line in lines if len(line) < 8] == []
+    rules = shown(capsys, "plugins", "--role", "rule").splitlines()
+    assert {line.split()[0] for line in rules} == {"rule"}
+    assert len(rules) == sum(line[0] == "rule" for line in lines)
 
 
 def test_broken_ones_only(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

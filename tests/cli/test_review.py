@@ -51,6 +51,23 @@ def test_keys_answer_one_question_after_the_other(waiting: Path) -> None:
         assert word in result.output
 
 
+def test_what_another_reviewer_has_is_not_asked_about(waiting: Path, tmp_path: Path) -> None:
+    """Neither at the keyboard nor in a file of answers; who quits lets go of the question on the screen."""
+    with load_run(waiting) as records:
+        first, _, third = records.store.questions()
+        assert records.store.claim(first, "another", 60)
+        result = CliRunner().invoke(review, [str(waiting)], input="aq")
+        assert [f"{task}  g" in result.output for task in ("t0", "t1", "t2")] == [False, True, True]
+        assert "1 is with other reviewers" in result.output
+        assert "1 answered, 2 still open" in result.output
+        assert records.store.claim(third, "a third", 60)
+        file = tmp_path / "answers.jsonl"
+        file.write_text('{"task": "t0", "answer": "accept"}')
+        result = CliRunner().invoke(review, [str(waiting), "--answers", str(file)])
+        assert "task t0: another reviewer has this one now" in " ".join(result.output.split())
+    assert states(waiting) == [("t0", "pending"), ("t1", "accept"), ("t2", "pending")]
+
+
 def test_quit_keeps_what_was_answered(waiting: Path) -> None:
     """Nothing more is asked after q."""
     result = CliRunner().invoke(review, [str(waiting)], input="aq")

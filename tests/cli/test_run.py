@@ -56,7 +56,7 @@ def test_limit_and_set_override_the_config(tmp_path: Path) -> None:
     """They are part of what was run: the directory has the overridden config."""
     config = str(write(tmp_path))
     out = str(tmp_path / "run")
-    assert main(["run", config, "--out", out, "--limit", "2", "--set", "pipelines.spec.block=2"]) == 0
+    assert main(["run", config, "--out", out, "--limit", "1", "--set", "pipelines.spec.block=2"]) == 0
     with load_run(out) as run:
         assert len(run.tasks) == 2
         assert run.config["pipelines"]["spec"]["block"] == 2

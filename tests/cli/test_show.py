@@ -1,34 +1,21 @@
-"""`draftverify show`: tables of finished and unfinished runs, and one task round by round, whatever stands in it."""
+"""`draftverify show`: tables of finished and unfinished runs, lists of tasks, and one task round by round."""
 
 from __future__ import annotations
 
-import io
+import json
 import os
 import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
-from rich.console import Console
 
 from draftverify.cli.main import main
-from draftverify.cli.show import outcome_lines, round_lines, trace_lines
 from draftverify.experiments.run import run
-from draftverify.records import Texts, load_run
-from draftverify.values import (
-    Check,
-    Correction,
-    Decision,
-    Held,
-    Outcome,
-    Refusal,
-    Round,
-    Step,
-    Tally,
-    TaskRecord,
-)
+from draftverify.records import Store, load_run
+from draftverify.records.store import sqlite_url
+from draftverify.values import Outcome, TaskRecord
 from tests.experiments.runs import load
 
 
@@ -93,6 +80,16 @@ def test_an_unfinished_run_is_shown_as_far_as_it_is(
     assert "not run yet" in capsys.readouterr().out
 
 
+def test_a_summary_of_before_a_retry_is_not_shown(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A retry that was killed has ended tasks; the page says the same."""
+    about = json.loads((made / "run.json").read_text())
+    with Store.open(sqlite_url(made / "records.db"), about["run"], config_hash="") as store:
+        outcome = Outcome(status="failed", reason="again")
+        store.commit("spec", TaskRecord(task="t0", attempt=1, outcome=outcome))
+    assert main(["show", str(made)]) == 0
+    assert "scripted (not finished)" in capsys.readouterr().out
+
+
 def test_a_trace_shows_drafted_kept_struck_spliced(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every round of both pipelines, in the verifier's words, and the value."""
     assert main(["show", str(made), "--trace", "t5"]) == 0
@@ -115,8 +112,8 @@ def test_a_trace_of_one_pipeline(made: Path, capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["--trace", "t55"], 3, "did you mean 't5'?"),
-        (["--trace", "t5", "--pipeline", "spek"], 3, "did you mean 'spec'?"),
+        (["--trace", "t55"], 3, "did you mean t5"),
+        (["--trace", "t5", "--pipeline", "spek"], 3, "did you mean spec?"),
     ],
 )
 def test_unknown_names_are_corrected(
@@ -141,133 +138,62 @@ def test_a_damaged_summary_is_an_error_in_words(made: Path, capsys: pytest.Captu
         assert "summary.json" in capsys.readouterr().err
 
 
-ROUND = Round(
-    index=0,
-    tries=1,
-    source="fallback",
-    items=("kept", "held", "struck", "left"),
-    parents=(-1, -1, -1, -1),
-    asked=5,
-    checks=(Check("pass", 0.5), Check("pass"), Check("reject", 0.1, "wrong", "1 != 2"), Check("unchecked")),
-    decision=Decision(kept=(0,), held=(1,), refused=(Refusal(2),), spliced=("new",), emitted=("kept", "new")),
-    held=(Held("held", None, 0, 1),),
-    steps=(Step(1, "feedback", "reject"),),
+@pytest.fixture
+def mixed(tmp_path: Path) -> Path:
+    """A run in which tasks fail, are refused and differ from the baseline's."""
+    run(load(tmp_path, check=", broken: [t1], splice: false", chance=0.3), out=tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_what_went_wrong_stands_below_the_tables(mixed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line for each kind of trouble: how many tasks of which pipeline, the first of them, the command for more."""
+    assert main(["show", str(mixed)]) == 0
+    out = capsys.readouterr().out
+    with load_run(mixed) as records:
+        refused = [each.task for each in records.records("spec") if each.outcome.status == "exhausted"]
+    assert len(refused) > 3
+    assert f"failed: 2  plain t1; spec t1\n  draftverify show {mixed} --tasks failed\n" in out
+    told = f"spec {', '.join(refused[:3])}, … ({len(refused)})"
+    assert (
+        f"refused (nothing was accepted): {len(refused)}  {told}\n  draftverify show {mixed} --tasks refused"
+        in out
+    )
+
+
+def test_tasks_are_listed_by_outcome(mixed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the pipelines that it is true of, how long they took and why; all, or the slowest first."""
+
+    def listed(*arguments: str) -> str:
+        assert main(["show", str(mixed), "--tasks", *arguments]) == 0
+        return capsys.readouterr().out
+
+    failed = listed("failed")
+    assert failed.startswith("1 task of 6, failed\nt1 (g1)")
+    assert failed.count("RuntimeError: the checker is broken") == 2
+    assert "accepted" not in failed
+    assert "differs" in listed("differs", "--pipeline", "spec")
+    assert listed().startswith("6 tasks of 6\nt0 (g0)")
+    assert listed("waiting").startswith("0 tasks of 6, waiting")
+    assert listed("--search", "T3").startswith("1 task of 6\nt3")
+    assert "… and 4 more: --limit 6" in listed("--limit", "2")
+    with load_run(mixed) as records:
+        slowest = max(records, key=lambda record: record.outcome.seconds).task
+    assert listed("slowest").splitlines()[1].startswith(slowest)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--tasks", "failing"], 2, "'failing' is not one of"),
+        (["--pipeline", "spec"], 2, "--pipeline goes with"),
+        (["--tasks", "failed", "--pipeline", "spek"], 3, "did you mean spec?"),
+        (["--trace", "t1", "--tasks"], 2, "--trace shows one task"),
+        (["--search", "x"], 2, "go with --tasks"),
+    ],
 )
-
-
-def lines(round: Round, *, marks: bool, texts: Texts | None = None, color: bool = False) -> str:
-    out = io.StringIO()
-    console = Console(width=300, file=out, force_terminal=color, color_system="standard" if color else None)
-    for line in round_lines((round,), (texts,), marks):
-        console.print(line, soft_wrap=True)
-    return out.getvalue()
-
-
-def test_alternatives_stand_one_a_line() -> None:
-    """With state, verdict, score, reason and feedback; the fallback's name, the try and the policy's step besides."""
-    shown = lines(ROUND, marks=True)
-    assert "0 kept: kept  pass · 0.5" in shown
-    assert "1 held: (held)" in shown
-    assert "2 struck: [-struck-]  reject · 0.1 · wrong · 1 != 2" in shown
-    assert "3 not judged: ~left~  unchecked" in shown
-    assert "spliced: {+new+}" in shown
-    assert "drafted 4 of 5 · by fallback · try 2" in shown
-    assert "on reject: 2. feedback" in shown
-
-
-def test_a_caveat_stands_beside_the_word_and_under_the_outcome() -> None:
-    """Of chains too, whose passed items are not told of one by one."""
-    checks = (Check("pass", caveat="few\x1b samples"), Check("pass"))
-    for parents in ((-1, -1), (-1, 0)):
-        round = Round(index=0, items=("a", "b"), parents=parents, checks=checks, decision=Decision(kept=(0,)))
-        shown = lines(round, marks=True)
-        assert "pass · caveat: few\ufffd samples" in shown
-        assert shown.count("caveat") == 1
-    outcome = Outcome(status="accepted", value="a", tally=Tally(2, 2, caveats={"few": 1}))
-    assert "  1 of 2 accepted with a caveat: few" in [line.plain for line in outcome_lines(outcome)]
-    assert "caveats='1 of 2" not in repr(outcome)
-    assert "caveats=1 of 2 accepted with a caveat: few" in repr(outcome)
-
-
-def test_a_passed_item_that_was_not_chosen_was_judged() -> None:
-    """The rule took another one, which is no refusal either."""
-    round = Round(
-        index=0,
-        items=("a", "b"),
-        parents=(-1, -1),
-        checks=(Check("pass"), Check("pass")),
-        decision=Decision(kept=(0,), emitted=("a",)),
-    )
-    assert "1 not chosen: ~b~  pass" in lines(round, marks=True)
-
-
-def test_a_correction_is_shown_beside_what_was_kept_around_it() -> None:
-    """What joined in an item's place is told from the kept items, in values and in the verifier's words."""
-    round = Round(
-        index=0,
-        items=("a", "b", "c"),
-        parents=(-1, -1, -1),
-        checks=(Check("pass"), Check("reject", correction="B"), Check("pass")),
-        decision=Decision(
-            kept=(0, 2), corrected=(Correction(1, "B"),), spliced=("z",), emitted=("a", "B", "c", "z")
-        ),
-    )
-    assert round.decision.joined == (0, None, 2, None)
-    shown = lines(round, marks=True)
-    assert "1 struck: [-b-]" in shown
-    assert "2 kept: c" in shown
-    assert [line.strip() for line in shown.splitlines() if "spliced" in line] == [
-        "spliced: {+B+}",
-        "spliced: {+z+}",
-    ]
-    texts = Texts(("<a>", "<b>", "<c>"), ("<B>", "<z>"))
-    assert "{+<B>+}" in lines(round, marks=True, texts=texts)
-
-
-def test_colours_say_the_same() -> None:
-    """Green kept, red struck-through, blue spliced."""
-    shown = lines(ROUND, marks=False, color=True)
-    assert "\x1b[32mkept" in shown
-    assert "\x1b[9;31mstruck" in shown
-    assert "\x1b[1;34mnew" in shown
-
-
-def test_a_cut_chain_shows_what_was_cut() -> None:
-    """Kept by the rule and cut by the stopping rule is neither kept nor struck."""
-    chain = Round(
-        index=0, items=("a", "b"), parents=(-1, 0), decision=Decision(kept=(0, 1), emitted=("a",), done=True)
-    )
-    assert "a│~b~" in lines(chain, marks=True)
-
-
-def test_hostile_values_stay_text() -> None:
-    """Neither escape sequences nor markup of a model reach the terminal, from items, words, reasons or outcomes."""
-    evil = "\x1b[31m[red]x[/red]\x07\u202e"
-    round = Round(
-        index=0,
-        source=evil,
-        items=(evil,),
-        parents=(-1,),
-        checks=(Check("reject", None, evil, evil),),
-        decision=Decision(spliced=(evil,), emitted=(evil,)),
-        nested=(TaskRecord(task=evil, outcome=Outcome(status="accepted", value=evil)),),
-    )
-    for texts in (None, Texts((evil,), (evil,))):
-        shown = lines(round, marks=True, texts=texts)
-        assert "[red]x[/red]" in shown
-        assert not {"\x1b", "\x07", "\u202e"} & set(shown)
-
-
-def test_a_waiting_task_is_traced(tmp_path: Path) -> None:
-    """Its rounds are there, and that it waits."""
-    config: dict[str, Any] = {
-        "policy": "[{do: escalate}]",
-        "check": ", splice: false",
-        "count": 1,
-        "chance": 0.0,
-    }
-    run(load(tmp_path, **config), out=tmp_path / "run")
-    with load_run(tmp_path / "run") as records:
-        shown = [line.plain for line in trace_lines(records, "t0", "spec", marks=True)]
-    assert any("[-<-1>-]" in line for line in shown)
-    assert shown[-1] == "waiting for a person"
+def test_options_that_do_not_go_together(
+    mixed: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, said: str
+) -> None:
+    """Each says with what it goes."""
+    assert main(["show", str(mixed), *arguments]) == code
+    assert said in capsys.readouterr().err

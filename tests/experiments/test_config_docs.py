@@ -11,8 +11,9 @@ import pytest
 from ruamel.yaml import YAML
 
 from draftverify.cli.exits import MEANINGS, Exit
-from draftverify.cli.init import PARTS, TASKS
+from draftverify.cli.init import FOLDER
 from draftverify.cli.main import main
+from draftverify.errors import ConfigError
 from draftverify.experiments.build import Builder
 from draftverify.experiments.config import load_experiment
 from draftverify.experiments.format import budget, calibrate, clause, experiment, pipeline
@@ -26,6 +27,8 @@ from draftverify.records import load_run
 DOCS = Path(__file__).parents[2] / "docs"
 CONFIGURATION = (DOCS / "configuration.md").read_text(encoding="utf-8")
 PLUGINS = (DOCS / "plugins.md").read_text(encoding="utf-8")
+PARTS = (FOLDER / "alternatives" / "parts.py").read_text(encoding="utf-8")
+TASKS = (FOLDER / "alternatives" / "tasks.jsonl").read_text(encoding="utf-8")
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -66,6 +69,19 @@ def test_every_executor_is_documented() -> None:
     for each in found:
         name = each.pop("use")
         load_plugin("executor", name)(**each)
+
+
+def test_the_ray_example_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its parts, placements and store are what they should be; nothing is built, and no cluster is asked."""
+    monkeypatch.setenv("PGPASSWORD", "only for this test")
+    (tmp_path / "ray.yaml").write_text(blocks((DOCS / "scale.md").read_text(encoding="utf-8"), "yaml")[1])
+    experiment = load_experiment(tmp_path / "ray.yaml")
+    executor = Builder().part(experiment.executor)
+    assert executor.placement.gpus == 0.25
+    assert executor.pipelines["careful"].resources == {"fast_disk": 1}
+    assert experiment.store == "postgresql://runs:${PGPASSWORD}@database/runs"
+    with pytest.raises(ConfigError, match=r"executor\.pipelines\.careful\.gpu"):
+        load_experiment(tmp_path / "ray.yaml", overrides=["executor.pipelines.careful.gpu=1"])
 
 
 def test_the_python_on_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

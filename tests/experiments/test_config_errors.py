@@ -309,7 +309,7 @@ def test_a_missing_file(tmp_path: Path) -> None:
         load_experiment(tmp_path / "empty" / "a.yaml")
     with pytest.raises(ConfigError, match="there is no directory"):
         load_experiment(tmp_path / "nowhere" / "a.yaml")
-    with pytest.raises(ConfigError, match="cannot be read"):
+    with pytest.raises(ConfigError, match=r"is a directory; name a config in it: .*experiment\.yaml"):
         load_experiment(tmp_path)
 
 
@@ -333,8 +333,8 @@ def test_mistakes_on_the_command_line(override: str, path: str, says: str, tmp_p
     assert says in error.message
 
 
-def test_a_limit_for_tasks_that_take_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """--limit is the tasks' own argument; a source that has none says so."""
+def test_a_limit_for_tasks_that_take_none(tmp_path: Path) -> None:
+    """--limit is the file's own key and holds for any source; a source that has none of its own says so."""
     file = write_experiment(
         tmp_path, CONFIG.replace("limit: 3}", "limit: 3}").replace("{use: jsonl", "{use: mine.Two")
     )
@@ -345,9 +345,10 @@ def test_a_limit_for_tasks_that_take_none(tmp_path: Path, monkeypatch: pytest.Mo
     )
     file.write_text(file.read_text().replace(", limit: 3}", "}"))
     with pytest.raises(ConfigError) as caught:
-        load_experiment(file, limit=5)
-    assert caught.value.where == "--limit 5"
+        load_experiment(file, overrides=["tasks.limit=5"])
+    assert caught.value.where == "--set tasks.limit=5"
     assert caught.value.path == "tasks.limit"
+    assert load_experiment(file, limit=5).limit == 5
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ from draftverify.engine.budget import Budget
 from draftverify.errors import ResourceError
 from draftverify.experiments.bench import Bench, Done, Unit
 from draftverify.experiments.build import Builder
-from draftverify.experiments.executors import CRASHES_IN_A_ROW, Crew, Thread
-from draftverify.records.encoding import decode
+from draftverify.experiments.executors import CRASHES_IN_A_ROW, Crew, Thread, Workers
+from draftverify.experiments.executors.messages import Lost, Reply
+from draftverify.experiments.executors.workers import AHEAD, MOST_AHEAD, SECONDS_AHEAD, Pace
+from draftverify.records.encoding import decode, encode
 from draftverify.rules import First
 from draftverify.values import Outcome, Task, TaskRecord
 from tests.experiments.runs import load
@@ -100,7 +103,7 @@ def test_tasks_that_kill_their_worker_cost_no_other_task_however_many_they_are(w
     found: list[Done] = []
     where = Pools(Mortal, workers)
     with crew(where, Told()) as crew_:
-        crew_.perform(units(*names), found.append)
+        crew_.perform(units(*names), found.extend)
     expected = {name: "accepted" if name.startswith("good") else "failed" for name in names}
     assert statuses(found) == expected
     assert len(found) == len(names)
@@ -110,7 +113,7 @@ def test_workers_that_die_one_after_the_other_end_the_run() -> None:
     """At the fifth lone unit; those before it are recorded."""
     found: list[Done] = []
     with pytest.raises(ResourceError, match="5 worker processes died"), crew(Pools(Mortal), Told()) as crew_:
-        crew_.perform(units(*(f"deadly {i}" for i in range(9))), found.append)
+        crew_.perform(units(*(f"deadly {i}" for i in range(9))), found.extend)
     assert statuses(found) == {f"deadly {i}": "failed" for i in range(4)}
 
 
@@ -131,7 +134,7 @@ def test_what_was_finished_when_a_worker_died_is_not_done_again() -> None:
 
     found: list[Done] = []
     with crew(Pools(Half, 2), Told(perform)) as crew_:
-        crew_.perform(units("slow", "deadly"), found.append)
+        crew_.perform(units("slow", "deadly"), found.extend)
     assert performed == ["slow"]
     assert statuses(found) == {"slow": "accepted", "deadly": "failed"}
 
@@ -158,7 +161,7 @@ def test_no_more_units_are_in_flight_than_there_are_workers(local: bool) -> None
     found: list[Done] = []
     where = Pools(lambda: (ThreadPoolExecutor if local else Far)(16), 3, local)
     with crew(where, Told(perform) if local else None) as crew_:
-        crew_.perform(units(*map(str, range(16))), found.append)
+        crew_.perform(units(*map(str, range(16))), found.extend)
     assert (len(found), where.made) == (16, 1)
     assert most == [3 if local else 4]
 
@@ -175,8 +178,8 @@ def test_a_slow_unit_holds_up_nobody() -> None:
 
     found: list[str] = []
 
-    def take(each: Done) -> None:
-        found.append(each.record.task)
+    def take(came: Sequence[Done]) -> None:
+        found.extend(each.record.task for each in came)
         if len(found) == 5:
             over.set()
 
@@ -195,7 +198,7 @@ def test_after_an_error_nothing_more_is_begun() -> None:
         time.sleep(0.05)
         return done(unit)
 
-    def take(each: Done) -> None:
+    def take(came: Sequence[Done]) -> None:
         raise KeyboardInterrupt
 
     where = Pools(lambda: ThreadPoolExecutor(1), 6)
@@ -214,7 +217,7 @@ def test_after_ctrl_c_units_in_threads_end_at_their_next_round() -> None:
             time.sleep(0.005)
         return [context.task.id]
 
-    def take(each: Done) -> None:
+    def take(came: Sequence[Done]) -> None:
         raise KeyboardInterrupt
 
     short = verifier(lambda context, item: item == "short")
@@ -224,6 +227,145 @@ def test_after_ctrl_c_units_in_threads_end_at_their_next_round() -> None:
         crew_.perform(units("long", "short"), take)
     assert len(rounds) < 200
     bench.close()
+
+
+class Repeating(Future[bytes]):
+    """A future that tells of its end so many times.
+
+    Args:
+        times: how many.
+    """
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.times = times
+
+    def add_done_callback(self, fn: Callable[[Future[bytes]], object]) -> None:
+        """Call it as often."""
+        for _ in range(self.times):
+            super().add_done_callback(fn)
+
+
+class Echoing(Workers):
+    """Workers that answer as they are told.
+
+    Args:
+        say: the answers to a unit; more than one come as the first one does, again.
+    """
+
+    room = 3
+
+    def __init__(self, say: Callable[[Unit, bool], list[Reply]]) -> None:
+        self.say = say
+
+    def begin(self, spec: bytes, on_sent: Any) -> None:
+        """Nothing to do."""
+
+    def perform(self, pipeline: str, unit: bytes, *, alone: bool) -> Future[bytes]:
+        """Answer at once, and tell it as often."""
+        replies = self.say(decode(unit, Unit, "a unit"), alone)
+        future = Repeating(len(replies))
+        future.set_result(encode(replies[0], "a reply").encode())
+        return future
+
+    def close(self, *, kill: bool) -> None:
+        """Nothing to do."""
+
+
+def echoed(say: Callable[[Unit, bool], list[Reply]], *names: str) -> list[Done]:
+    """What is taken of these tasks."""
+    found: list[Done] = []
+    with crew(Pools(lambda: Echoing(say), local=False)) as crew_:  # type: ignore[arg-type, return-value]
+        crew_.perform(units(*names), found.extend)
+    return found
+
+
+def test_an_answer_that_comes_twice_is_taken_once() -> None:
+    """However late the second one is."""
+    names = [str(i) for i in range(6)]
+    found = echoed(lambda unit, alone: [Reply(done=done(unit))] * 2, *names)
+    assert [each.record.task for each in found] == names
+
+
+def test_an_answer_for_another_task_is_refused() -> None:
+    """Nothing is recorded under a name that was not asked for."""
+    other = Unit(pipeline="only", task=Task(id="other"))
+    with pytest.raises(ResourceError, match="task 'other', when it was asked for 'only', task 'one'"):
+        echoed(lambda unit, alone: [Reply(done=done(other))], "one")
+
+
+@pytest.mark.parametrize(
+    ("losses", "status", "kind"),
+    [
+        ([Lost("gone")], "accepted", None),
+        ([Lost("gone", alone=True)], "accepted", None),
+        ([Lost("gone", alone=True)] * 2, "failed", "WorkerDied"),
+        ([Lost("late", late=True)], "accepted", None),
+        ([Lost("late", alone=True, late=True)], "failed", "DeadlineExceeded"),
+        ([Lost("a node went")] * 3, "accepted", None),
+        ([Lost("a node went")] * 4, "failed", "WorkerDied"),
+    ],
+)
+def test_what_becomes_of_a_unit_whose_worker_is_lost(
+    losses: list[Lost], status: str, kind: str | None
+) -> None:
+    """It runs again, alone, unless it was alone and does so again; nodes may go three times."""
+    left = {"unlucky": list(losses)}
+    asked: list[tuple[str, bool]] = []
+
+    def say(unit: Unit, alone: bool) -> list[Reply]:
+        asked.append((unit.task.id, alone))
+        rest = left.get(unit.task.id)
+        return [Reply(lost=rest.pop(0))] if rest else [Reply(done=done(unit))]
+
+    found = {each.record.task: each.record.outcome for each in echoed(say, "unlucky", "other")}
+    assert (found["unlucky"].status, found["other"].status) == (status, "accepted")
+    assert (found["unlucky"].failure and found["unlucky"].failure.error) == kind
+    assert [alone for name, alone in asked if name == "unlucky"][1:] == [True] * (
+        len(losses) - (status == "failed")
+    )
+
+
+def test_workers_may_come_to_take_fewer_units_than_they_have() -> None:
+    """Nothing more is sent until there is room again."""
+
+    class Shrinking(Echoing):
+        rooms = iter([4, 1, 1, 3])
+
+        @property
+        def room(self) -> int:  # type: ignore[override]
+            return next(self.rooms, 3)
+
+    names = [str(i) for i in range(9)]
+    found: list[Done] = []
+    where = Pools(lambda: Shrinking(lambda unit, alone: [Reply(done=done(unit))]), local=False)  # type: ignore[arg-type, return-value]
+    with crew(where) as crew_:
+        crew_.landed = OneByOne()  # type: ignore[assignment]
+        crew_.perform(units(*names), found.extend)
+    assert [each.record.task for each in found] == names
+
+
+class OneByOne(queue.SimpleQueue[Any]):
+    """A queue that never says that it holds more."""
+
+    def empty(self) -> bool:
+        """As if it did not."""
+        return True
+
+
+def test_a_worker_has_half_a_second_of_short_units_ahead_and_few_long_ones() -> None:
+    """From its first units on, and again when units become longer."""
+    pace = Pace()
+    assert pace.ahead == AHEAD
+    pace.ended(1, 60.0)  # models were loaded
+    for _ in range(10):
+        pace.ended(10, 0.2)
+    assert pace.ahead == pytest.approx(SECONDS_AHEAD / 0.02, abs=2)
+    pace.ended(1, 5.0)
+    assert pace.ahead == AHEAD
+    for _ in range(20):
+        pace.ended(100, 0.0)
+    assert pace.ahead == MOST_AHEAD
 
 
 class Far:
@@ -248,7 +390,7 @@ def far(folder: Path, **changes: Any) -> list[Done]:
     ]
     found: list[Done] = []
     with crew(Far(), spec=config.to_json()) as crew_:
-        crew_.perform(made, found.append)
+        crew_.perform(made, found.extend)
     return found
 
 

@@ -202,7 +202,7 @@ def remote(tmp_path: Path, on_round: OnRound | None = None) -> list[Done]:
     ]
     found: list[Done] = []
     with Crew(Elsewhere(), bench=None, spec=config.to_json(), on_round=on_round) as crew:
-        crew.perform(units, found.append)
+        crew.perform(units, found.extend)
     return found
 
 

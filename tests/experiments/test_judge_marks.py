@@ -15,6 +15,7 @@ from draftverify.rules import Best
 from draftverify.values import Task
 from draftverify.verifiers import AllOf, Regex
 from draftverify_llm import RecordedJudge
+from tests.report.runs import overview_of
 
 PARTS = '''
 from draftverify import Proposal
@@ -76,11 +77,12 @@ def marks(path):
 def test_a_judge_is_marked_until_it_was_audited(folder, capsys):
     """Unaudited first; the audit beside the config is found by the next run. No other verifier is marked."""
     assert main(["run", str(folder / "run.yaml"), "--out", str(folder / "first")]) == 0
-    assert "judged (unaudited)" in capsys.readouterr().out
+    assert "judged: unaudited" in capsys.readouterr().out
     assert marks(folder / "first") == {"judged": ["unaudited"], "checked": []}
-    assert "judged (unaudited)" in (folder / "first" / "report.html").read_text()
+    shown = overview_of((folder / "first" / "report.html").read_text())["pipelines"]
+    assert {each["name"]: each["trust"]["marks"] for each in shown}["judged"] == ["unaudited"]
     assert main(["show", str(folder / "first")]) == 0
-    assert "judged (unaudited)" in capsys.readouterr().out
+    assert "judged: unaudited" in capsys.readouterr().out
     assert main(["audit", "judge", str(folder / "judge.yaml")]) == 0
     assert main(["run", str(folder / "run.yaml"), "--out", str(folder / "second")]) == 0
     assert "unaudited" not in capsys.readouterr().out.partition("wrote")[2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -118,7 +119,7 @@ def test_two_drivers_of_one_directory(tmp_path: Path) -> None:
     class Second(Watch):
         def done(self, pipeline: str, record: TaskRecord) -> None:
             if not self.ended:
-                with pytest.raises(StoreError, match="another process drives this run"):
+                with pytest.raises(StoreError, match="this process drives this run"):
                     run(load(tmp_path), out=tmp_path / "run")
             super().done(pipeline, record)
 
@@ -402,3 +403,20 @@ def test_config_and_versions_are_in_the_directory(tmp_path: Path) -> None:
         assert records.config["pipelines"]["spec"]["block"] == 4
         versions = records.about["starts"][0]["versions"]
     assert {"python", "draftverify", "platform", "processor", "numpy", "cores"} <= set(versions)
+
+
+def test_a_report_that_cannot_be_made_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The run ends as it would have, with its records and its figures; a full disk is no other matter."""
+
+    def broken(*_: object, **__: object) -> str:
+        raise KeyError("a defect of the page")
+
+    monkeypatch.setattr(sys.modules["draftverify.experiments.run"], "page_html", broken)
+    result = run(load(tmp_path, count=2), out=tmp_path / "run")
+    assert (result.failed, result.ran) == (0, 4)
+    assert "a defect of the page" in caplog.text
+    assert "draftverify --traceback report" in caplog.text
+    assert (tmp_path / "run" / "summary.json").exists()
+    assert not (tmp_path / "run" / "report.html").exists()

@@ -69,7 +69,7 @@ def test_the_right_answers_have_the_form(example: dict[str, Any]) -> None:
 @pytest.mark.weights
 def test_it_runs_with_the_shipped_model(tmp_path: Path) -> None:
     """Two texts: what is accepted has the form, what is refused was told why."""
-    done = run(load_experiment(EXAMPLES / "extract.yaml", limit=2), out=tmp_path / "run")
+    done = run(load_experiment(EXAMPLES / "extract.yaml", overrides=["tasks.limit=2"]), out=tmp_path / "run")
     assert done.failed == 0
     assert done.summary.metrics == ("right",)
     assert done.summary.pipelines[0].rows[-1].solved["right"].rate.clusters == 2

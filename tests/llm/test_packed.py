@@ -545,7 +545,7 @@ def test_the_example_runs_on_a_processor_without_the_instructions(tmp_path):
     byte_tokenizer().save_pretrained(weights)
     done = subprocess.run(
         [
-            sys.executable, "-m", "draftverify", "run", "examples/rounded_draft.yaml", "--limit", "1",
+            sys.executable, "-m", "draftverify", "run", "examples/rounded_draft.yaml", "--set=tasks.limit=1",
             "--out", str(tmp_path / "run"),
             *(f"--set=models.{name}.weights={weights}" for name in ("target", "rounded")),
             *(f"--set=pipelines.{name}.done.max_tokens=6" for name in ("plain", "rounded")),

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_what_is_missing_is_named_with_the_extra_that_brings_it():
     """All of it at once."""
-    with pytest.raises(ResourceError, match=r"flying needs no_wings, no_feathers; .*draftverify\[birds\]"):
+    with pytest.raises(ResourceError, match=r"flying needs no_wings, no_feathers; .*extra 'birds'"):
         need("no_wings", "torch", "no_feathers", doing="flying", extra="birds")
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
-from draftverify import Outcome, Task
-from draftverify.metrics import Score, score
+from draftverify import ConfigError, Outcome, Task
+from draftverify.metrics import Score, check_metrics, score
 from draftverify.secret import Secret
 
 OUTCOME = Outcome(status="accepted", value="x")
@@ -50,3 +51,39 @@ def test_what_came_is_shown_without_secrets(before: str) -> None:
     said = before + "judge-key-" + "0123456789" * 6
     found = score(lambda task, outcome: said, Task(id="1"), OUTCOME)
     assert "judge-key" not in found.problem
+
+
+class Saved:
+    """A measure that says what it is told to."""
+
+    def __init__(self, says: Any, unit: Any = "s", mean: str | None = None) -> None:
+        self.says = says
+        self.unit = unit
+        if mean is not None:
+            self.mean = mean
+
+    def __call__(self, task: Task, outcome: Outcome) -> Any:
+        return self.says
+
+
+@pytest.mark.parametrize("says", [-3.5, 0, 17, np.float32(2.5), None])
+def test_a_measure_says_any_finite_number(says: Any) -> None:
+    """One with a unit is not held to 0 and 1."""
+    assert score(Saved(says), Task(id="1"), OUTCOME) == Score(says)
+
+
+@pytest.mark.parametrize(
+    ("says", "mean"), [(math.inf, None), (math.nan, None), ("3", None), (0.0, "geometric"), (-1, "geometric")]
+)
+def test_what_has_no_mean_is_a_problem(says: Any, mean: str | None) -> None:
+    """No infinity, and nothing at or below 0 where the mean is geometric."""
+    found = score(Saved(says, mean=mean), Task(id="1"), OUTCOME)
+    assert found.value is None
+    assert "a metric says" in found.problem
+
+
+@pytest.mark.parametrize("broken", [Saved(1, unit=3), Saved(1, unit="\x1b[31m"), Saved(1, mean="harmonic")])
+def test_a_measure_says_its_unit_and_mean_in_known_words(broken: Saved) -> None:
+    """Refused before any task runs, by the metric's name."""
+    with pytest.raises(ConfigError, match=r"metrics\.saved"):
+        check_metrics({"saved": broken}, [])

@@ -12,7 +12,7 @@ from .conftest import PLANS
 def test_the_example_runs_from_the_command_line(tmp_path):
     """Three pipelines over the first problems: everything solved, and each round's steps can be looked at."""
     out = tmp_path / "run"
-    ran = _draftverify("run", str(PLANS.parent / "plan.yaml"), "--limit", "3", "--out", str(out))
+    ran = _draftverify("run", str(PLANS.parent / "plan.yaml"), "--set", "tasks.limit=3", "--out", str(out))
     assert ran.returncode == 0, ran.stdout + ran.stderr
     summary = json.loads((out / "summary.json").read_text())
     statuses = {pipeline["name"]: pipeline["statuses"] for pipeline in summary["pipelines"]}

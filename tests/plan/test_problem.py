@@ -236,5 +236,5 @@ def test_a_missing_package_is_told_before_the_first_task(monkeypatch):
         "find_spec",
         lambda name, *rest: None if name == "unified_planning" else find(name, *rest),
     )
-    with pytest.raises(ResourceError, match=r"pip install 'draftverify\[plan\]'"):
+    with pytest.raises(ResourceError, match=r"install draftverify with the extra 'plan'"):
         Validator().open()

@@ -6,7 +6,8 @@ import os
 import pwd
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,29 @@ from draftverify.records.store import sqlite_url
 POSTGRES_MISSING = "no PostgreSQL server programs (initdb, pg_ctl) or no psycopg"
 
 
+class Server:
+    """A PostgreSQL server.
+
+    Args:
+        url: of its database.
+        control: carries out pg_ctl with these arguments.
+    """
+
+    def __init__(self, url: str, control: Callable[..., None]) -> None:
+        self.url = url
+        self.stop = partial(control, "-m", "immediate", "-w", "stop")
+        self.start = partial(control, "-w", "start")
+
+
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a real PostgreSQL server of our own, reached over a socket in a directory of our own."""
+def postgres(postgres_server: Server) -> str:
+    """The URL of a real PostgreSQL server of our own."""
+    return postgres_server.url
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Server]:
+    """A real PostgreSQL server of our own, reached over a socket in a directory of our own."""
     pytest.importorskip("psycopg", reason=POSTGRES_MISSING)
     if not (shutil.which("initdb") and shutil.which("pg_ctl")):
         pytest.skip(POSTGRES_MISSING)
@@ -47,11 +68,13 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     try:
         run("initdb", "-D", str(data), "-U", "tester", "-A", "trust", "-E", "UTF8", "--no-sync")
         options = f"-k {directory} -c listen_addresses='' -c fsync=off"
-        run("pg_ctl", "-D", str(data), "-o", options, "-l", str(directory / "log"), "-w", "start")
+        control = partial(run, "pg_ctl", "-D", str(data), "-o", options, "-l", str(directory / "log"))
+        server = Server(f"postgresql://tester@/postgres?host={directory}", control)
+        server.start()
         try:
-            yield f"postgresql://tester@/postgres?host={directory}"
+            yield server
         finally:
-            run("pg_ctl", "-D", str(data), "-m", "immediate", "-w", "stop")
+            server.stop()
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 

@@ -71,7 +71,8 @@ def test_the_lock_ends_with_the_process_that_has_it(tmp_path: Path) -> None:
     assert process.stdout is not None
     child = int(process.stdout.readline())
     try:
-        with pytest.raises(StoreError, match="another process drives this run"), directory(tmp_path / "run"):
+        held = rf"another process \({process.pid}\) drives this run"
+        with pytest.raises(StoreError, match=held), directory(tmp_path / "run"):
             pass
         process.kill()
         process.wait()
@@ -171,6 +172,36 @@ def test_records_in_postgresql_are_found_by_url(
         assert len(run.store.committed()) == 1
     monkeypatch.setenv("DRAFTVERIFY_STORE", postgres)
     with load_run(tmp_path / "run") as run:
+        assert len(run.store.committed()) == 1
+
+
+@pytest.mark.parametrize(
+    ("written", "noted"),
+    [
+        ("postgresql://me:pw@host/runs", "postgresql://me:***@host/runs"),
+        ("--store=postgresql://me:a-long-one@host/runs", "--store=postgresql://me:***@host/runs"),
+        ("tasks.url=https://tok@host/t?api_key=k1", "tasks.url=https://***@host/t?api_key=***"),
+        ("postgresql://me@host/runs", "postgresql://me@host/runs"),
+    ],
+)
+def test_command_and_config_are_noted_without_passwords(tmp_path: Path, written: str, noted: str) -> None:
+    """Also one that stands on the command line alone, and one that is too short to be looked for elsewhere; the report
+    shows both."""
+    with directory(
+        tmp_path / "run", command=["draftverify", "run", "--store", written], config={"store": written}
+    ):
+        pass
+    assert json.loads((tmp_path / "run" / "config.json").read_text()) == {"store": noted}
+    (start,) = json.loads((tmp_path / "run" / "run.json").read_text())["starts"]
+    assert start["command"][-1] == noted
+
+
+def test_the_url_of_other_runs_hides_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DRAFTVERIFY_STORE stays set, and a run beside those on the server has its records in a file."""
+    with directory(tmp_path / "run") as opened:
+        opened.store.commit("spec", record())
+    monkeypatch.setenv("DRAFTVERIFY_STORE", "postgresql://nobody@127.0.0.1:1/none")
+    with load_run(tmp_path / "run", url=os.environ["DRAFTVERIFY_STORE"]) as run:
         assert len(run.store.committed()) == 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -226,6 +227,58 @@ def test_a_run_whose_server_is_gone_ends_in_words(
     other("ALTER DATABASE lost WITH ALLOW_CONNECTIONS true")
     assert run(experiment, out=out, store=url).resumed
     assert recorded(out, url) == undisturbed
+
+
+@pytest.mark.parametrize("back", [True, False])
+def test_a_server_that_goes_away_in_the_middle(
+    tmp_path: Path,
+    back: bool,
+    postgres_server: Any,
+    undisturbed: dict[tuple[str, str], TaskRecord],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Stopped while workers are at it, and restarted: the run goes on. One that stays away ends the run in words, and
+    the same call goes on once it is back. Nothing is lost; of what the environment holds the directory keeps no more
+    than the name."""
+    monkeypatch.setattr(store, "PAUSES", (0.0, 0.5, 1.0, 4.0) if back else (0.0, 0.1))
+    monkeypatch.setenv("TEST_STORE_HOST", postgres_server.url.partition("host=")[2])
+    url = "postgresql://tester@/postgres?host=${TEST_STORE_HOST}"
+    chosen = {"executor": "{use: process, workers: 2}", "more": f"store: {url}", **ROUNDS}
+    experiment = load(tmp_path, seconds=0.002, **chosen)
+    out = tmp_path / "run"
+    outage = threading.Thread(target=lambda: (postgres_server.stop(), back and postgres_server.start()))
+
+    class Stopping(Disturbing):
+        ended = 0
+
+        def done(self, pipeline: str, record: TaskRecord) -> None:
+            """After the third task."""
+            self.ended += 1
+            if self.ended == 3:
+                outage.start()
+                if not back:
+                    outage.join()
+
+    stopping = Stopping(lambda: None)
+    try:
+        if back:
+            run(experiment, out=out, watcher=stopping)
+        else:
+            with pytest.raises(StoreError, match=r"cannot be reached, .* the same command goes on from it"):
+                run(experiment, out=out, watcher=stopping)
+            assert stopping.ended < 12
+    finally:
+        outage.join()
+        if not back:
+            postgres_server.start()
+    if not back:
+        again = run(experiment, out=out)
+        assert again.resumed
+        assert again.ran <= 12 - stopping.ended
+    else:
+        assert stopping.ended == 12
+    assert json.loads((out / "config.json").read_text())["store"] == url
+    assert results(out) == undisturbed
 
 
 def test_a_reader_waits_for_no_writer_and_is_waited_for_by_none(tmp_path: Path) -> None:

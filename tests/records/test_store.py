@@ -7,12 +7,15 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from itertools import product
 from pathlib import Path
 
 import msgspec
 import pytest
+import sqlalchemy as sa
 
 from draftverify.errors import ContractError, StoreError
+from draftverify.metrics import Score
 from draftverify.records import Prediction, Question, Store, Texts
 from draftverify.records.store import SCHEMA_VERSION, sqlite_url
 from draftverify.values import Candidate, Outcome, Round, Task, TaskRecord
@@ -41,6 +44,46 @@ def test_entries_are_in_task_order(store: Store) -> None:
     assert [entry.record.task for entry in store.entries(pipeline="spec", task="a")] == ["a"]
 
 
+def test_records_are_read_in_lots(store: Store, run_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some hundred at a time, each with the rounds and words of its own; of one with damaged rounds that is told."""
+    monkeypatch.setattr("draftverify.records.store.LOT", 4)
+    store.add_tasks([Task(id=f"t{i}") for i in range(5)])
+    for i, pipeline in product(range(5), ("a", "b")):
+        made = msgspec.structs.replace(record(f"t{i}"), rounds=ROUNDS[: 1 + i % len(ROUNDS)])
+        store.commit(pipeline, made, [Texts((f"{pipeline}{i}",))])
+    store.commit_round("a", "t0", 1, ROUNDS[0])  # of an attempt under way
+    read: list[str] = []
+    sa.event.listen(store._engine, "before_cursor_execute", lambda *told: read.append(told[2]))
+    entries = list(store.entries(phase="measure"))
+    assert sum(each.startswith("SELECT") for each in read) == 1 + 3
+    assert [(each.record.task, each.pipeline) for each in entries] == list(
+        product([f"t{i}" for i in range(5)], "ab")
+    )
+    for each in entries:
+        i = int(each.record.task[1:])
+        assert each.record.rounds == ROUNDS[: 1 + i % len(ROUNDS)]
+        assert each.texts[0] == Texts((f"{each.pipeline}{i}",))
+    with store._transaction() as connection:
+        first = "delete from draftverify_rounds where run = :run and task = 't1' and round = 0"
+        connection.execute(sa.text(first), {"run": run_id})
+    problems = [each.record.outcome.failure for each in store.entries()]
+    assert [problem is not None for problem in problems] == [False, False, True, True, *[False] * 6]
+    assert "round 0 is missing" in str(problems[2])
+
+
+def test_a_pipeline_may_have_tasks_of_its_own(store: Store, url: str, run_id: str) -> None:
+    """Totals count those; who opens the store later is told, and before it is written down all tasks count."""
+    assert store.own() == {}
+    store.set_own({"one": ["t0", "t1"], "two": ["t1", "t0"], "three": ["t2"]})
+    store.add_tasks([Task(id="t0")], "calibrate")
+    store.add_tasks([Task(id=f"t{i}") for i in (1, 2)])
+    names = ("one", "two", "three", "all")
+    with Store.open(url, run_id, config_hash="c0ffee") as other:
+        assert other.own() == {"one": {"t0", "t1"}, "two": {"t0", "t1"}, "three": {"t2"}}
+        assert other.totals(names) == {"one": 2, "two": 2, "three": 1, "all": 3}
+        assert other.totals(names, "measure") == {"one": 1, "two": 1, "three": 1, "all": 2}
+
+
 def test_the_second_commit_changes_nothing(store: Store) -> None:
     """A record is committed once per (pipeline, task, attempt); another attempt is another record."""
     assert store.commit("spec", record(value="first"))
@@ -50,6 +93,15 @@ def test_the_second_commit_changes_nothing(store: Store) -> None:
     later = TaskRecord(task="t", attempt=1, outcome=Outcome(status="failed"))
     assert store.commit("spec", later)
     assert store.committed() == {("spec", "t", 0), ("spec", "t", 1)}
+
+
+def test_what_a_metric_said_of_an_attempt_before_the_last_is_not_its_present_word(store: Store) -> None:
+    """A retry that is killed before its end leaves the failed attempt's score with its name."""
+    store.commit("spec", TaskRecord(task="t", outcome=Outcome(status="failed")))
+    store.add_scores({("spec", "t", 0, "digest"): Score(0.0)}, "right")
+    assert store.named_scores() == {("spec", "t", "right"): 0.0}
+    store.commit("spec", TaskRecord(task="t", attempt=1, outcome=Outcome(status="accepted", value=1)))
+    assert store.named_scores() == {}
 
 
 def test_many_threads_commit_one_record(store: Store) -> None:
@@ -115,7 +167,9 @@ def test_a_waiting_task_keeps_rounds_and_question_and_has_no_record(store: Store
     """Parking twice asks once."""
     store.park("spec", record(), question())
     store.park("spec", record(), question())
-    assert store.questions("pending") == (question(),)
+    (found,) = store.questions("pending")
+    assert found.asked
+    assert msgspec.structs.replace(found, asked="") == question()
     assert store.rounds("spec", "t", 0) == ROUNDS
     assert store.committed() == set()
 
@@ -141,6 +195,61 @@ def test_a_later_question_uses_the_earlier_answer(store: Store) -> None:
     store.park("spec", record(rounds=(*ROUNDS, Round(index=2, source="person"))), question(3))
     assert [(found.round, found.state) for found in store.questions()] == [(2, "used"), (3, "pending")]
     assert len(store.rounds("spec", "t", 0)) == 3
+
+
+def test_a_claim_keeps_others_out_until_it_ends(store: Store) -> None:
+    """Who holds a question renews it and answers it; another may claim it when the lease is over or let go."""
+    store.park("spec", record(), question())
+    (asked,) = store.questions("pending")
+    assert store.claim(asked, "ann", 60)
+    assert store.claim(asked, "ann", 60)
+    assert not store.claim(asked, "bob", 60)
+    assert not store.answer(asked, "reject", holder="bob")
+    assert not store.answer(asked, "reject")
+    assert [store.questions(free_for=who) == () for who in ("ann", "bob")] == [False, True]
+    assert store.question_counts() == {"pending": 1, "answered": 0, "used": 0, "held": 1}
+    assert store.claim(asked, "ann", 0)
+    assert store.claim(asked, "bob", 60)
+    assert not store.answer(asked, "accept", holder="ann")
+    assert store.answer(asked, "reject", holder="bob")
+    assert not store.claim(asked, "bob", 60)
+    (answered,) = store.questions()
+    assert (answered.answer, answered.holder, answered.held) == ("reject", "bob", False)
+    assert store.question_counts() == {"pending": 0, "answered": 1, "used": 0, "held": 0}
+
+
+def test_an_answer_to_a_question_that_was_replaced_is_refused(store: Store) -> None:
+    """Inner tasks of one round ask under one key: who was shown the first of them does not answer the next one."""
+    inner = msgspec.structs.replace(record("t.0"), rounds=())
+    store.park("spec", record(), msgspec.structs.replace(question(), inner=(inner,)))
+    (shown,) = store.questions("pending")
+    inners = (inner, msgspec.structs.replace(inner, task="t.1"))
+    other = msgspec.structs.replace(question(), inner=inners, candidate=Candidate("another"))
+    store.park("spec", record(), other)
+    assert not store.claim(shown, "ann", 60)
+    assert not store.answer(shown, "accept")
+    assert store.question(shown) is None
+    (now,) = store.questions("pending")
+    assert now.candidate == Candidate("another")
+    assert store.question(now) == now
+
+
+def test_an_answer_is_kept_when_another_question_takes_its_place(store: Store) -> None:
+    """What was said of the first inner task stays readable after the second has asked, and the third."""
+    inner = msgspec.structs.replace(record("t.0"), rounds=())
+    asked = [
+        msgspec.structs.replace(
+            question(), asking=f"t.{i}", inner=(msgspec.structs.replace(inner, task=f"t.{i}"),)
+        )
+        for i in range(3)
+    ]
+    for each in asked:
+        store.park("spec", record(), each)
+        (now,) = store.questions("pending")
+        assert store.answer(now, "reject", None, each.asking, holder="ann")
+    (last,) = store.questions()
+    said = [(each.asking, each.note, each.holder) for each in (*last.before, last)]
+    assert said == [(f"t.{i}", f"t.{i}", "ann") for i in range(3)]
 
 
 def test_questions_come_oldest_first(store: Store) -> None:
@@ -204,7 +313,9 @@ def test_another_format_is_refused(url: str, run_id: str, store: Store, by: int,
 
     write(SCHEMA_VERSION + by)
     try:
-        with pytest.raises(StoreError, match=rf"{words} draftverify.*use that version"):
+        with pytest.raises(
+            StoreError, match=rf"{words} draftverify.*Nothing was changed.*run\.json names it"
+        ):
             Store.open(url, run_id, config_hash="c0ffee")
     finally:
         write(SCHEMA_VERSION)

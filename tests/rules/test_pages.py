@@ -61,7 +61,7 @@ def test_every_rule_stands_in_the_index_and_on_its_page() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_links_hold(page: Path) -> None:
     """Files and headings that are linked to are there."""
-    for target, _, anchor in re.findall(r"\]\((?!https?:)([^)#]*)(#([\w-]+))?\)", page.read_text()):
+    for target, _, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)(#([\w-]+))?", page.read_text()):
         named = (page.parent / target) if target else page
         assert named.exists(), f"{page.name} links to {target}"
         heads = [

@@ -36,10 +36,11 @@ from draftverify.testing import (
 )
 
 from .broken import BROKEN, Prefix, ProposesTooMany, Speculative
+from .odd import HONEST, ODD
 from .slips import SLIPS
 
 
-@pytest.mark.parametrize("broken", BROKEN, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("broken", [*BROKEN, *ODD], ids=lambda kind: kind.__name__)
 def test_each_defect_is_caught_by_the_check_that_names_it(broken: Any) -> None:
     """A component with one defect fails one check."""
     with pytest.raises(ConformanceError) as caught:
@@ -50,7 +51,9 @@ def test_each_defect_is_caught_by_the_check_that_names_it(broken: Any) -> None:
 
 def test_every_check_catches_something() -> None:
     """No check is there that no broken component has ever failed."""
-    assert set(check_names()) == {broken.caught_by for broken in BROKEN} | {each.check for each in SLIPS}
+    assert set(check_names()) == {broken.caught_by for broken in [*BROKEN, *ODD]} | {
+        each.check for each in SLIPS
+    }
 
 
 class AsyncEcho:
@@ -70,6 +73,15 @@ class AsyncEcho:
         await asyncio.sleep(0)
         assert self._open
         return Proposal.alternatives([f"{self.word} {context.task.id} {i}" for i in range(n)])
+
+
+async def _in_a_notebook() -> None:
+    check_component(AsyncEcho("hello"))
+
+
+def test_a_part_of_coroutines_is_checked_where_a_loop_runs_already() -> None:
+    """As in a notebook's cell."""
+    asyncio.run(_in_a_notebook())
 
 
 class TossesHonestly:
@@ -174,10 +186,10 @@ RIGHT = [
 
 
 @parametrize_with_checks(
-    [*RIGHT, Subject(TossesHonestly(), proposals=[Proposal.alternatives(["a", "b"])])], trials=1000
+    [*RIGHT, *HONEST, Subject(TossesHonestly(), proposals=[Proposal.alternatives(["a", "b"])])], trials=1000
 )
 def test_right_components_pass(component: Any, check: Any) -> None:
-    """Scripted parts, the table pair, lifted functions and plain rules pass every check."""
+    """Scripted parts, the table pair, lifted functions, plain rules and parts of odd forms pass every check."""
     check(component)
 
 
@@ -213,6 +225,74 @@ def test_an_expected_failure_that_passes_is_a_failure() -> None:
         check_component(Prefix(), expected_failures={"keeps_a_path": "it was so once"})
 
 
+def test_an_expected_failure_that_cannot_fail_is_a_failure() -> None:
+    """Neither a check of another role nor one that had nothing to look at excuses anything."""
+    with pytest.raises(ConformanceError, match="does not have; take it out of expected_failures"):
+        check_component(Prefix(), expected_failures={"keeps_its_shape": "it has none"})
+    with pytest.raises(ConformanceError, match="had nothing to look at"):
+        check_component(ByType(), expected_failures={"a_crash_is_no_verdict": "it looks at types"})
+
+
+class ByType:
+    """A verifier that refuses by type what it does not know, and so never does anything with a poisonous item."""
+
+    def verify(self, context: Any, proposal: Proposal) -> Verification:
+        known = [type(item) is str for item in proposal.items]
+        return Verification(checks=tuple(Check("pass" if each else "reject") for each in known))
+
+
+class DraftsNothing:
+    """A generator that finds nothing in the kit's own tasks."""
+
+    shape = "chain"
+
+    def propose(self, context: Any, n: int) -> Proposal:
+        return Proposal.chain(context.task.input.get("rows", [])[:n])
+
+
+def unexercised(component: Any, **how: Any) -> dict[str, str]:
+    """The checks that had nothing to look at, and why."""
+    return {each.check: each.message for each in check_component(component, **how).ended("unexercised")}
+
+
+def test_a_poison_that_never_reached_the_part_is_said() -> None:
+    """A check that could not bite does not say that it passed; with an item of the domain it does, and bites."""
+    found = unexercised(ByType())
+    for name in ("a_crash_is_no_verdict", "a_crash_is_its_own_items_alone"):
+        assert found[name].startswith("poison not exercised: ")
+        assert "poison=[" in found[name]
+    with pytest.raises(ConformanceError, match="a_crash_is_no_verdict"):
+        check_component(ByType(), poison=["a text whose check crashes"])
+
+
+def test_a_cache_that_was_never_filled_is_said() -> None:
+    """Where nothing was kept in the scratch, nothing stale could be found."""
+    assert "answers_the_same_without_scratch" in unexercised(ByType())
+    assert "answers_the_same_without_scratch" not in unexercised(HONEST[5])
+
+
+def test_checks_of_what_was_never_proposed_are_not_passed() -> None:
+    """A generator that drafts nothing in the kit's tasks passes no check of its drafts; in its own it does."""
+    found = unexercised(DraftsNothing())
+    assert {"proposes_at_most_n_items", "keeps_its_shape", "items_can_be_recorded"} <= {*found}
+    assert "tasks=" in found["proposes_at_most_n_items"]
+    assert "keeps_its_shape" not in unexercised(DraftsNothing(), tasks=[{"rows": [1, 2, 3]}])
+
+
+def test_checks_of_what_never_passed_are_not_passed() -> None:
+    """A verifier that passes none of the kit's items was never told that enough passed."""
+    none = ScriptedVerifier(otherwise="reject", verdicts={})
+    assert "enough" in unexercised(none)["leaves_items_unchecked_only_for_cause"]
+
+
+def test_pytest_shows_what_was_not_run_as_skipped() -> None:
+    """Under pytest, too, a check that could not bite is no pass."""
+    cases = parametrize_with_checks([ByType()]).args[1]
+    check = next(each.values[1] for each in cases if each.id == "ByType-a_crash_is_no_verdict")
+    with pytest.raises(pytest.skip.Exception, match="not run: poison not exercised"):
+        check(ByType())
+
+
 def test_a_misspelt_check_is_refused_with_a_suggestion() -> None:
     """expected_failures names checks that exist."""
     with pytest.raises(ConfigError, match="did you mean 'law_is_honest'"):
@@ -223,8 +303,10 @@ def test_a_class_or_a_stranger_is_refused() -> None:
     """What has no role cannot be checked."""
     with pytest.raises(ConfigError, match="give an instance"):
         check_component(TargetFrom)
-    with pytest.raises(ConfigError, match="none of propose"):
+    with pytest.raises(ConfigError, match=r"none of propose.*so it has no role$"):
         check_component(object())
+    with pytest.raises(ConfigError, match=r"draftverify\.verifier\(fn\) makes a part of a function"):
+        check_component(lambda context, item: True)
 
 
 def test_a_component_of_two_roles_is_checked_in_both() -> None:

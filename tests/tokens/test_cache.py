@@ -48,9 +48,7 @@ def test_a_long_session_does_not_make_the_short_ones_long(long: int) -> None:
     """Fifteen of 100 tokens and one long one hold at most one and a half times what their tokens need."""
     reader = Reader(tiny_of("llama", VOCABULARY, layers=1))
 
-    def forward(
-        _: Any, groups: Any, want: Any, tail: Any
-    ) -> Any:  # reading 4,000 tokens takes seconds, and holds the same
+    def forward(groups: Any, want: Any, tail: Any) -> Any:  # reading takes seconds, and holds the same
         for shelf in {group.shelf for group in groups if not group.shelf.keys}:
             shelf.keys, shelf.values = ([shelf.new(torch.empty(1, 2, 1, 8))] for _ in range(2))
         return None if want is None else torch.zeros(len(want), VOCABULARY), None
@@ -213,6 +211,18 @@ def test_the_row_that_ended_first_is_used_again_first(monkeypatch: pytest.Monkey
             reader.read([make_context({"prompt_ids": own})], [NOTHING])
     assert read == [40, 1, 1, 40]
     assert [shelf.rows for shelf in reader.slots.shelves.values()] == [3]
+
+
+def test_what_was_made_of_weights_is_made_anew_after_training() -> None:
+    """Of every layer, also where the first one stayed as it was."""
+    module = tiny_of("qwen3", VOCABULARY)
+    reader = Reader(module)
+    reader.read([make_context({"prompt_ids": PROMPT})], [NOTHING])
+    with torch.no_grad():
+        module.model.layers[1].self_attn.k_norm.weight.mul_(-2)
+        wanted = module(input_ids=torch.tensor([PROMPT]), use_cache=False).logits[0, -1:]
+    found = reader.read([make_context({"prompt_ids": PROMPT})], [NOTHING]).logits
+    torch.testing.assert_close(found, wanted, atol=1e-4, rtol=0)
 
 
 def test_few_tokens_in_common_are_read_again() -> None:

@@ -16,8 +16,8 @@ from draftverify_tokens import generate, graphs
 from draftverify_tokens.reader import TAILS, Reader
 from draftverify_tokens.slots import Shelf
 from tests.tokens.emulated import Emulation
-from tests.tokens.test_llama_forward import CHAIN, CLOSE, NONE, ROUNDS, TREE, Session, own
-from tests.tokens.tiny import byte_tokenizer, tiny_of
+from tests.tokens.test_llama_forward import CHAIN, CLOSE, NONE, ROUNDS, TREE, own
+from tests.tokens.tiny import Session, byte_tokenizer, tiny_of
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import torch
 
-from draftverify import ConfigError, Proposal, Task
+from draftverify import ConfigError, Proposal
 from draftverify.testing import make_context
 from draftverify_tokens import layer
 from draftverify_tokens.forward import ModuleForward
 from draftverify_tokens.llama import LlamaForward
 from draftverify_tokens.reader import Reader
-from tests.tokens.tiny import tiny_of
+from tests.tokens.tiny import Session, tiny_of
 
 CLOSE = {"atol": 1e-4, "rtol": 0}
 TREE = Proposal.tree((5, 6, 7, 8, 9), (-1, 0, 0, -1, 3))
@@ -48,18 +48,6 @@ def own(model: Any, hidden: tuple[int, ...] = ()) -> Reader:
     reader._forward = ModuleForward(model, reader._forward.hidden)
     reader.slots = reader._new_slots()
     return reader
-
-
-class Session:
-    """A growing answer."""
-
-    def __init__(self, prompt: list[int]) -> None:
-        self.task = Task(id="a", input={"prompt_ids": prompt})
-        self.accepted: list[int] = []
-        self.scratch: dict[Any, Any] = {}
-
-    def context(self) -> Any:
-        return make_context(self.task, accepted=self.accepted, scratch=self.scratch)
 
 
 def same(readers: tuple[Reader, Reader], prompts: list[list[int]], rounds: Any) -> None:

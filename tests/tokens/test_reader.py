@@ -10,13 +10,13 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from draftverify import ConfigError, Proposal, Task
+from draftverify import ConfigError, Proposal
 from draftverify.testing import make_context
 from draftverify_tokens import slots
 from draftverify_tokens.forward import ModuleForward
 from draftverify_tokens.llama import LlamaForward
 from draftverify_tokens.reader import Reader
-from tests.tokens.tiny import FAMILIES, tiny_of
+from tests.tokens.tiny import FAMILIES, Session, tiny_of
 
 VOCABULARY = 24
 CLOSE = {"atol": 1e-4, "rtol": 0}
@@ -32,18 +32,6 @@ def rows(model: Any, path: list[int]) -> Any:
     """The oracle: logits after a whole path, read without any cache."""
     with torch.inference_mode():
         return model(input_ids=torch.tensor([path]), use_cache=False).logits[0, -1]
-
-
-class Session:
-    """A growing answer; between rounds some path of the last block is accepted, and a token that was not drafted."""
-
-    def __init__(self, prompt: list[int]) -> None:
-        self.task = Task(id="a", input={"prompt_ids": prompt})
-        self.accepted: list[int] = []
-        self.scratch: dict[Any, Any] = {}
-
-    def context(self) -> Any:
-        return make_context(self.task, accepted=self.accepted, scratch=self.scratch)
 
 
 def block(items: list[int], parents: list[int]) -> Proposal:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from draftverify import Context
+from draftverify import Context, Task
 from draftverify.testing import make_context
 from draftverify_llm import LocalModel
 from draftverify_tokens import Target
@@ -103,6 +103,18 @@ def context_of(model: LocalModel, prompt: list[int], **more: Any) -> Context:
     """A context whose task the model's Target has prepared."""
     bare = make_context({"prompt_ids": prompt})
     return make_context(Target(model).prepare(bare.task), **more)
+
+
+class Session:
+    """A growing answer; between rounds some path of the last block is accepted, and a token that was not drafted."""
+
+    def __init__(self, prompt: list[int]) -> None:
+        self.task = Task(id="a", input={"prompt_ids": prompt})
+        self.accepted: list[int] = []
+        self.scratch: dict[Any, Any] = {}
+
+    def context(self) -> Any:
+        return make_context(self.task, accepted=self.accepted, scratch=self.scratch)
 
 
 def rows(model: LocalModel, tokens: list[int], keep: int) -> Any:

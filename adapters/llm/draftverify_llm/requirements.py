@@ -23,7 +23,7 @@ def need(*packages: str, doing: str, extra: str = "llm") -> None:
     missing = [package for package in packages if importlib.util.find_spec(package) is None]
     if missing:
         raise ResourceError(
-            f"{doing} needs {', '.join(missing)}; install it with: pip install 'draftverify[{extra}]'"
+            f"{doing} needs {', '.join(missing)}; install draftverify with the extra '{extra}'"
         )
     for package in packages:
         found, lowest = _version(package), LOWEST.get(package)

@@ -237,9 +237,7 @@ def need_planning() -> None:
         ResourceError: naming the extra that brings it.
     """
     if importlib.util.find_spec("unified_planning") is None:
-        raise ResourceError(
-            "reading PDDL needs unified-planning; install it with: pip install 'draftverify[plan]'"
-        )
+        raise ResourceError("reading PDDL needs unified-planning; install draftverify with the extra 'plan'")
 
 
 def prepared(task: Task) -> Task:

@@ -18,7 +18,8 @@ from draftverify_tokens.sampling import probabilities, read_settings
 __all__ = ["explain"]
 
 # How far rounding moves the gap of two of the likeliest tokens, in units of eps · (largest logit): twice the largest
-# movement of one logit that was seen between a block and single steps (docs/tokens.md), since two can move apart.
+# movement of one logit that was seen between a block and single steps (benchmarks/README.md, "Tokens"), since two can
+# move apart.
 UNITS = {16: 6, 32: 20, 64: 20}
 
 CHOICE = ("temperature", "top_k", "top_p", "min_p")

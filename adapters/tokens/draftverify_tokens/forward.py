@@ -17,7 +17,7 @@ from draftverify import ConfigError
 from draftverify_tokens.llama import LlamaForward, is_llama, products_are_plain
 from draftverify_tokens.models import positions_of
 from draftverify_tokens.places import telling_of
-from draftverify_tokens.slots import Group, Slots, put, seen
+from draftverify_tokens.slots import Group, put, seen
 
 __all__ = ["ModuleForward", "check_rollback", "forward_of"]
 
@@ -92,6 +92,9 @@ class ModuleForward:
         self._telling = telling_of(module)
         self._positions, _ = positions_of(module)
 
+    def forget(self) -> None:
+        """Nothing was made of the weights."""
+
     @cached_property
     def windows(self) -> dict[str, int | None]:
         """The window of each type of layer; None looks at everything."""
@@ -113,7 +116,6 @@ class ModuleForward:
 
     def __call__(
         self,
-        slots: Slots,
         groups: Sequence[Group],
         want: Any,
         tail: Callable[[Any], tuple[Any, ...]] | None = None,
@@ -121,7 +123,6 @@ class ModuleForward:
         """Run one pass.
 
         Args:
-            slots: where keys and values are.
             groups: what is read.
             want: of which tokens the logits are wanted: an int for the last so many of a single row, indices [wanted]
                 into the tokens of all groups, one group after the other and row by row, or None for none.

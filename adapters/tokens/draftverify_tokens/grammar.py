@@ -287,7 +287,7 @@ def _library() -> Any:
         import llguidance
     except ImportError:
         raise ResourceError(
-            "json_schema, regex and grammar need llguidance: pip install 'draftverify[tokens]'"
+            "json_schema, regex and grammar need llguidance: install draftverify with the extra 'tokens'"
         ) from None
     return llguidance
 

@@ -97,13 +97,11 @@ class LlamaForward:
         self._pieces = Pieces(backend)
         self._graphs = Graphs() if self.module.device.type == "cuda" else None
 
-    def __call__(
-        self, slots: Slots, groups: Sequence[Group], want: Any, tail: Tail | None = None
-    ) -> tuple[Any, Any]:
+    def __call__(self, groups: Sequence[Group], want: Any, tail: Tail | None = None) -> tuple[Any, Any]:
         """Run one pass; as `ModuleForward`.
 
         Args:
-            slots, groups, want: as there.
+            groups, want: as there.
             tail: what to make of the logits, in the same launch.
 
         Returns:
@@ -128,6 +126,10 @@ class LlamaForward:
             states = states.clone()  # a graph's outputs are its next call's too
         parts = states[0].split([group.ids.numel() for group in groups])
         return found, [part.unflatten(0, group.ids.shape) for part, group in zip(parts, groups, strict=True)]
+
+    def forget(self) -> None:
+        """Make anew what was made of weights that have changed."""
+        self._layers = []
 
     def warm(
         self, slots: Slots, rows: int, tokens: int, capacity: int, tails: Sequence[Tail | None] = (None,)
@@ -305,10 +307,8 @@ class _Layer:
         attention = self._layer.self_attn
         # The joint matrix is held here, so a converted q_proj lies elsewhere; a norm may come to lie where it lay.
         own = getattr(attention.q_proj, "weight", None)
-        where = None if own is None or callable(own) else own.data_ptr()
-        scale = getattr(getattr(attention, "q_norm", None), "weight", None)
-        copied = None if scale is None or scale.is_inference() else (scale.data_ptr(), scale._version)
-        return attention.q_proj, where, self.norm.weight.data_ptr(), copied
+        where = own.data_ptr() if isinstance(own, torch.Tensor) else None
+        return attention.q_proj, where, self.norm.weight.data_ptr()
 
     def __call__(
         self, x: Any, cos: Any, sin: Any, masks: Sequence[Any], groups: Sequence[Group], index: int

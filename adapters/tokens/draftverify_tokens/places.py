@@ -55,17 +55,22 @@ def _stands(group: Group) -> Any:
 
 
 @contextmanager
-def _bloom(base: Any, group: Group, arguments: dict[str, Any]) -> Iterator[None]:
+def _made_as(base: Any, method: str, bias: Any) -> Iterator[None]:
+    """A method of the model's gives this bias."""
+    setattr(base, method, lambda *_, **__: bias)
+    try:
+        yield
+    finally:
+        delattr(base, method)
+
+
+def _bloom(base: Any, group: Group, arguments: dict[str, Any]) -> AbstractContextManager[None]:
     """Bloom makes its bias, [R · heads, 1, visible], by a method."""
     stands = _stands(group)
     every = stands.new_ones((1, group.shelf.capacity))
     table = base.build_alibi_tensor(every, base.num_heads, base.dtype)[:, 0]
     bias = table[:, stands].transpose(0, 1).reshape(-1, 1, group.visible)
-    base.build_alibi_tensor = lambda *_, **__: bias
-    try:
-        yield
-    finally:
-        del base.build_alibi_tensor
+    return _made_as(base, "build_alibi_tensor", bias)
 
 
 @contextmanager
@@ -87,17 +92,12 @@ def _falcon(base: Any, group: Group, arguments: dict[str, Any]) -> Iterator[None
         base.use_alibi = True
 
 
-@contextmanager
-def _mpt(base: Any, group: Group, arguments: dict[str, Any]) -> Iterator[None]:
+def _mpt(base: Any, group: Group, arguments: dict[str, Any]) -> AbstractContextManager[None]:
     """MPT makes its bias, [heads, 1, visible], by a method, for all rows alike: they must be read one by one."""
     table = base.build_mpt_alibi_tensor(base.num_heads, group.shelf.capacity, device=base.device)
     bias = table[:, :, _stands(group)[0]]
     bias = bias - bias.amax(-1, keepdim=True)  # near 0 where it matters most, as the model's own
-    base.build_mpt_alibi_tensor = lambda *_, **__: bias
-    try:
-        yield
-    finally:
-        del base.build_mpt_alibi_tensor
+    return _made_as(base, "build_mpt_alibi_tensor", bias)
 
 
 @contextmanager

@@ -178,6 +178,7 @@ class Reader:
         fresh = any(self._owner not in context.scratch for context in contexts)
         if fresh and self._weights not in (None, _versions(self.module)):
             self.slots = self._new_slots()  # it was trained
+            self._forward.forget()
         # Taken out while the model runs: a pass that fails half-way leaves layers of different lengths behind.
         slots = list(map(self._take, contexts))
         most = AHEAD if len(slots) > 1 else CHUNK
@@ -470,7 +471,7 @@ class Reader:
             want = wanted[0] or None
         elif len(wants):
             want = given[whole.size :][: len(wants)]
-        found, states = self._forward(self.slots, groups, want, tail)
+        found, states = self._forward(groups, want, tail)
         found = found if isinstance(found, tuple) else (found,)
         if states is None:
             return found, []

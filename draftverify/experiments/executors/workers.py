@@ -1,0 +1,193 @@
+"""What an executor is, and what workers are that are watched: the interfaces between a run and where its units go."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from functools import partial
+from typing import ClassVar, Protocol
+
+from draftverify.errors import ConfigError
+
+__all__ = ["Member", "OnSent", "Pace", "Team", "Where", "Workers", "at_least_one", "check_deadline"]
+
+OnSent = Callable[[bytes], None]
+"""Called with each round that a worker sends, as bytes, from another thread. It does not raise."""
+
+
+class Where(Protocol):
+    """An executor: where the units of a run are performed.
+
+    Attributes:
+        workers: how many units at once; of no account where the pool is one of `Workers`, which say it themselves.
+        local: whether units run in this process and share its pipelines. Else they are sent out as JSON, and what
+            `pool()` gives must be able to call a function of this package by name, or be `Workers`.
+    """
+
+    workers: int
+    local: ClassVar[bool]
+
+    def pool(self) -> Executor | Workers:
+        """A fresh pool."""
+        ...
+
+
+class Workers(ABC):
+    """Workers elsewhere that are watched: one that dies takes only its own units with it, and the others go on."""
+
+    carries_rounds: ClassVar[bool] = True
+    """Whether rounds can be sent while their task runs."""
+
+    @property
+    @abstractmethod
+    def room(self) -> int:
+        """How many units may be out at once: those under way, and those that keep the workers from waiting."""
+
+    @abstractmethod
+    def begin(self, spec: bytes, on_sent: OnSent | None) -> None:
+        """Told once, before the first unit.
+
+        Args:
+            spec: the experiment as text.
+            on_sent: takes the rounds, where they are to be sent as they are decided.
+
+        Raises:
+            DraftVerifyError: there can be no workers.
+        """
+
+    @abstractmethod
+    def perform(self, pipeline: str, unit: bytes, *, alone: bool) -> Future[bytes]:
+        """Perform a unit.
+
+        Args:
+            pipeline: its pipeline's name.
+            unit: a Unit as JSON.
+            alone: with no other unit under way in its worker.
+
+        Returns:
+            A Reply as JSON. Only a fault of this library is an exception.
+        """
+
+    @abstractmethod
+    def close(self, *, kill: bool) -> None:
+        """End the workers: once they have closed their parts, or at once."""
+
+
+AHEAD = 3
+"""Units that a worker of a cluster has beside those under way, however long they are."""
+
+MOST_AHEAD = 200
+"""However short they are."""
+
+SECONDS_AHEAD = 0.5
+"""What it has ahead where units are short. A message to it and back then carries many of them, and what is lost with it
+is no more than this."""
+
+
+class Pace:
+    """How quickly the workers of a cluster end units, and how many each is given ahead."""
+
+    def __init__(self) -> None:
+        self._seconds = SECONDS_AHEAD
+
+    def ended(self, units: int, seconds: float) -> None:
+        """A worker has ended so many in so many seconds."""
+        # Longer makes no difference, and the loading of models before the first ones is soon forgotten.
+        self._seconds = (self._seconds + min(seconds / units, SECONDS_AHEAD)) / 2
+
+    @property
+    def ahead(self) -> int:
+        """How many units a worker has beside those under way."""
+        return max(AHEAD, min(MOST_AHEAD, int(SECONDS_AHEAD / max(self._seconds, 1e-9))))
+
+
+class Member(Protocol):
+    """One of a team: it takes units, up to `room` at once."""
+
+    @property
+    def room(self) -> int:
+        """How many units it takes at once."""
+        ...
+
+    def perform(self, unit: bytes, *, alone: bool) -> Future[bytes]:
+        """As of `Workers`."""
+        ...
+
+
+class Team:
+    """Like workers: a unit goes to the one that has the fewest, and waits here while none has room."""
+
+    def __init__(self) -> None:
+        self._load: dict[Member, int] = {}
+        self._waiting: deque[tuple[bytes, bool, Future[bytes]]] = deque()
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        return len(self._load)
+
+    @property
+    def waiting(self) -> int:
+        """How many units wait for a worker."""
+        return len(self._waiting)
+
+    def join(self, member: Member) -> None:
+        """One more, ready for units."""
+        with self._lock:
+            self._load[member] = 0
+            self._give()
+
+    def leave(self, member: Member) -> None:
+        """It takes no more; its own units come to their ends."""
+        with self._lock:
+            self._load.pop(member, None)
+
+    def perform(self, unit: bytes, *, alone: bool) -> Future[bytes]:
+        """As of `Workers`."""
+        future: Future[bytes] = Future()
+        with self._lock:
+            self._waiting.append((unit, alone, future))
+            self._give()
+        return future
+
+    def answer(self, reply: bytes) -> None:
+        """Give all that wait here this reply."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, deque()
+        for _, _, future in waiting:
+            future.set_result(reply)
+
+    def _give(self) -> None:
+        while self._waiting and self._load:
+            member = min(self._load, key=lambda each: self._load[each] - each.room)
+            if self._load[member] >= member.room:
+                return
+            unit, alone, future = self._waiting.popleft()
+            self._load[member] += 1
+            member.perform(unit, alone=alone).add_done_callback(partial(self._taken, member, future))
+
+    def _taken(self, member: Member, future: Future[bytes], made: Future[bytes]) -> None:
+        with self._lock:
+            if member in self._load:
+                self._load[member] -= 1
+            self._give()
+        if made.cancelled():
+            future.cancel()
+        elif (error := made.exception()) is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(made.result())
+
+
+def at_least_one(name: str, number: int) -> None:
+    """Raises: ConfigError: nothing would ever be done."""
+    if number < 1:
+        raise ConfigError(f"{name} is {number}; at least 1 is needed for anything to be done", path=name)
+
+
+def check_deadline(deadline: float | None) -> None:
+    """Raises: ConfigError: no unit could end by it."""
+    if deadline is not None and not deadline > 0:
+        raise ConfigError(f"deadline is {deadline:g}; a unit needs more than no seconds", path="deadline")

@@ -1,0 +1,148 @@
+"""The runs under a directory: what each is and how far it came. One that cannot be read is listed with the reason."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from draftverify.errors import StoreError
+from draftverify.records.directory import is_driven, load_run, read_about
+
+__all__ = ["Listed", "list_runs"]
+
+DEPTH = 4
+"""Folders below the directory; what lies deeper is no run that `--out` of the documentation names."""
+
+
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
+    """A run directory as a list of runs shows it.
+
+    Args:
+        path: the directory.
+        problem: why it cannot be read; what follows is then as far as it was found.
+        name: of the experiment.
+        begun, last: when it was first started and last committed a task, ISO times in UTC; "" where unknown.
+        tags: words to find it by.
+        pipelines: their names, in the config's order.
+        tasks: how many are measured.
+        units: a task of a pipeline each, calibration too: how many there are to do.
+        statuses: how many of those ended how.
+        waiting: how many wait for a person.
+        driven: whether a process drives it now.
+        finished: every unit has ended, or waits, and the summary is written.
+    """
+
+    path: Path
+    problem: str = ""
+    name: str = ""
+    begun: str = ""
+    last: str = ""
+    tags: tuple[str, ...] = ()
+    pipelines: tuple[str, ...] = ()
+    tasks: int = 0
+    units: int = 0
+    statuses: dict[str, int] = {}
+    waiting: int = 0
+    driven: bool = False
+    finished: bool = False
+
+    @property
+    def done(self) -> int:
+        """Units that ended."""
+        return sum(self.statuses.values())
+
+    @property
+    def state(self) -> str:
+        """In words: being driven, finished or how far it came; then what failed and what waits."""
+        if self.problem:
+            return "damaged"
+        told = []
+        if self.finished and not self.driven:
+            told.append("finished")
+        else:
+            told += ["being driven"] if self.driven else []
+            of = f" of {self.units}" if self.units else " done" if self.done else ""
+            told.append(f"{self.done}{of}" if of else "not begun")
+        failed = self.statuses.get("failed", 0)
+        told += [f"{failed} failed"] if failed else []
+        told += [f"{self.waiting} waiting"] if self.waiting else []
+        return ", ".join(told)
+
+
+def list_runs(root: str | Path, *, tags: Iterable[str] = ()) -> list[Listed]:
+    """The runs at and below a directory, the latest first.
+
+    Args:
+        root: the directory; it may be a run itself.
+        tags: only runs that have all of them; those that cannot be read are listed always.
+    """
+    wanted = set(tags)
+    lost: list[str] = []
+    found = [_look(path, lost) for path in _directories(Path(root), DEPTH)]
+    shown = [each for each in found if each.problem or wanted <= set(each.tags)]
+    return sorted(shown, key=lambda each: (each.begun, str(each.path)), reverse=True)
+
+
+def _directories(path: Path, depth: int) -> Iterator[Path]:
+    """Run directories; nothing within one is looked at."""
+    if (path / "run.json").exists() or (path / "records.db").exists():
+        yield path
+        return
+    if depth == 0:
+        return
+    try:
+        with os.scandir(path) as entries:
+            below = sorted(each.name for each in entries if not each.name.startswith(".") and each.is_dir())
+    except OSError:
+        return
+    for name in below:
+        yield from _directories(path / name, depth - 1)
+
+
+def _look(path: Path, lost: list[str]) -> Listed:
+    """A run, or what is wrong with it; `lost` holds why the server of another was out of reach, if it was."""
+    found = Listed(path=path, driven=is_driven(path))
+    about = dict[str, Any]()
+    try:
+        about = dict(read_about(path))
+        found = _described(found, about)
+        if lost and about.get("store") == "postgresql":
+            raise StoreError(lost[0])
+        with load_run(path, thorough=False) as run:
+            progress = run.store.progress()
+            pipelines = tuple(run.names)
+            units = sum(run.store.totals(pipelines).values())
+    except StoreError as error:
+        if about.get("store") == "postgresql":
+            lost.append(str(error))
+        return msgspec.structs.replace(found, problem=str(error))
+    except Exception as error:  # whatever a file that somebody else wrote makes of us, the others are listed
+        return msgspec.structs.replace(found, problem=f"{path}: {type(error).__name__}: {error}")
+    ended = sum(progress.statuses.values()) + progress.waiting
+    summed = (path / "summary.json").exists()
+    return msgspec.structs.replace(
+        found,
+        last=progress.last,
+        pipelines=pipelines,
+        tasks=progress.tasks.get("measure", 0),
+        units=units,
+        statuses=progress.statuses,
+        waiting=progress.waiting,
+        finished=summed and 0 < units <= ended,
+    )
+
+
+def _described(found: Listed, about: Mapping[str, Any]) -> Listed:
+    starts = about.get("starts")
+    first = starts[0] if isinstance(starts, list) and starts else {}
+    tags = about.get("tags")
+    return msgspec.structs.replace(
+        found,
+        name=str(about.get("name", "")),
+        begun=str(first.get("at", "")) if isinstance(first, dict) else "",
+        tags=tuple(map(str, tags)) if isinstance(tags, list) else (),
+    )

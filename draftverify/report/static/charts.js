@@ -1,0 +1,274 @@
+// Charts: ECharts options from the figures, drawn again when the theme, the width or the figures change.
+import { unpacked } from "./source.js";
+import { digits, percent, plain, seconds, times } from "./text.js";
+
+const PART = { draft: "--c1", verify: "--c0", rest: "--c7" };
+const drawn = new Map(); // element → {chart, option, height}
+let library = null;
+
+/** ECharts, unpacked and run once; the page's own nonce, or its hash, allows it. */
+function loaded() {
+  library ??= unpacked("echarts").then((text) => {
+    const script = document.createElement("script");
+    if (NONCE) script.nonce = NONCE;
+    script.textContent = text;
+    document.head.append(script);
+    return window.echarts;
+  });
+  return library;
+}
+const NONCE = document.currentScript?.nonce ?? "";
+
+/** Draw into an element: `option(theme)` gives what ECharts is to show, `height` its pixels. */
+export async function draw(element, height, option) {
+  element.style.height = `${height}px`;
+  const echarts = await loaded();
+  if (!element.isConnected) return;
+  let own = drawn.get(element);
+  if (!own) {
+    own = { chart: echarts.init(element, null, { renderer: "svg" }) };
+    drawn.set(element, own);
+    new ResizeObserver(() => element.isConnected && own.chart.resize()).observe(element);
+  }
+  own.option = option;
+  own.chart.resize();
+  own.chart.setOption(option({ ...theme(), width: element.clientWidth }), { notMerge: true });
+}
+
+/** All charts again, in the theme as it is now; what is gone is forgotten. */
+export function redraw() {
+  for (const [element, own] of drawn) {
+    if (!element.isConnected) {
+      own.chart.dispose();
+      drawn.delete(element);
+    } else {
+      own.chart.resize();
+      own.chart.setOption(own.option({ ...theme(), width: element.clientWidth }), { notMerge: true });
+    }
+  }
+}
+
+/** The page's colours as they are now. */
+function theme() {
+  const probe = document.createElement("i");
+  document.body.append(probe);
+  const color = (name) => {
+    probe.style.color = `var(${name})`;
+    return getComputedStyle(probe).color;
+  };
+  const found = Object.fromEntries(["ink", "soft", "paper", "line", "accent", "gain", "loss", "unclear", "wait"].map((name) => [name, color(`--${name}`)]));
+  found.series = Array.from({ length: 8 }, (_, index) => color(`--c${index}`));
+  found.part = Object.fromEntries(Object.entries(PART).map(([part, name]) => [part, color(name)]));
+  probe.remove();
+  return found;
+}
+
+function base(colors, more) {
+  const font = getComputedStyle(document.body).fontFamily;
+  return {
+    animation: false,
+    textStyle: { fontFamily: font, fontSize: 12, color: colors.ink },
+    grid: { left: 8, right: 16, top: 12, bottom: 8, containLabel: true },
+    tooltip: { renderMode: "richText", confine: true, backgroundColor: colors.paper, borderColor: colors.line, textStyle: { color: colors.ink, fontSize: 12 } },
+    ...more,
+  };
+}
+
+function axis(colors, more) {
+  return {
+    axisLine: { lineStyle: { color: colors.line } }, axisTick: { show: false },
+    axisLabel: { color: colors.soft, fontSize: 12, ...more.axisLabel },
+    splitLine: { lineStyle: { color: colors.line, opacity: 0.6 } },
+    nameTextStyle: { color: colors.soft, fontSize: 12 }, nameLocation: "middle",
+    ...more, ...(more.axisLabel ? { axisLabel: { color: colors.soft, fontSize: 12, ...more.axisLabel } } : {}),
+  };
+}
+
+const keys = (colors, names) => ({ data: names, top: 0, left: 0, itemWidth: 12, itemHeight: 8, itemGap: 14, textStyle: { color: colors.soft, fontSize: 12 }, type: "scroll" });
+
+/** A horizontal or vertical interval, as a custom series draws it; dim = 0 along x, 1 along y. */
+function whisker(dim, color, width = 1.5) {
+  return (params, api) => {
+    const place = api.value(dim === 0 ? 1 : 0);
+    const ends = [api.value(2), api.value(3)].map((end) => api.coord(dim === 0 ? [end, place] : [place, end]));
+    const cap = dim === 0 ? [[0, -4], [0, 4]] : [[-4, 0], [4, 0]];
+    const line = (from, to) => ({ type: "line", shape: { x1: from[0], y1: from[1], x2: to[0], y2: to[1] }, style: { stroke: typeof color === "function" ? color(params.dataIndex) : color, lineWidth: width } });
+    const shift = (point, by) => [point[0] + by[0], point[1] + by[1]];
+    return { type: "group", children: [line(...ends), ...ends.map((end) => line(shift(end, cap[0]), shift(end, cap[1])))] };
+  };
+}
+
+export const colorOf = (colors, index) => colors.series[index % colors.series.length];
+
+/** Cost against quality: a point per pipeline with both intervals, the baseline a diamond. */
+export function picture(found, unit) {
+  return (colors) => {
+    const points = found.points.filter((point) => point[unit]?.value > 0 && point.quality?.value !== null);
+    const write = unit === "seconds" ? seconds : digits;
+    const few = points.length <= 8;
+    const wide = (figure) => figure.high !== null && figure.low > 0 && figure.high <= 100 * figure.low;
+    const xs = points.flatMap(({ [unit]: found }) => (wide(found) ? [found.value, found.low, found.high] : [found.value]));
+    const near = xs.length && Math.max(...xs) < 6 * Math.min(...xs);
+    const range = near ? { type: "value", min: 0, name: `${unit} per task` }
+      : { type: "log", name: `${unit} per task (log)`, min: () => niceLow(Math.min(...xs)), max: () => niceHigh(Math.max(...xs)) };
+    const top = Math.max(...xs);
+    const beside = (one, other) => Math.abs(one.quality.value - other.quality.value) < 0.08
+      && (near ? Math.abs(one[unit].value - other[unit].value) < 0.2 * top : Math.abs(Math.log(one[unit].value / other[unit].value)) < 0.7);
+    // Of two points beside each other the left one is named on its left.
+    const left = points.map((point, index) => points.some((other, at) => at !== index && beside(point, other)
+      && (other[unit].value > point[unit].value || (other[unit].value === point[unit].value && at > index))));
+    return base(colors, {
+      grid: { left: 30, right: 40, top: 30, bottom: 34, containLabel: true },
+      xAxis: axis(colors, { ...range, nameGap: 28, axisLabel: { formatter: write, hideOverlap: true } }),
+      yAxis: axis(colors, { type: "value", name: found.quality, nameGap: 50, min: 0, max: 1, axisLabel: { formatter: percent } }),
+      series: [
+        { type: "custom", silent: true, renderItem: whisker(0, (index) => colorOf(colors, points[index].index), 1.2), data: points.map((point) => [point[unit].value, point.quality.value, ...(wide(point[unit]) ? [point[unit].low, point[unit].high] : [point[unit].value, point[unit].value])]), encode: { x: [0, 2, 3], y: 1 }, clip: true },
+        { type: "custom", silent: true, renderItem: whisker(1, (index) => colorOf(colors, points[index].index), 1.2), data: points.map((point) => [point[unit].value, point.quality.value, point.quality.low, point.quality.high]), encode: { x: 0, y: [1, 2, 3] }, clip: true },
+        {
+          type: "scatter", z: 3,
+          data: points.map((point, place) => ({
+            name: plain(point.pipeline), value: [point[unit].value, point.quality.value],
+            symbol: point.baseline ? "diamond" : "circle", symbolSize: point.baseline ? 15 : 11, label: left[place] ? { position: [-3, -16], align: "right" } : { position: [14, -16] },
+            itemStyle: { color: point.baseline ? colors.paper : colorOf(colors, point.index), borderColor: colorOf(colors, point.index), borderWidth: 2 },
+          })),
+          label: { show: few, formatter: (point) => point.name + (points[point.dataIndex].baseline ? " (baseline)" : ""), color: colors.ink, fontSize: 12 },
+          tooltip: { formatter: (point) => `${point.name}\n${found.quality}: ${percent(point.value[1])}\n${unit} per task: ${write(point.value[0])}` },
+          markLine: reference(colors, points),
+        },
+      ],
+    });
+    function reference(colors, points) {
+      const bases = points.filter((point) => point.baseline);
+      const own = bases.length === 1 ? bases[0] : undefined; // of a sweep each cell may have its own
+      if (!own) return undefined;
+      const style = { silent: true, symbol: "none", precision: 12, label: { show: false }, lineStyle: { color: colors.soft, type: "dashed", width: 1, opacity: 0.6 } };
+      return { ...style, data: [{ xAxis: own[unit].value }, { yAxis: own.quality.value }] };
+    }
+  };
+}
+
+const niceLow = (x) => 10 ** (Math.floor(Math.log10(x) * 3) / 3);
+const niceHigh = (x) => 10 ** (Math.ceil(Math.log10(x) * 3) / 3);
+
+/** Seconds per task by part, a bar per pipeline. */
+export function split(rows) {
+  return (colors) => {
+    const names = rows.map((row) => plain(row.pipeline, 60));
+    return base(colors, {
+      legend: keys(colors, ["draft", "verify", "rest"]),
+      grid: { left: 8, right: 24, top: 30, bottom: 8, containLabel: true },
+      tooltip: { ...base(colors).tooltip, trigger: "axis", axisPointer: { type: "shadow", shadowStyle: { opacity: 0.08 } }, formatter: (parts) => [parts[0].name, ...parts.map((part) => `${part.seriesName}: ${seconds(part.value)}`)].join("\n") },
+      xAxis: axis(colors, { type: "value", axisLabel: { formatter: seconds, hideOverlap: true } }),
+      yAxis: axis(colors, { type: "category", data: names, inverse: true, axisLabel: { color: colors.ink, width: 0.4 * colors.width, overflow: "truncate" }, splitLine: { show: false } }),
+      series: Object.keys(PART).map((part) => ({ name: part, type: "bar", stack: "s", barMaxWidth: 20, itemStyle: { color: colors.part[part] }, data: rows.map((row) => row.tasks ? row.split[part] / row.tasks : 0) })),
+    });
+  };
+}
+
+/** Predicted (grey) against measured (coloured by what it says), the line at 1. */
+export function speedups(rows) {
+  return (colors) => {
+    const ends = rows.flatMap((row) => [row.speedup, row.predicted]).filter((each) => each?.value > 0);
+    const all = [1, ...ends.flatMap((each) => [each.value, usable(each) ? each.low : null, usable(each) ? each.high : null]).filter((x) => x > 0)];
+    const names = rows.map((row) => plain(row.label, 60));
+    const data = (key, offset) => rows.map((row, index) => ({ index, each: row[key], offset })).filter((one) => one.each?.value > 0);
+    const lane = (key, offset, color) => ({
+      name: key === "speedup" ? "measured" : "predicted", type: "custom", clip: true, itemStyle: { color: key === "speedup" ? colors.ink : colors.soft },
+      data: data(key, offset).map(({ index, each }) => [each.value, index, usable(each) ? each.low : each.value, usable(each) ? each.high : each.value]),
+      encode: { x: [0, 2, 3], y: 1 },
+      renderItem: (params, api) => {
+        const shade = color(rows[api.value(1)]);
+        const move = (point) => [point[0], point[1] + offset];
+        const [low, high, middle] = [2, 3, 0].map((dim) => move(api.coord([api.value(dim), api.value(1)])));
+        return { type: "group", children: [
+          { type: "line", shape: { x1: low[0], y1: low[1], x2: high[0], y2: high[1] }, style: { stroke: shade, lineWidth: 2 } },
+          { type: "circle", shape: { cx: middle[0], cy: middle[1], r: 4.5 }, style: { fill: key === "speedup" ? shade : colors.paper, stroke: shade, lineWidth: 2 } },
+        ] };
+      },
+      tooltip: { formatter: (point) => `${names[point.value[1]]}\n${point.seriesName}: ${times(point.value[0])} (${times(point.value[2])} – ${times(point.value[3])})` },
+    });
+    const both = rows.some((row) => row.predicted?.value > 0);
+    return base(colors, {
+      legend: both ? keys(colors, ["measured", "predicted"]) : undefined,
+      grid: { left: 8, right: 24, top: both ? 30 : 12, bottom: 30, containLabel: true },
+      xAxis: axis(colors, { type: "log", logBase: 2, min: () => Math.min(0.5, 2 ** Math.floor(Math.log2(Math.min(...all)))), max: () => Math.max(2, 2 ** Math.ceil(Math.log2(Math.max(...all)))), name: "speed-up (log); left of 1× is a loss", nameGap: 26, axisLabel: { formatter: (x) => `${digits(x)}×`, hideOverlap: true } }),
+      yAxis: axis(colors, { type: "category", data: names, inverse: true, axisLabel: { color: colors.ink, width: 0.4 * colors.width, overflow: "truncate" }, splitLine: { show: false } }),
+      series: [
+        { ...lane("speedup", both ? -6 : 0, (row) => colors[row.verdict ?? "unclear"]), markLine: { silent: true, symbol: "none", label: { show: false }, lineStyle: { color: colors.ink, width: 1, type: "solid" }, data: [{ xAxis: 1 }] } },
+        ...(both ? [lane("predicted", 7, () => colors.soft)] : []),
+      ],
+    });
+  };
+}
+
+const usable = (each) => each.low > 0 && each.high !== null && each.high <= 100 * each.low;
+
+/** Acceptance by position, a line per pipeline, with intervals where there is one line. */
+export function positions(pipelines) {
+  return (colors) => {
+    const most = Math.max(...pipelines.flatMap((each) => each.positions.map((one) => one.position)), 1);
+    const alone = pipelines.length <= 3;
+    return base(colors, {
+      legend: keys(colors, pipelines.map((each) => plain(each.name))),
+      grid: { left: 30, right: 20, top: 32, bottom: 32, containLabel: true },
+      xAxis: axis(colors, { type: "value", min: 0, max: most + 2, minInterval: 1, axisLabel: { formatter: (x) => (x === 0 || x > most + 1 ? "" : x) }, name: "position in the block", nameGap: 26, splitLine: { show: false } }),
+      yAxis: axis(colors, { type: "value", min: 0, max: 1, name: "accepted of the checked", nameGap: 50, axisLabel: { formatter: percent } }),
+      series: pipelines.flatMap((each) => {
+        const color = colorOf(colors, each.index);
+        const name = plain(each.name);
+        const line = { name, type: "line", symbolSize: 5, symbol: each.positions.length > 40 ? "none" : "circle", lineStyle: { width: 2, color }, itemStyle: { color }, data: each.positions.map((one) => [one.position + 1, one.value]),
+          tooltip: { formatter: (point) => { const one = each.positions[point.dataIndex]; return `${name}, position ${one.position + 1}\n${percent(one.value)} (${percent(one.low)} – ${percent(one.high)})\nof ${one.trials} checked`; } } };
+        const ends = { name, type: "custom", silent: true, renderItem: whisker(1, color, 1), z: 1, itemStyle: { opacity: 0.5, color }, data: each.positions.map((one) => [one.position + 1, one.value, one.low, one.high]), encode: { x: 0, y: [1, 2, 3] } };
+        return alone && most <= 24 ? [line, ends] : [line];
+      }),
+    });
+  };
+}
+
+const STAGES = [["handed_on", "handed on", "--c7"], ["passed", "passed", "--gain"], ["rejected", "refused", "--loss"], ["timeouts", "timed out", "--c4"], ["errors", "failed", "--c3"], ["abstentions", "abstained", "--c5"]];
+
+/** What each stage did with the items that came to it. */
+export function stages(found) {
+  return (colors) => {
+    const shades = { handed_on: colors.series[7], passed: colors.gain, rejected: colors.loss, timeouts: colors.series[4], errors: colors.series[3], abstentions: colors.series[5] };
+    const used = STAGES.filter(([key]) => found.some((stage) => stage[key]));
+    return base(colors, {
+      legend: keys(colors, used.map(([, name]) => name)),
+      grid: { left: 8, right: 24, top: 30, bottom: 8, containLabel: true },
+      tooltip: { ...base(colors).tooltip, trigger: "axis", axisPointer: { type: "shadow", shadowStyle: { opacity: 0.08 } }, formatter: (parts) => [parts[0].name, ...parts.filter((part) => part.value).map((part) => `${part.seriesName}: ${part.value}`)].join("\n") },
+      xAxis: axis(colors, { type: "value", minInterval: 1, axisLabel: { hideOverlap: true } }),
+      yAxis: axis(colors, { type: "category", inverse: true, data: found.map((stage) => plain(stage.stage, 40)), axisLabel: { color: colors.ink }, splitLine: { show: false } }),
+      series: used.map(([key, name]) => ({ name, type: "bar", stack: "s", barMaxWidth: 20, itemStyle: { color: shades[key] }, data: found.map((stage) => stage[key]) })),
+    });
+  };
+}
+
+/** Refused items from where they were refused, over what followed, to how the task ended. */
+export function flow(found) {
+  return (colors) => {
+    const ended = { accepted: colors.gain, failed: colors.loss, exhausted: colors.wait, waiting: colors.wait, abstained: colors.wait };
+    const nodes = new Map();
+    const links = new Map();
+    const node = (depth, name, color) => {
+      const key = `${depth}:${name}`;
+      if (!nodes.has(key)) nodes.set(key, { name: key, depth, itemStyle: { color, borderWidth: 0 }, label: { position: depth === 2 ? "left" : "right", width: [0.46, 0.28, 0.18][depth] * colors.width - 16, overflow: "truncate" } });
+      return key;
+    };
+    const link = (source, target, value) => links.set(`${source}>${target}`, { source, target, value: value + (links.get(`${source}>${target}`)?.value ?? 0) });
+    for (const each of found) {
+      const parts = [node(0, plain(each.where, 40), colors.loss), node(1, plain(each.then, 40), colors.series[0]), node(2, `task ${each.ended === "exhausted" ? "refused" : each.ended}`, ended[each.ended] ?? colors.soft)];
+      link(parts[0], parts[1], each.items);
+      link(parts[1], parts[2], each.items);
+    }
+    const short = (name) => name.replace(/^\d:/, "");
+    return base(colors, {
+      series: [{
+        type: "sankey", left: 4, right: 8, top: 8, bottom: 8, nodeWidth: 12, nodeGap: 12, draggable: false, emphasis: { focus: "adjacency" },
+        data: [...nodes.values()], links: [...links.values()],
+        lineStyle: { color: "source", opacity: 0.22, curveness: 0.5 },
+        label: { color: colors.ink, fontSize: 12, formatter: (one) => `${short(one.name)}  ${one.value}` },
+        tooltip: { formatter: (one) => (one.dataType === "edge" ? `${short(one.data.source)} → ${short(one.data.target)}: ${one.data.value}` : `${short(one.name)}: ${one.value}`) },
+      }],
+    });
+  };
+}

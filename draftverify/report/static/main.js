@@ -1,0 +1,87 @@
+// The page: overview and tasks from one source, followed while the run goes on, in the reader's theme.
+import { redraw } from "./charts.js";
+import { config, head, legend, sections } from "./overview.js";
+import { sourceOf } from "./source.js";
+import { tasks } from "./tasks.js";
+import { el, plain } from "./text.js";
+
+const POLL = 2000; // milliseconds
+const THEMES = ["system", "light", "dark"];
+
+/** Filters and open tasks, kept in the address. */
+function remembered() {
+  const given = new URLSearchParams(location.hash.slice(1));
+  const state = {
+    outcome: given.get("outcome") ?? "", sort: given.get("sort") ?? "place", pipeline: given.get("pipeline") ?? "", search: given.get("search") ?? "",
+    offset: Number(given.get("offset")) || 0, open: new Set(given.getAll("open")),
+  };
+  state.save = () => {
+    const kept = new URLSearchParams();
+    for (const key of ["outcome", "sort", "pipeline", "search", "offset"]) if (state[key] && state[key] !== "place") kept.set(key, state[key]);
+    for (const id of state.open) kept.append("open", id);
+    history.replaceState(null, "", `#${kept}`);
+  };
+  return state;
+}
+
+function themes() {
+  let place = 0;
+  const button = el("button", { class: "theme", onclick: () => {
+    place = (place + 1) % THEMES.length;
+    if (place) document.documentElement.dataset.theme = THEMES[place];
+    else delete document.documentElement.dataset.theme;
+    button.textContent = `theme: ${THEMES[place]}`;
+    redraw();
+  } }, `theme: ${THEMES[0]}`);
+  return button;
+}
+
+async function start() {
+  const source = sourceOf();
+  const state = remembered();
+  const button = themes();
+  const main = document.querySelector("main");
+  let run = await source.overview();
+  let list = null;
+
+  function show() {
+    document.title = `${plain(run.name)} · draftverify`;
+    const made = sections(run);
+    list = tasks(source, run, state);
+    const every = [...made, { id: "tasks", name: "Tasks", node: list.node }, { id: "config", name: "Config", node: config(run) }, { id: "legend", name: "Legend", node: legend() }];
+    document.querySelector("header").replaceChildren(head(run, button));
+    document.querySelector("nav > div").replaceChildren(...every.map(({ id, name }) => el("a", { href: `#${id}`, onclick: (event) => { event.preventDefault(); document.getElementById(id).scrollIntoView(); } }, name)));
+    main.replaceChildren(...every.map(({ node }) => node));
+    main.append(el("footer", {}, "Made by draftverify."));
+  }
+
+  show();
+  let listed = await list.load();
+  document.documentElement.dataset.ready = "true";
+  performance.mark("ready");
+  for (const query of ["(prefers-color-scheme: dark)", "print"]) matchMedia(query).addEventListener("change", redraw);
+  addEventListener("beforeprint", () => document.querySelectorAll("section > details").forEach((each) => (each.open = true)));
+  if (source.changes) follow();
+
+  /** Ask how far the run is, and show what is new; filters, open tasks and the place on the page stay. */
+  async function follow() {
+    for (;;) {
+      await new Promise((resume) => setTimeout(resume, document.hidden ? 5 * POLL : POLL));
+      try {
+        const now = await source.changes();
+        // The server makes the figures and the list anew in their own time.
+        if (now.version === run.version && (listed === undefined || now.version === listed)) continue;
+        run = await source.overview();
+        const [top, open] = [scrollY, [...document.querySelectorAll("main > section > details")].map((each) => each.open)];
+        const focused = document.activeElement?.matches?.("input[type=search]");
+        show();
+        [...document.querySelectorAll("main > section > details")].forEach((each, index) => (each.open = open[index] ?? each.open));
+        listed = await list.load();
+        scrollTo(0, top);
+        if (focused) document.querySelector("input[type=search]").focus();
+      } catch { /* the server is away for a moment; the next question may be answered */ }
+    }
+  }
+}
+
+start().catch((error) => document.querySelector("main").append(el("p", { class: "note bad" }, `This page cannot be shown: ${error.message}`)));

@@ -1,0 +1,88 @@
+// Text into the DOM: model text is hostile, so it goes in as text nodes alone, and what could steer its display is named.
+
+const STEERING = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\u2028\u2029]+/gu;
+const NAMED = 6; // of a run of such characters; the others are counted
+
+/** The text's nodes: control, format (bidirectional, zero-width) and unpaired characters are shown by their numbers. */
+export function nodes(text) {
+  const found = document.createDocumentFragment();
+  let from = 0;
+  for (const match of text.matchAll(STEERING)) {
+    const chars = [...match[0]];
+    if (chars.every((char) => char === "\n" || char === "\t")) continue;
+    found.append(text.slice(from, match.index));
+    let hidden = [];
+    const flush = () => {
+      if (!hidden.length) return;
+      const named = hidden.slice(0, NAMED).map((char) => "U+" + char.codePointAt(0).toString(16).toUpperCase().padStart(4, "0"));
+      if (hidden.length > NAMED) named.push(`and ${hidden.length - NAMED} more`);
+      found.append(el("span", { class: "ctl", title: "a character that is not shown" }, named.join(" ")));
+      hidden = [];
+    };
+    for (const char of chars) {
+      if (char === "\n" || char === "\t") {
+        flush();
+        found.append(char);
+      } else hidden.push(char);
+    }
+    flush();
+    from = match.index + match[0].length;
+  }
+  found.append(text.slice(from));
+  return found;
+}
+
+/** The text as one plain string, for titles, options and chart labels. */
+export function plain(text, most = 200) {
+  const cleaned = String(text).replace(STEERING, (run) => (/^[\n\t]+$/.test(run) ? " " : "\ufffd"));
+  return cleaned.length > most ? cleaned.slice(0, most - 1) + "…" : cleaned;
+}
+
+/** An element. Strings among the children become safe text; null and false are left out. */
+export function el(tag, attributes, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else made.setAttribute(name, value === true ? "" : value);
+  }
+  for (const child of children.flat(Infinity)) {
+    if (child === null || child === undefined || child === false) continue;
+    made.append(child instanceof Node ? child : nodes(String(child)));
+  }
+  return made;
+}
+
+export const percent = (value) => (value === null || value === undefined ? "–" : `${(100 * value).toFixed(value > 0 && value < 0.0995 ? 1 : 0)} %`);
+export const times = (value) => (value === null || value === undefined ? "–" : `${value.toFixed(value < 10 ? 2 : 1)}×`);
+export const count = (value) => (value ?? 0).toLocaleString("en-US");
+export const digits = (value) => (value === null || value === undefined ? "–" : String(Number(value.toPrecision(3))));
+
+/** Seconds in the unit that reads best. */
+export function seconds(value) {
+  if (value === null || value === undefined) return "–";
+  if (value >= 90) return `${(value / 60).toFixed(1)} min`;
+  if (value >= 1) return `${value.toFixed(2)} s`;
+  if (value >= 1e-3) return `${(1e3 * value).toFixed(value >= 0.1 ? 0 : 1)} ms`;
+  return value === 0 ? "0 s" : `${(1e6 * value).toFixed(0)} µs`;
+}
+
+/** A figure with its interval; `wide` says in words where there are too few tasks for one. */
+export function figure(found, write, { interval = true, kind = null } = {}) {
+  if (!found || found.value === null) return el("span", { class: "soft" }, "–");
+  const bounds = found.high === null || (found.low !== null && found.low > 0 && found.high > 100 * found.low)
+    ? (write === percent ? [found.low, found.high] : null)
+    : [found.low, found.high];
+  const shown = bounds ? ` ${write(bounds[0])} – ${write(bounds[1])}`.replace(/ %|×/g, "") : " too few tasks";
+  return el("span", {}, kind ? el("b", { class: kind }, write(found.value)) : write(found.value),
+    interval ? el("span", { class: "between" }, shown) : null);
+}
+
+/** A table: headings are strings, or {text, n} for numbers. */
+export function table(headings, rows, attributes) {
+  const number = headings.map((heading) => heading.n);
+  return el("div", { class: "scroll" }, el("table", attributes,
+    el("thead", {}, el("tr", {}, headings.map((heading, index) => el("th", { class: number[index] ? "n" : null, scope: "col" }, heading.text ?? heading)))),
+    el("tbody", {}, rows.map((row) => row instanceof Node ? row
+      : el("tr", {}, row.map((cell, index) => el("td", { class: number[index] ? "n" : null }, cell)))))));
+}

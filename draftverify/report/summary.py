@@ -1,0 +1,598 @@
+"""What the records of a run say: each pipeline beside the baseline, per group and over all, losses included.
+
+Nothing is estimated here; the figures and their intervals come from `calibration`. This module counts,
+pairs records with the baseline's, finds where values part, and puts it all into one plain `Summary`, which
+is summary.json.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from draftverify import calibration
+from draftverify.calibration import Estimate
+from draftverify.metrics import Measure, Score
+from draftverify.records import Prediction
+from draftverify.values import EMPTY, Explanation, Round, Step, Tally, Task, TaskRecord
+
+__all__ = [
+    "Divergence",
+    "Explain",
+    "Figure",
+    "Identity",
+    "Measured",
+    "PipelineSummary",
+    "Row",
+    "Scores",
+    "Solved",
+    "StepRow",
+    "Summary",
+    "Unpaired",
+    "scored",
+    "speedup_kind",
+    "summarise",
+]
+
+ALL = ""
+"""The group that stands for all tasks."""
+
+Explain: TypeAlias = "Callable[[str, Task, Any, Any], Explanation | None]"
+"""(pipeline, task, expected, got): why two outputs of a task differ; None where nobody is asked."""
+
+Scores: TypeAlias = "Mapping[str, Mapping[tuple[str, str], Score]]"
+"""By metric, what it said of the outcomes, by (pipeline, task)."""
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """A figure with its 95 % interval, None where there is none, and what it rests on."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    trials: int = 0
+    clusters: int = 0
+
+
+class Solved(msgspec.Struct, frozen=True, kw_only=True):
+    """What a metric says of one pipeline in one group of tasks.
+
+    Args:
+        rate: the share of tasks that are solved, of those of which it has a say.
+        precision: the share of accepted outcomes that are right; the rest are the verifier's false passes.
+        seconds: of all tasks, per solved one.
+        units: the same of cost units; None where none were used.
+        failed: outcomes about which the metric failed; they are in none of the figures.
+    """
+
+    rate: Figure
+    precision: Figure
+    seconds: Figure
+    units: Figure | None = None
+    failed: int = 0
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """The mean over tasks of what a metric with a unit measured, or of the outcomes' scores.
+
+    Args:
+        figure: the mean and its interval, with the task as the unit.
+        unit: of the figure; "" for a plain number, as a score is.
+        mean: "arithmetic" or "geometric".
+        failed: outcomes about which the metric failed; they are not in the figure.
+    """
+
+    figure: Figure
+    unit: str
+    mean: str
+    failed: int = 0
+
+
+class Unpaired(msgspec.Struct, frozen=True):
+    """Tasks that are in no speed-up: not finished by the pipeline, by the baseline, by neither."""
+
+    own: int = 0
+    baseline: int = 0
+    both: int = 0
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One pipeline in one group of tasks ("" for all).
+
+    Args:
+        pipeline, group: of which.
+        tasks: committed records.
+        statuses: how many ended how; "waiting" ones are not among `tasks`.
+        acceptance: accepted / checked items, first tries.
+        retries: the same of later tries.
+        per_pass: emitted items per verifier pass.
+        solved: what each metric says of right and wrong, by its name.
+        measures: what each metric with a unit measured, by its name, and the outcomes' scores under "score".
+        predicted: the speed-up that was predicted before the measuring run.
+        speedup: measured, paired by task with the baseline; below 1 is a loss. With metrics it is of seconds per solved
+            task, as the first of them says; without, of seconds per task that both finished.
+        unpaired: without metrics, the tasks that are not in it.
+        per_item: seconds per emitted item, of accepted tasks.
+        emitted: items that joined the answers.
+        passes: verifier passes.
+        seconds: summed over tasks.
+        units: summed cost units.
+        tally: summed, of all rounds; its errors, timeouts, abstentions and unchecked are in nobody's denominator, its
+            caveats say how many of the accepted items rest on a weakened word.
+        broken: rounds that ended since a part's call failed; their items are in no tally at all.
+    """
+
+    pipeline: str
+    group: str
+    tasks: int
+    statuses: Mapping[str, int]
+    acceptance: Figure
+    retries: Figure
+    per_pass: Figure
+    solved: Mapping[str, Solved]
+    measures: Mapping[str, Measured]
+    predicted: Figure | None
+    speedup: Figure | None
+    unpaired: Unpaired | None
+    per_item: float | None
+    emitted: int
+    passes: int
+    seconds: float
+    units: float
+    tally: Tally
+    broken: int = 0
+
+
+class Divergence(msgspec.Struct, frozen=True):
+    """Where a pipeline's value first parts from the baseline's."""
+
+    task: str
+    position: int | None
+    expected: Any
+    got: Any
+    why: str = ""
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """How many values equal the baseline's, of the tasks that both have a record of."""
+
+    same: int
+    of: int
+    divergences: tuple[Divergence, ...] = ()
+
+
+class StepRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One clause of a pipeline's policy, over all tasks.
+
+    Args:
+        pipeline, clause, do: which one; `clause` is its place in the policy.
+        on: how often it answered which trouble.
+        taken: how often it was taken.
+        tasks: in how many tasks.
+        seconds, units: of the rounds that it led to; of a re-verification its share of the round's passes.
+        progress: how often the round that it led to made progress.
+        accepted: how many tasks of which that is true were accepted.
+    """
+
+    pipeline: str
+    clause: int
+    do: str
+    on: Mapping[str, int]
+    taken: int
+    tasks: int
+    seconds: float
+    units: float
+    progress: int
+    accepted: int
+
+
+class PipelineSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """One pipeline: its rows (groups first, all tasks last), its policy's steps, and how it compares.
+
+    Args:
+        deterministic: whether every round was; what is not may differ from the baseline without being wrong.
+        marks: what is to be said of it wherever it is shown, a phrase each ("checks itself (family smollm2)").
+        block: the block-size controller's own report.
+        failure: the first task that failed, and why.
+        problem: the first outcome about which a metric failed, and why.
+        unjudged: tasks that are not among the failed ones, and of which no item was judged, since every check and call
+            failed: they ran out of their budget, say, while the verifier was away.
+    """
+
+    name: str
+    statuses: Mapping[str, int]
+    rows: tuple[Row, ...]
+    steps: tuple[StepRow, ...] = ()
+    identical: Identity | None = None
+    deterministic: bool = True
+    marks: tuple[str, ...] = ()
+    block: Any = None
+    failure: str | None = None
+    problem: str | None = None
+    unjudged: int = 0
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """Every figure of a run.
+
+    Args:
+        name: of the experiment.
+        baseline: the pipeline that the others are compared with.
+        baselines: of those pipelines that are compared with another one, its name: in a sweep that of their own cell.
+        groups: in task order; without the one for all.
+        tasks: how many were to be measured.
+        metrics: the names of those that say how right an outcome is; the first says what is solved.
+        pipelines: in the config's order.
+        coverage: the share of predicted intervals (of single groups) that hold what was measured.
+    """
+
+    name: str
+    baseline: str | None
+    groups: tuple[str, ...]
+    tasks: int
+    pipelines: tuple[PipelineSummary, ...]
+    metrics: tuple[str, ...] = ()
+    coverage: Figure | None = None
+    baselines: Mapping[str, str] = {}
+
+    def compared_with(self, pipeline: str) -> str | None:
+        """The pipeline that another one is compared with; None for a baseline, and where there is none."""
+        other = self.baselines.get(pipeline, self.baseline)
+        return None if other == pipeline else other
+
+    def is_of(self, counts: Mapping[tuple[str, str, str], int]) -> bool:
+        """Whether it is still true of a run: no task ended, or was made again, after it was written.
+
+        Args:
+            counts: of `Store.counts`.
+        """
+        told = {
+            (each.name, status): count
+            for each in self.pipelines
+            for status, count in each.statuses.items()
+            if status != "waiting"
+        }
+        return told == {
+            (name, status): count for (phase, name, status), count in counts.items() if phase == "measure"
+        }
+
+    def plain(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        made: dict[str, Any] = msgspec.to_builtins(self)
+        return made
+
+
+def summarise(
+    *,
+    name: str,
+    tasks: Sequence[Task],
+    records: Mapping[str, Sequence[TaskRecord]],
+    baseline: str | None = None,
+    baselines: Mapping[str, str] = EMPTY,
+    predictions: Iterable[Prediction] = (),
+    waiting: Iterable[tuple[str, str]] = (),
+    explain: Explain | None = None,
+    blocks: Mapping[str, Any] | None = None,
+    marks: Mapping[str, Sequence[str]] = EMPTY,
+    scores: Scores = EMPTY,
+    measures: Mapping[str, Measure] = EMPTY,
+) -> Summary:
+    """Compare what was committed.
+
+    Args:
+        name: of the experiment.
+        tasks: the measured ones, in order.
+        records: each pipeline's, in task order, in the config's order of pipelines.
+        baseline: the name of the one to compare with.
+        baselines: of those pipelines that are compared with another one, its name.
+        predictions: made before the measuring run.
+        waiting: (pipeline, task) of those that wait for a person.
+        explain: asked why two values differ.
+        blocks: block-size controllers' reports.
+        marks: what is to be said of pipelines, by their names.
+        scores: what the metrics said.
+        measures: which of these have a unit.
+    """
+    sizes = {metric: said for metric, said in scores.items() if metric in measures}
+    scores = {metric: said for metric, said in scores.items() if metric not in measures}
+    groups = tuple(dict.fromkeys(task.group for task in tasks))
+    shown = (*groups, ALL) if groups != (ALL,) else groups
+    kind = speedup_kind(scores)
+    predicted = {(each.pipeline, each.group): each for each in predictions if each.kind == kind}
+    of_task = {task.id: task for task in tasks}
+    parked = Counter(
+        (pipeline, group)
+        for pipeline, task in waiting
+        if task in of_task
+        for group in {of_task[task].group, ALL}
+    )
+    pipelines = []
+    guesses: dict[str, calibration.Prediction] = {}
+    measured: dict[str, Estimate] = {}
+    for pipeline, own in records.items():
+        rows = []
+        against = baselines.get(pipeline, baseline)
+        compared = against is not None and pipeline != against
+        base = list(records.get(against, ())) if against is not None else []
+        for group in shown:
+            mine, theirs = ([r for r in side if group in (ALL, r.group)] for side in (own, base))
+            speedup = None
+            guess = predicted.get((pipeline, group))
+            if compared:
+                assert against is not None
+                if scores:
+                    first = next(iter(scores.values()))
+                    ratio = calibration.solved_ratio(
+                        scored(first, pipeline, mine), scored(first, against, theirs)
+                    )
+                else:
+                    ratio = calibration.measured_ratio(mine, theirs)
+                speedup = figure(ratio)
+                if guess and group in groups and guess.value is not None and guess.low is not None:
+                    high = math.inf if guess.high is None else guess.high
+                    key = f"{pipeline}/{group}"
+                    guesses[key] = calibration.Prediction(guess.value, guess.low, high, "")
+                    measured[key] = ratio
+            unpaired = _unpaired(mine, theirs) if compared and not scores else None
+            found = _measures(pipeline, mine, sizes, measures)
+            rows.append(
+                _row(pipeline, group, mine, parked[pipeline, group], guess, speedup, unpaired, scores, found)
+            )
+        failed = next((record for record in own if record.outcome.status == "failed"), None)
+        pipelines.append(
+            PipelineSummary(
+                name=pipeline,
+                statuses=rows[-1].statuses,
+                rows=tuple(rows),
+                steps=tuple(_steps(pipeline, own)),
+                identical=_identity(pipeline, base, own, of_task, explain) if compared else None,
+                deterministic=all(round.deterministic for record in own for round in record.rounds),
+                marks=tuple(marks.get(pipeline, ())),
+                block=(blocks or {}).get(pipeline),
+                failure=None if failed is None else f"task {failed.task}: {_why(failed)}",
+                problem=_problem(pipeline, own, {**scores, **sizes}),
+                unjudged=sum(map(_is_unjudged, own)),
+            )
+        )
+    return Summary(
+        name=name,
+        baseline=baseline,
+        baselines=dict(baselines),
+        groups=groups,
+        tasks=len(tasks),
+        metrics=tuple(scores),
+        pipelines=tuple(pipelines),
+        coverage=figure(calibration.coverage(guesses, measured)) if guesses else None,
+    )
+
+
+def speedup_kind(scores: Scores) -> str:
+    """Of a prediction, which speed-up it is of: one by another metric is another figure."""
+    return f"speedup by {next(iter(scores))}"[:64] if scores else "speedup"
+
+
+def figure(estimate: Estimate) -> Figure:
+    """An estimate as plain data: what is not finite is None."""
+    value, low, high = (
+        number if math.isfinite(number) else None for number in (estimate.value, estimate.low, estimate.high)
+    )
+    return Figure(value, low, high, estimate.trials, estimate.clusters)
+
+
+def _row(
+    pipeline: str,
+    group: str,
+    records: Sequence[TaskRecord],
+    waiting: int,
+    predicted: Prediction | None,
+    speedup: Figure | None,
+    unpaired: Unpaired | None,
+    scores: Scores,
+    measures: Mapping[str, Measured],
+) -> Row:
+    statuses: dict[str, int] = dict(Counter(record.outcome.status for record in records))
+    if waiting:
+        statuses["waiting"] = waiting
+    rounds = [round for record in records for round in record.rounds]
+    accepted = [record for record in records if record.outcome.status == "accepted"]
+    items = sum(len(round.decision.emitted) for record in accepted for round in record.rounds)
+    return Row(
+        pipeline=pipeline,
+        group=group,
+        tasks=len(records),
+        statuses=statuses,
+        acceptance=figure(calibration.acceptance_rate(records)),
+        retries=figure(calibration.acceptance_rate(records, first_tries=False)),
+        per_pass=figure(calibration.items_per_pass(records)),
+        solved={name: _solved(said, pipeline, records) for name, said in scores.items()},
+        measures=measures,
+        predicted=None if predicted is None else Figure(predicted.value, predicted.low, predicted.high),
+        speedup=speedup,
+        unpaired=unpaired,
+        per_item=math.fsum(record.outcome.seconds for record in accepted) / items if items else None,
+        emitted=sum(len(round.decision.emitted) for round in rounds),
+        passes=sum(round.timing.passes for round in rounds),
+        seconds=math.fsum(record.outcome.seconds for record in records),
+        units=math.fsum(record.outcome.units for record in records),
+        tally=Tally.total(record.outcome.tally for record in records),
+        broken=sum(round.failure is not None for round in rounds),
+    )
+
+
+def _why(failed: TaskRecord) -> str:
+    """Why a task failed; where its checks did, in the words of one of them."""
+    outcome = failed.outcome
+    if outcome.failure is not None or outcome.refused is None:
+        return outcome.reason
+    said = ": ".join(
+        filter(None, (outcome.refused.reason, *outcome.refused.feedback.strip().splitlines()[-1:]))
+    )
+    return f"{outcome.reason} ({said})" if said else outcome.reason
+
+
+def _is_unjudged(record: TaskRecord) -> bool:
+    """Whether nothing of a task was judged since checks failed, though it ended as if it had been."""
+    tally = record.outcome.tally
+    if record.outcome.status not in ("exhausted", "abstained") or tally.trials:
+        return False
+    return bool(tally.errors or tally.timeouts or any(round.failure is not None for round in record.rounds))
+
+
+def scored(
+    said: Mapping[tuple[str, str], Score], pipeline: str, records: Iterable[TaskRecord]
+) -> list[tuple[TaskRecord, float]]:
+    """The records of which a metric has a say, each with it."""
+    found = []
+    for record in records:
+        each = said.get((pipeline, record.task))
+        if each is not None and each.value is not None:
+            found.append((record, each.value))
+    return found
+
+
+def _solved(said: Mapping[tuple[str, str], Score], pipeline: str, records: Sequence[TaskRecord]) -> Solved:
+    pairs = scored(said, pipeline, records)
+    units = any(record.outcome.units for record in records)
+    return Solved(
+        rate=figure(calibration.solved_rate(pairs)),
+        precision=figure(calibration.precision(pairs)),
+        seconds=figure(calibration.cost_per_solved(pairs)),
+        units=figure(calibration.cost_per_solved(pairs, lambda record: record.outcome.units))
+        if units
+        else None,
+        failed=_failures(said, pipeline, records),
+    )
+
+
+def _failures(said: Mapping[tuple[str, str], Score], pipeline: str, records: Iterable[TaskRecord]) -> int:
+    return sum(bool(said[pipeline, r.task].problem) for r in records if (pipeline, r.task) in said)
+
+
+def _measures(
+    pipeline: str, records: Sequence[TaskRecord], sizes: Scores, measures: Mapping[str, Measure]
+) -> dict[str, Measured]:
+    """What was measured, by name; the outcomes' scores come last, and give way to a metric of that name."""
+    found = {}
+    for name, said in sizes.items():
+        by = measures[name]
+        mean = calibration.geometric_mean if by.mean == "geometric" else calibration.arithmetic_mean
+        failed = _failures(said, pipeline, records)
+        found[name] = Measured(figure(mean(scored(said, pipeline, records))), by.unit, by.mean, failed)
+    own = [(record, record.outcome.score) for record in records if record.outcome.score is not None]
+    if own:
+        found.setdefault("score", Measured(figure(calibration.arithmetic_mean(own)), "", "arithmetic"))
+    return found
+
+
+def _problem(pipeline: str, records: Iterable[TaskRecord], scores: Scores) -> str | None:
+    for record in records:
+        for name, said in scores.items():
+            each = said.get((pipeline, record.task))
+            if each is not None and each.problem:
+                return f"{name}, task {record.task}: {each.problem}"
+    return None
+
+
+def _unpaired(own: Iterable[TaskRecord], base: Iterable[TaskRecord]) -> Unpaired:
+    finished = [{r.task for r in side if r.outcome.status == "accepted"} for side in (own, base)]
+    every = {record.task for side in (own, base) for record in side}
+    return Unpaired(
+        own=len(finished[1] - finished[0]),
+        baseline=len(finished[0] - finished[1]),
+        both=len(every - finished[0] - finished[1]),
+    )
+
+
+def _identity(
+    pipeline: str,
+    base: Sequence[TaskRecord],
+    own: Sequence[TaskRecord],
+    tasks: Mapping[str, Task],
+    explain: Explain | None,
+) -> Identity:
+    expected = {record.task: record.outcome for record in base}
+    same = of = 0
+    divergences = []
+    for record in own:
+        if record.task not in expected:
+            continue
+        of += 1
+        want, got = expected[record.task], record.outcome
+        if "failed" in (want.status, got.status):
+            # A failure is no equal answer, not even to another failure.
+            who, how = (pipeline, got) if got.status == "failed" else ("the baseline", want)
+            divergences.append(
+                Divergence(record.task, None, want.value, got.value, f"{who} failed: {how.reason}")
+            )
+            continue
+        if want.value == got.value:
+            same += 1
+            continue
+        position, left, right = first_difference(want.value, got.value)
+        said = explain(pipeline, tasks[record.task], want.value, got.value) if explain is not None else None
+        divergences.append(Divergence(record.task, position, left, right, said.text if said else ""))
+    return Identity(same, of, tuple(divergences))
+
+
+def first_difference(expected: Any, got: Any) -> tuple[int | None, Any, Any]:
+    """Where two values part: the position and what stands there in each (None after an end).
+
+    Values that are no sequences of one kind part nowhere in particular: position None, and both whole.
+    """
+    lists = isinstance(expected, (list, tuple)) and isinstance(got, (list, tuple))
+    if not lists and not (isinstance(expected, str) and isinstance(got, str)):
+        return None, expected, got
+    for position, (left, right) in enumerate(zip_longest(expected, got)):
+        if left != right or position >= min(len(expected), len(got)):
+            return position, left, right
+    return None, expected, got
+
+
+def _steps(pipeline: str, records: Iterable[TaskRecord]) -> list[StepRow]:
+    found: dict[tuple[int, str], list[tuple[TaskRecord, Step, _Led]]] = {}
+    for record in records:
+        for index, round in enumerate(record.rounds):
+            for place, step in enumerate(round.steps):
+                led = _led_to(record.rounds, index, place, step)
+                found.setdefault((step.clause, step.do), []).append((record, step, led))
+    return [
+        StepRow(
+            pipeline=pipeline,
+            clause=clause,
+            do=do,
+            on=dict(Counter(step.on for _, step, _ in taken)),
+            taken=len(taken),
+            tasks=len({record.task for record, _, _ in taken}),
+            seconds=math.fsum(led.seconds for _, _, led in taken),
+            units=math.fsum(led.units for _, _, led in taken),
+            progress=sum(led.progress for _, _, led in taken),
+            accepted=len(
+                {each.task for each, _, led in taken if led.progress and each.outcome.status == "accepted"}
+            ),
+        )
+        for (clause, do), taken in sorted(found.items())
+    ]
+
+
+class _Led(NamedTuple):
+    seconds: float
+    units: float
+    progress: bool
+
+
+def _led_to(rounds: Sequence[Round], index: int, place: int, step: Step) -> _Led:
+    """Seconds, units, progress of what a step led to: the next round, or a share of its own when it checked again."""
+    round = rounds[index]
+    if step.do == "reverify":
+        share = 1.0 / max(round.timing.passes, 1)
+        last = place == len(round.steps) - 1
+        return _Led(round.timing.verify * share, round.timing.units * share, last and round.decision.progress)
+    if index + 1 >= len(rounds) or step.do == "give_up":
+        return _Led(0.0, 0.0, False)
+    after = rounds[index + 1]
+    return _Led(after.timing.total, after.timing.units, after.decision.progress)

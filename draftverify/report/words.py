@@ -1,0 +1,88 @@
+"""Recorded text made safe for a terminal and a page: what a model wrote is hostile in both, so it is cleaned first."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Iterator
+from typing import Any
+
+from draftverify.secret import redact
+
+__all__ = ["about_seconds", "block", "clean", "seconds_words", "words"]
+
+_WIDE = 72
+"""Characters of a JSON value that stands on one line."""
+
+_KEPT = "\n\t"
+_DANGEROUS = frozenset(("Cc", "Cf", "Cs", "Co", "Zl", "Zp"))
+
+
+def clean(text: str) -> str:
+    """Text without what could steer a terminal: control, format (bidirectional, zero-width) and unpaired characters.
+
+    Each is replaced by the replacement character, so that nothing vanishes unseen; newlines and tabs stay.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        char if char in _KEPT or unicodedata.category(char) not in _DANGEROUS else "\ufffd" for char in text
+    )
+
+
+def words(value: Any, limit: int = 200) -> str:
+    """A recorded value as clean text on one line; secrets go before it is cut, as half of one is too much of it."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = clean(redact(text)).replace("\n", "⏎").replace("\t", " ")
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def block(value: Any, limit: int = 4000) -> list[str]:
+    """A recorded value as clean lines: a text keeps its own, an object has its names before its values.
+
+    Args:
+        value: JSON.
+        limit: characters; of what is longer the last line says how much is left out.
+    """
+    text = redact("\n".join(_laid_out(value))).replace("\r\n", "\n")
+    lines = clean(text[:limit]).split("\n") or [""]
+    if len(text) > limit:
+        lines.append(f"… and {len(text) - limit} characters more")
+    return lines
+
+
+def seconds_words(seconds: float) -> str:
+    """A time that was measured."""
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.2f} ms"
+
+
+def about_seconds(seconds: float) -> str:
+    """A time to wait, no finer than anybody needs."""
+    if seconds < 90:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+def _laid_out(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield from value.split("\n")
+        return
+    whole = json.dumps(value, ensure_ascii=False)
+    short = len(whole) <= _WIDE or (isinstance(value, list) and all(map(_is_piece, value)))
+    if not isinstance(value, (dict, list)) or (short and "\\n" not in whole):
+        yield whole
+        return
+    for name, inner in value.items() if isinstance(value, dict) else (("-", each) for each in value):
+        lead = f"{name}:" if isinstance(value, dict) else "-"
+        first, *more = _laid_out(inner)
+        if more or isinstance(inner, dict):
+            yield lead
+            yield from (f"  {line}" for line in (first, *more))
+        else:
+            yield f"{lead} {first}"
+
+
+def _is_piece(value: Any) -> bool:
+    """A number, or a word rather than a text."""
+    return not isinstance(value, (dict, list)) and (not isinstance(value, str) or len(value) <= 24)

@@ -1,0 +1,10 @@
+-- The tables of TPC-H with its primary and foreign keys. Columns outside keys may hold NULL: the data has none, but
+-- nothing forbids it, and a rewrite that relies on it is refuted. Which nation a party is of is always known.
+CREATE TABLE region (r_regionkey INTEGER PRIMARY KEY, r_name VARCHAR, r_comment VARCHAR);
+CREATE TABLE nation (n_nationkey INTEGER PRIMARY KEY, n_name VARCHAR, n_regionkey INTEGER NOT NULL REFERENCES region (r_regionkey), n_comment VARCHAR);
+CREATE TABLE supplier (s_suppkey BIGINT PRIMARY KEY, s_name VARCHAR, s_address VARCHAR, s_nationkey INTEGER NOT NULL REFERENCES nation (n_nationkey), s_phone VARCHAR, s_acctbal DECIMAL(15,2), s_comment VARCHAR);
+CREATE TABLE part (p_partkey BIGINT PRIMARY KEY, p_name VARCHAR, p_mfgr VARCHAR, p_brand VARCHAR, p_type VARCHAR, p_size INTEGER, p_container VARCHAR, p_retailprice DECIMAL(15,2), p_comment VARCHAR);
+CREATE TABLE partsupp (ps_partkey BIGINT REFERENCES part (p_partkey), ps_suppkey BIGINT REFERENCES supplier (s_suppkey), ps_availqty INTEGER, ps_supplycost DECIMAL(15,2), ps_comment VARCHAR, PRIMARY KEY (ps_partkey, ps_suppkey));
+CREATE TABLE customer (c_custkey BIGINT PRIMARY KEY, c_name VARCHAR, c_address VARCHAR, c_nationkey INTEGER NOT NULL REFERENCES nation (n_nationkey), c_phone VARCHAR, c_acctbal DECIMAL(15,2), c_mktsegment VARCHAR, c_comment VARCHAR);
+CREATE TABLE orders (o_orderkey BIGINT PRIMARY KEY, o_custkey BIGINT REFERENCES customer (c_custkey), o_orderstatus VARCHAR, o_totalprice DECIMAL(15,2), o_orderdate DATE, o_orderpriority VARCHAR, o_clerk VARCHAR, o_shippriority INTEGER, o_comment VARCHAR);
+CREATE TABLE lineitem (l_orderkey BIGINT REFERENCES orders (o_orderkey), l_partkey BIGINT, l_suppkey BIGINT, l_linenumber INTEGER, l_quantity DECIMAL(15,2), l_extendedprice DECIMAL(15,2), l_discount DECIMAL(15,2), l_tax DECIMAL(15,2), l_returnflag VARCHAR, l_linestatus VARCHAR, l_shipdate DATE, l_commitdate DATE, l_receiptdate DATE, l_shipinstruct VARCHAR, l_shipmode VARCHAR, l_comment VARCHAR, PRIMARY KEY (l_orderkey, l_linenumber), FOREIGN KEY (l_partkey, l_suppkey) REFERENCES partsupp (ps_partkey, ps_suppkey));

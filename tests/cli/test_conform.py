@@ -1,0 +1,142 @@
+"""`draftverify conform`: each check told, with the author's own inputs from a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from draftverify.cli.exits import Exit
+from draftverify.cli.main import main
+
+PARTS = '''
+from draftverify import PASS, REJECT, Context, Decision, Proposal, Refusal, Verification
+
+
+class Divides:
+    """Passes what divides n."""
+
+    def __init__(self, largest: int) -> None:
+        self.largest = largest
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        n = context.task.input["n"]
+        found = [item["by"] <= self.largest and n % item["by"] == 0 for item in proposal.items]
+        return Verification(checks=tuple(PASS if each else REJECT for each in found))
+
+
+class Swallows(Divides):
+    """Takes a crash for a refusal."""
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        try:
+            return super().verify(context, proposal)
+        except ZeroDivisionError:
+            return Verification(checks=(REJECT,) * len(proposal))
+
+
+class Never:
+    """A rule that refuses everything."""
+
+    shapes = frozenset({"alternatives"})
+
+    def decide(self, context, proposal, verification, rng) -> Decision:
+        return Decision(refused=tuple(Refusal(i, "no") for i, each in enumerate(verification.checks)))
+'''
+INPUTS = """
+parts: [./mine.py]
+arguments: {largest: 50}
+tasks: [{n: 91}, {n: 30}]
+proposals: [{alternatives: [{by: 7}, {by: 4}]}, {chain: [{by: 13}, {by: 5}]}]
+poison: [{by: 0}]
+"""
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    Path("mine.py").write_text(PARTS)
+    Path("inputs.yaml").write_text(INPUTS)
+    return tmp_path
+
+
+def test_a_right_part_passes_and_what_was_not_run_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """A part of a domain of its own, with arguments, tasks, blocks and poison from the file."""
+    assert main(["conform", "mine.Divides", "--inputs", "inputs.yaml"]) == Exit.OK
+    said = capsys.readouterr().out
+    assert "passed    a_crash_is_no_verdict\n" in said
+    assert "not run   answers_the_same_without_scratch\n          it kept nothing in context.scratch" in said
+    assert "What was not run has not been tested" in said
+    assert max(map(len, said.splitlines())) <= 80
+
+
+def test_a_finding_is_told_with_the_law_and_ends_with_a_code_of_its_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The law, what was seen, what to do."""
+    assert main(["conform", "mine.Swallows", "--inputs", "inputs.yaml"]) == Exit.NOT_CONFORMING
+    said = " ".join(capsys.readouterr().out.split())
+    assert "FAILED a_crash_is_no_verdict An item whose check crashes is" in said
+    assert "was judged 'reject'; catch only what means a refusal" in said
+    assert "not run a_crash_is_its_own_items_alone not run, since a_crash_is_no_verdict failed" in said
+
+
+def test_an_expected_failure_is_told_with_its_reason_and_a_stale_one_fails(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The file names checks that are known to fail; one that passes is a failure."""
+    known = "expected_failures: {a_crash_is_no_verdict: a zero is refused by whom we ask}\n"
+    Path("known.yaml").write_text(INPUTS + known)
+    assert main(["conform", "mine.Swallows", "--inputs", "known.yaml"]) == Exit.OK
+    said = capsys.readouterr().out
+    assert "expected  a_crash_is_no_verdict" in said
+    assert "Expected: a zero is refused by whom we ask" in said
+    assert main(["conform", "mine.Divides", "--inputs", "known.yaml"]) == Exit.NOT_CONFORMING
+    assert "take it out of expected_failures" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_rule_is_called_with_the_cases_of_the_file(capsys: pytest.CaptureFixture[str]) -> None:
+    """A failed check that is refused is found in a case of the author's; without one the check is not run."""
+    case = (
+        "cases: [{task: {n: 1}, proposal: {alternatives: [a, b]}, checks: [pass, {verdict: %s, score: 0.5}]}]"
+    )
+    Path("pass.yaml").write_text(case % "reject")
+    Path("error.yaml").write_text(case % "error")
+    assert main(["conform", "mine.py:Never", "--inputs", "pass.yaml"]) == Exit.OK
+    assert "not run   a_failed_check_is_not_a_refusal" in capsys.readouterr().out
+    assert main(["conform", "mine.py:Never", "--inputs", "error.yaml"]) == Exit.NOT_CONFORMING
+    assert "FAILED    a_failed_check_is_not_a_refusal" in capsys.readouterr().out
+
+
+def test_a_part_that_cannot_read_the_kits_inputs_is_told_how_to_give_its_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """With the keys, and the file of the command."""
+    Path("bare.yaml").write_text("arguments: {largest: 50}")
+    assert main(["conform", "mine.py:Divides", "--inputs", "bare.yaml"]) == Exit.NOT_CONFORMING
+    said = " ".join(capsys.readouterr().out.split())
+    assert "KeyError: 'n'; the kit's own tasks have a prompt, text, question and prompt_ids" in said
+    assert "proposals=[Proposal.alternatives([…])]" in said
+    assert "--inputs FILE" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["mine.py:Divides"], Exit.CONFIG, "its arguments stand in the file of --inputs, under arguments:"),
+        (["mine.py:Divide"], Exit.CONFIG, "did you mean mine.Divides?"),
+        (["nobody.knows"], Exit.USAGE, "no generator, verifier or rule is named 'nobody.knows'"),
+        (["python"], Exit.USAGE, "python is a generator and a verifier; say which with --role"),
+        (["first", "--inputs", "wrong.yaml"], Exit.CONFIG, "wrong.yaml:2"),
+        (["regex", "--inputs", "shape.yaml"], Exit.CONFIG, "proposals.0"),
+    ],
+)
+def test_a_mistake_says_where_and_what(
+    arguments: list[str], code: Exit, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the command line and in the file."""
+    Path("wrong.yaml").write_text("block: 3\ntaks: []\n")
+    Path("shape.yaml").write_text("arguments: {pattern: a}\nproposals: [{tree: [a, b], parents: [0, -1]}]\n")
+    assert main(["conform", *arguments]) == code
+    assert says in " ".join(capsys.readouterr().err.split())

@@ -1,0 +1,55 @@
+"""docs/cli.md and the tutorial show what the commands print: they run, and their outputs are so, but for figures."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from draftverify.cli.main import main
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def commands(page: str) -> Iterator[tuple[str, list[str]]]:
+    """Each command of a console block, and the lines that stand under it."""
+    for block in re.findall(r"^```console\n(.*?)^```$", page, re.M | re.S):
+        for part in block.split("$ draftverify ")[1:]:
+            command, *lines = part.splitlines()
+            yield command, [line for line in lines if line and line != "…"]
+
+
+def plain(line: str) -> str:
+    """A line without its figures and what depends on their widths."""
+    return re.sub(r"\s+", " ", re.sub(r"─+", "─", re.sub(r"\d+(\.\d+)?(e-\d+)?", "0", line))).strip()
+
+
+@pytest.mark.parametrize(("page", "least"), [("cli.md", 7), ("tutorial.md", 2)])
+def test_outputs_are_what_is_printed(
+    page: str, least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In order, in one directory, with the files that the page writes."""
+    monkeypatch.chdir(tmp_path)
+    text = (DOCS / page).read_text(encoding="utf-8")
+    for name, content in re.findall(r"^```\w+\n# file: (\S+)\n(.*?)^```$", text, re.M | re.S):
+        (tmp_path / name).write_text(content)
+    found = list(commands(text))
+    assert len(found) >= least
+    for command, lines in found:
+        assert main(shlex.split(command)) == 0, command
+        said = capsys.readouterr()
+        text = said.out + said.err
+        printed = {plain(line) for line in text.splitlines()}
+        assert lines
+        # Where a table is cut depends on its figures, which are times: of it every word is printed.
+        tables = [place for place, line in enumerate(lines) if "──" in line]
+        rows = {near for place in tables for near in range(place - 1, place + 3)}
+        for place, line in enumerate(lines):
+            if place in rows:
+                words, told = (set(re.findall(r"[A-Za-z/]{3,}", each)) for each in (line, text))
+                assert words <= told, command
+            else:
+                assert plain(line) in printed, command

@@ -1,0 +1,263 @@
+"""The page in a real browser without a network: it opens and complains of nothing, filters, and runs no draft."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qsl, quote
+
+import pytest
+
+from draftverify.records import load_run
+from draftverify.report import data
+from draftverify.report.data import task_list
+from draftverify.report.page import app_html, app_policy, page_html
+from tests.browser import watched
+from tests.report.runs import shapes
+
+FIGURES = "main section .chart svg"
+
+
+def opened(page, path, at=""):
+    """The report, once its list is there."""
+    page.goto(f"file://{path}/report.html{at}")
+    page.wait_for_selector("html[data-ready]", state="attached")
+    page.wait_for_selector(FIGURES)
+
+
+def shown(page):
+    """The ids of the tasks that are listed."""
+    return page.locator("#list td.id button").all_inner_texts()
+
+
+def choose(page, label, value):
+    page.get_by_label(label, exact=True).select_option(value)
+    page.evaluate("new Promise(requestAnimationFrame)")
+
+
+@pytest.mark.parametrize("made", ["shaped", "tokens"])
+def test_it_opens_without_a_network_and_without_a_complaint(chromium, request, made):
+    """Sections, charts and tables are there; nothing was asked for, logged or raised."""
+    path = request.getfixturevalue(made)
+    with watched(chromium) as seen:
+        opened(seen.page, path)
+        headings = seen.page.locator("h2").all_inner_texts()
+        assert {"Results", "Cost and quality", "Where the time goes", "Tasks", "Config", "Legend"} <= set(
+            headings
+        )
+        sections = seen.page.locator("section:has(.chart)")
+        for place in range(sections.count()):
+            assert sections.nth(place).locator("table").count(), "a chart without its table"
+        seen.page.wait_for_timeout(200)
+        assert seen.page.locator(".chart:not(:has(svg))").count() == 0
+        assert (seen.errors, seen.requests) == ([], [])
+
+
+def test_the_list_in_the_file_is_the_server_s(chromium, shaped):
+    """Filters, orders and searches give what `task_list` gives, in its order."""
+    with watched(chromium) as seen, load_run(shaped) as records:
+        page = seen.page
+        opened(page, shaped)
+        outcomes = ("accepted", "refused", "waiting", "wrong", "differs", "failed", "")
+        asked = [(outcome, "place") for outcome in outcomes]
+        asked += [("", sort) for sort in ("slowest", "rounds", "score", "place")]
+        for pipeline in ("votes", "code", ""):
+            choose(page, "pipeline", pipeline)
+            for outcome, sort in asked:
+                choose(page, "outcome", outcome)
+                choose(page, "order", sort)
+                want = task_list(records, pipeline=pipeline or None, outcome=outcome or None, sort=sort)
+                assert shown(page) == [row["task"] for row in want["rows"]], (pipeline, outcome, sort)
+        page.get_by_label("search tasks").fill("HOSTILE")
+        page.wait_for_selector("#tasks[data-total='2']")
+        assert shown(page) == ["q4", "q9"]
+        assert seen.errors == []
+
+
+def test_a_task_opens_to_its_rounds_and_stays_open(chromium, shaped):
+    """Drafts with what was said of them, a diff between tries, steps with their correction; a reload keeps it."""
+    with watched(chromium) as seen:
+        page = seen.page
+        opened(page, shaped)
+        page.get_by_role("button", name="q1", exact=True).click()
+        page.wait_for_selector("tr.detail .pipeline")
+        told = page.locator("tr.detail").inner_text()
+        for words in (
+            "double(3) is wrong",
+            "on reject: feedback",
+            "Waits for a person",
+            "leap over the wall",
+        ):
+            assert words in told
+        second = page.locator(".pipeline:has(h3:has-text('code')) .round").nth(1)
+        assert "y = x * 2" in " ".join(second.locator(".diff .add").all_inner_texts())
+        assert "y = x - 2" in " ".join(second.locator(".diff .del").all_inner_texts())
+        assert page.locator("ol.steps li.corrected").inner_text().endswith("in its place: step 2")
+        choose(page, "outcome", "refused")
+        page.reload()
+        page.wait_for_selector("html[data-ready]", state="attached")
+        assert page.get_by_label("outcome", exact=True).input_value() == "refused"
+        choose(page, "outcome", "")
+        page.wait_for_selector("tr.detail[data-task=q1] .pipeline")
+        assert seen.errors == []
+
+
+def test_tokens_are_one_text_coloured_by_what_became_of_them(chromium, tokens):
+    """Kept, refused and spliced ones, in their order; the text is the records'."""
+    with watched(chromium) as seen, load_run(tokens) as records:
+        task = next(row["task"] for row in task_list(records, pipeline="spec", outcome="accepted")["rows"])
+        value = next(iter(records.entries(pipeline="spec", task=task))).record.outcome.value
+        opened(seen.page, tokens, f"#open={task}")
+        stream = seen.page.locator("tr.detail .pipeline:has(h3:has-text('spec')) .stream")
+        stream.wait_for()
+        joined = stream.locator(".tok.kept, .tok.spliced").all_inner_texts()
+        assert joined == [f"<{each}>" for each in value]
+        colours = {
+            fate: stream.locator(f".tok.{fate}").first.evaluate(
+                "each => getComputedStyle(each).backgroundColor"
+            )
+            for fate in ("kept", "refused", "spliced")
+        }
+        assert len(set(colours.values())) == 3
+
+
+def test_hostile_drafts_run_nothing_and_steer_nothing(chromium, shaped):
+    """Script, escapes, bidi marks, NUL and a line of 80,000 characters: text, named where it could not be seen."""
+    with watched(chromium, viewport={"width": 375, "height": 800}) as seen:
+        page = seen.page
+        opened(page, shaped, "#open=q4")
+        page.wait_for_selector("tr.detail .pipeline")
+        page.wait_for_timeout(100)
+        told = page.locator("tr.detail").inner_text()
+        assert "<script>document.title='owned'</script>" in told
+        assert not any(char in told for char in "\x1b\u202e\u2066\u200b\x00")
+        assert {"U+001B", "U+202E", "U+0000"} <= set(
+            " ".join(page.locator("tr.detail .ctl").all_inner_texts()).split()
+        )
+        assert page.title() != "owned"
+        assert page.locator("tr.detail img, tr.detail script, tr.detail a").count() == 0
+        assert page.evaluate("document.documentElement.scrollWidth") <= 375
+        assert (seen.errors, seen.requests) == ([], [])
+
+
+@pytest.mark.parametrize("made", ["shaped", "tokens"])
+def test_a_phone_scrolls_down_alone(chromium, request, made):
+    """At 375 pixels no section is wider than the page; wide tables scroll within themselves."""
+    with watched(chromium, viewport={"width": 375, "height": 800}) as seen:
+        opened(seen.page, request.getfixturevalue(made))
+        seen.page.wait_for_timeout(200)
+        assert seen.page.evaluate("document.documentElement.scrollWidth") <= 375
+
+
+def test_dark_is_dark_and_can_be_chosen(chromium, shaped):
+    """By the reader's system, and by the button; charts take the colours."""
+    paper = "getComputedStyle(document.body).backgroundColor"
+    lightness = f"{paper}.match(/[0-9.]+/g).slice(0, 3).reduce((a, b) => a + +b, 0)"
+    with watched(chromium, color_scheme="dark") as seen:
+        page = seen.page
+        opened(page, shaped)
+        assert page.evaluate(lightness) < 150
+        page.locator("button.theme").click()
+        assert page.evaluate(lightness) > 600
+        ink = page.locator(f"{FIGURES} text").first.evaluate("each => getComputedStyle(each).fill")
+        page.locator("button.theme").click()
+        assert page.evaluate(lightness) < 150
+        assert page.locator(f"{FIGURES} text").first.evaluate("each => getComputedStyle(each).fill") != ink
+        assert seen.errors == []
+
+
+def test_it_prints_on_paper(chromium, shaped):
+    """Without filters and buttons, in light colours, no wider than the sheet."""
+    with watched(chromium, color_scheme="dark", viewport={"width": 720, "height": 1000}) as seen:
+        page = seen.page
+        opened(page, shaped)
+        page.emulate_media(media="print")
+        assert page.locator(".filters").first.is_hidden()
+        assert page.locator("nav").is_hidden()
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert page.evaluate("document.documentElement.scrollWidth") <= 720
+        assert len(page.pdf()) > 20_000
+        assert seen.errors == []
+
+
+def test_a_task_that_is_not_in_the_file_is_named_with_its_command(chromium, shaped, tmp_path):
+    """Beyond the budget the page says where its rounds are shown."""
+    with load_run(shaped) as records:
+        (tmp_path / "report.html").write_text(page_html(records, details=0))
+    with watched(chromium) as seen:
+        opened(seen.page, tmp_path, f"#open={quote('q1')}")
+        seen.page.wait_for_selector("tr.detail .note")
+        assert f"draftverify view {shaped}" in seen.page.locator("tr.detail .note").inner_text()
+
+
+@pytest.fixture
+def served(tmp_path):
+    """A run whose last task is not there yet, behind a server as plain as can be; and a function that brings it."""
+    made = shapes(tmp_path, count=6)
+    database = made / "records.db"
+    with closing(sqlite3.connect(database)) as store, store:
+        store.execute(
+            "create table late as select * from draftverify_records where task = 'q5' and pipeline = 'code'"
+        )
+        store.execute("delete from draftverify_records where task = 'q5' and pipeline = 'code'")
+
+    def arrive() -> None:
+        with closing(sqlite3.connect(database)) as store, store:
+            store.execute("insert into draftverify_records select * from late")
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            path, _, query = self.path.partition("?")
+            given = dict(parse_qsl(query))
+            with load_run(made) as records:
+                if path == "/":
+                    kind, body = "text/html; charset=utf-8", app_html("abc")
+                else:
+                    kind, body = "application/json", json.dumps(self.answer(path, given, records))
+            self.send_response(200)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Security-Policy", app_policy("abc"))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def answer(self, path, given, records):
+            assert given.pop("run") == "it"
+            if path == "/api/tasks":
+                numbers = {key: int(given.pop(key)) for key in ("offset", "limit")}
+                return data.task_list(records, **given, **numbers)
+            if path == "/api/task":
+                return data.task_detail(records, given["task"])
+            return {"/api/overview": data.overview, "/api/changes": data.changes}[path](records)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/?run=it", arrive
+    server.shutdown()
+    server.server_close()
+
+
+def test_the_page_follows_a_run_that_goes_on(chromium, served):
+    """From a server the same page asks for what it shows, and what is new comes by itself; filters and tasks stay."""
+    address, arrive = served
+    with watched(chromium, offline=False) as seen:
+        page = seen.page
+        page.goto(address)
+        page.wait_for_selector("html[data-ready]", state="attached")
+        page.wait_for_selector(FIGURES)
+        choose(page, "pipeline", "code")
+        page.wait_for_selector("#tasks[data-total='6']")
+        page.get_by_role("button", name="q1", exact=True).click()
+        page.wait_for_selector("tr.detail[data-task=q1] .pipeline")
+        before = page.locator("header").inner_text()
+        arrive()
+        page.wait_for_function("before => document.querySelector('header').innerText !== before", arg=before)
+        page.wait_for_selector("tr.detail[data-task=q1] .pipeline")
+        assert page.get_by_label("pipeline", exact=True).input_value() == "code"
+        assert seen.errors == []
