@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from draftverify import secret
 from tests.browser import chromium as chromium  # a fixture of every test below
 
 # Machines are shared and imports are lazy: a slow example is no failure.
@@ -34,6 +36,16 @@ _skipped = pytest.StashKey[list[str]]()
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_skipped] = []
     config.pluginmanager.register(_Skips(config), "skips")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    """What a test calls a secret is none in the next one: hypothesis draws its texts from our code's own words."""
+    known = secret._known
+    try:
+        return (yield)
+    finally:
+        secret._known = known
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -190,12 +190,14 @@ class RunDirectory:
         else:
             self._same_run(about)
         starts = about.setdefault("starts", [])
-        start = {
-            "versions": versions(),
-            "parts": dict(self._parts),
-            "metrics": dict(self._metrics),
-            "marks": self._marks,
-        }
+        start = _as_written(
+            {
+                "versions": versions(),
+                "parts": dict(self._parts),
+                "metrics": dict(self._metrics),
+                "marks": self._marks,
+            }
+        )
         last = {key: starts[-1].get(key) for key in start} if starts else {}
         tagged = bool(self._tags) and about.get("tags") != self._tags
         if tagged:
@@ -256,7 +258,7 @@ class RunDirectory:
     def _changed(self, last: Mapping[str, Any]) -> list[str]:
         """How the parts differ from those of the last start, where that is accepted."""
         before = last.get("parts")
-        changed = [] if before is None else list(_changes(before, self._parts))
+        changed = [] if before is None else list(_changes(before, _as_written(dict(self._parts))))
         if changed and not self._accept_changed:
             raise StoreError(
                 f"{self.path}: {_some(changed)} since this run was made, and its results are not those of two "
@@ -459,6 +461,11 @@ def _is_own(name: str) -> bool:
 
 def _dump(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _as_written(value: Any) -> Any:
+    """The data as a later start reads it: a name that has a secret in it would otherwise differ from itself."""
+    return json.loads(redact(_dump(value)))
 
 
 def _write(path: Path, text: str) -> None:

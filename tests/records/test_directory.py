@@ -14,6 +14,7 @@ import pytest
 
 from draftverify.errors import StoreError
 from draftverify.records import RunDirectory, load_run
+from draftverify.secret import Secret
 from draftverify.values import Task
 from tests.records.samples import record
 
@@ -240,6 +241,17 @@ def test_other_parts_are_refused_by_name_unless_they_are_accepted(tmp_path: Path
         pass
     starts = json.loads((tmp_path / "run" / "run.json").read_text())["starts"]
     assert [(start["parts"], start.get("accepted")) for start in starts] == [(before, None), (now, changes)]
+
+
+def test_a_part_whose_name_has_a_secret_in_it_is_the_same_part(tmp_path: Path) -> None:
+    """run.json holds the name without it; the run goes on all the same, and no second start is noted."""
+    Secret("longest")
+    for begun in (False, True):
+        with directory(tmp_path / "run", parts={"rule longest_prefix": {"sha256": "a"}}) as opened:
+            assert opened.resumed is begun
+            assert opened.look()
+    (start,) = json.loads((tmp_path / "run" / "run.json").read_text())["starts"]
+    assert list(start["parts"]) == ["rule ***_prefix"]
 
 
 def test_versions_are_noted_when_they_change(tmp_path: Path) -> None:
