@@ -246,7 +246,14 @@ def _experiment(
     _tell(reading)
     assert experiment is not None
     name = experiment.name or re.sub(r"^\W|[^\w.-]", "-", path.stem)
-    config = {"seed": 0, "durable": "task", "executor": {"use": "serial"}, **root.plain(), "name": name}
+    config = {
+        "seed": 0,
+        "durable": "task",
+        "executor": {"use": "serial"},
+        **merged(root, DEFAULTS.takes).plain(),
+        "name": name,
+    }
+    config.pop("defaults", None)  # they stand in the pipelines
     if experiment.cells:
         config.update(cells=experiment.cells, baselines=experiment.baselines)
     return msgspec.structs.replace(experiment, name=name, file=str(path), config=config)

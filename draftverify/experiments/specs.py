@@ -16,6 +16,7 @@ from draftverify import plugins
 from draftverify.audit import PROBES, ProbeName
 from draftverify.engine.budget import Budget
 from draftverify.plugins import PartsFile, Role
+from draftverify.records.directory import FREE
 from draftverify.secret import note_urls
 
 __all__ = ["AuditSpec", "ClauseSpec", "ComponentSpec", "Experiment", "PipelineSpec", "rests_on"]
@@ -129,8 +130,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         cells: of a sweep's pipelines, by name: what their cells change, by dotted path.
         baselines: of a sweep's pipelines that are compared with another one than `baseline`, its name.
         file: the config's path as it was given.
-        config: the resolved config: overrides applied, the name, seed, executor and durability filled in. Secrets
-            stand in it as `${NAME}` only.
+        config: the resolved config: overrides applied, `defaults` written into the pipelines, the name, seed, executor
+            and durability filled in. Secrets stand in it as `${NAME}` only.
     """
 
     tasks: ComponentSpec
@@ -186,8 +187,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def fingerprint(self) -> str:
         """SHA-256 of all that can change a record: the resolved config without the keys that cannot."""
-        without = ("executor", "durable", "metrics", "store", "tags", "telemetry")
-        kept = {key: value for key, value in self.config.items() if key not in without}
+        kept = {key: value for key, value in self.config.items() if key not in FREE}
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "FREE",
     "TAG",
     "RunDirectory",
     "RunRecords",
@@ -50,6 +51,9 @@ __all__ = [
 _PACKAGES = ("draftverify", "msgspec", "numpy", "scipy", "sqlalchemy", "torch", "transformers", "xllamacpp")
 _OWN = {"lock", "run.json", "config.json"}
 _driven: set[Path] = set()
+
+FREE = ("executor", "durable", "metrics", "store", "tags", "telemetry")
+"""The keys of a config that change no record: a run goes on though they are others."""
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 TAG = re.compile(r"\w[\w.:=/+-]{0,99}")
@@ -294,8 +298,9 @@ class RunDirectory:
             old = json.loads((self.path / "config.json").read_text())
         except (OSError, ValueError):
             old = {}
-        changed = list(differences(old, json.loads(hide_urls(_dump(self._config))), ""))
-        what = _some(changed)
+        sides = (old, json.loads(hide_urls(_dump(self._config))))
+        before, now = ({key: each for key, each in side.items() if key not in FREE} for side in sides)
+        what = _some(list(differences(before, now)))
         raise StoreError(
             f"{self.path}: this directory holds a run of another config"
             + (f" ({what})" if what else "")

@@ -19,7 +19,7 @@ from draftverify import calibration
 from draftverify.calibration import PairedTest
 from draftverify.errors import ConfigError, StoreError
 from draftverify.records import RunRecords
-from draftverify.records.directory import differences
+from draftverify.records.directory import FREE, differences
 
 __all__ = ["ALPHA", "Cell", "Comparison", "Flip", "Pairing", "Side", "compare", "parse_side"]
 
@@ -466,10 +466,12 @@ def _side(key: _Key, label: str, base: _Key | None) -> Side:
     ended = source.ended[pipeline]
     differs: list[str] = []
     if base is not None and base[0] is not source:
-        ignored = ("name", "tags", "telemetry", "executor", "durable", "pipelines", "cells", "baselines")
+        ignored = (*FREE, "name", "pipelines", "matrix", "cells", "baselines")  # of a cell `changes` tells
         old, new = ({k: v for k, v in each.config.items() if k not in ignored} for each in (base[0], source))
         differs = list(differences(old, new))
-        was, now = (each.config.get("pipelines", {}).get(name) for each, name in (base, key))
+        was, now = (
+            each.config.get("pipelines", {}).get(name.partition("@")[0]) for each, name in (base, key)
+        )
         differs += differences(was, now, pipeline)
         differs += _versions(base[0].run, source.run)
     return Side(

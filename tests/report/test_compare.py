@@ -22,6 +22,8 @@ from draftverify.records.listing import list_runs
 from draftverify.report.compare import Comparison, compare, parse_side
 from draftverify.values import Outcome, Task, TaskRecord
 from tests.experiments.runs import load
+from tests.experiments.sweeps import BASE
+from tests.experiments.sweeps import load as sweep
 
 RIGHT = {"1": 1.0, "h": 0.5}
 
@@ -186,6 +188,26 @@ def test_what_changed_between_runs_is_said_once(tmp_path: Path) -> None:
     found = compared(f"{first}:p", f"{second}:p")
     assert found.sides[1].differs == ("seed was 3, is 4", "p.block was 4, is 8")
     assert shown(found).count("seed was 3, is 4") == 1
+
+
+def test_defaults_are_no_difference(tmp_path: Path) -> None:
+    """What a pipeline takes from `defaults` is its own: written there it is the same; a cell's base is compared too."""
+    matrix = {"grid": {"pipelines.one.block": [1, 2]}}
+    taken = {"one": {**BASE["defaults"], **BASE["pipelines"]["one"], "budget": {"rounds": 40}}}
+    for name, changes in (
+        ("shared", {"pipelines": {"one": BASE["pipelines"]["one"]}}),
+        ("own", {"pipelines": taken, "defaults": None}),
+        ("swept", {"pipelines": taken, "matrix": {"grid": {"pipelines.one.block": [1, 4]}}}),
+        ("other", {"pipelines": {"one": {**taken["one"], "budget": {"rounds": 9}}}, "matrix": matrix}),
+    ):
+        run(sweep(tmp_path, baseline=None, limit=1, **changes), out=tmp_path / name)
+    assert run(sweep(tmp_path, baseline=None, limit=1, pipelines=taken), out=tmp_path / "shared").ran == 0
+
+    def differs(name: str) -> tuple[str, ...]:
+        return compared(str(tmp_path / "shared"), str(tmp_path / name)).sides[1].differs
+
+    assert differs("own") == differs("swept") == ()
+    assert differs("other") == ("one@block=1.budget.rounds was 40, is 9",)
 
 
 def test_a_metric_that_is_another_one_is_not_compared(tmp_path: Path) -> None:
