@@ -273,6 +273,7 @@ def _binomial_half(b: int, n: int) -> float:
 
 
 def _signs(difference: Any) -> float:
+    difference = difference / max(float(np.abs(difference).sum()), 1e-300)
     total = float(difference.sum())
     return _permuted(
         lambda changed: np.abs(total - 2.0 * (changed @ difference)),
@@ -285,7 +286,8 @@ def _permuted(statistic: Callable[[Any], Any], movable: Any, n: int) -> float:
     """The share of the ways to let pairs change places whose statistic is at least the observed one.
 
     Args:
-        statistic: of [ways, n] with 1 where a pair has changed places, how extreme each way is, [ways].
+        statistic: of [ways, n] with 1 where a pair has changed places, how extreme each way is, [ways]; of the order of
+            1, or infinite.
         movable: the places of the pairs whose sides differ.
         n: of all pairs.
     """
@@ -293,7 +295,7 @@ def _permuted(statistic: Callable[[Any], Any], movable: Any, n: int) -> float:
     if not k:
         return 1.0
     observed = float(statistic(np.zeros((1, n)))[0])
-    least = observed * (1.0 - 1e-12) - 1e-300  # what differs by rounding alone is as extreme
+    least = observed - 1e-12  # what differs by rounding alone is as extreme
     reached = ways = 0
     if k <= EXACT:
         # A way and its mirror image are as extreme, so the last pair may stay.
