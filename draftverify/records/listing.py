@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from draftverify.errors import StoreError
-from draftverify.records.directory import is_driven, load_run, read_about
+from draftverify.records.directory import RunRecords, is_driven, load_run, read_about
+from draftverify.secret import redact
 
-__all__ = ["Listed", "list_runs"]
+__all__ = ["Listed", "directories", "list_runs", "look"]
 
 DEPTH = 4
 """Folders below the directory; what lies deeper is no run that `--out` of the documentation names."""
@@ -82,13 +85,14 @@ def list_runs(root: str | Path, *, tags: Iterable[str] = ()) -> list[Listed]:
     """
     wanted = set(tags)
     lost: list[str] = []
-    found = [_look(path, lost) for path in _directories(Path(root), DEPTH)]
+    found = [look(path, lost, lambda path: load_run(path, thorough=False)) for path in directories(root)]
     shown = [each for each in found if each.problem or wanted <= set(each.tags)]
     return sorted(shown, key=lambda each: (each.begun, str(each.path)), reverse=True)
 
 
-def _directories(path: Path, depth: int) -> Iterator[Path]:
-    """Run directories; nothing within one is looked at."""
+def directories(root: str | Path, depth: int = DEPTH) -> Iterator[Path]:
+    """Run directories at and below a directory; nothing within one is looked at."""
+    path = Path(root)
     if (path / "run.json").exists() or (path / "records.db").exists():
         yield path
         return
@@ -100,11 +104,17 @@ def _directories(path: Path, depth: int) -> Iterator[Path]:
     except OSError:
         return
     for name in below:
-        yield from _directories(path / name, depth - 1)
+        yield from directories(path / name, depth - 1)
 
 
-def _look(path: Path, lost: list[str]) -> Listed:
-    """A run, or what is wrong with it; `lost` holds why the server of another was out of reach, if it was."""
+def look(path: Path, lost: list[str], opened: Callable[[Path], AbstractContextManager[RunRecords]]) -> Listed:
+    """A run, or what is wrong with it.
+
+    Args:
+        path: its directory.
+        lost: why the server of another run was out of reach, if it was; noted of this one.
+        opened: opens its records.
+    """
     found = Listed(path=path, driven=is_driven(path))
     about = dict[str, Any]()
     try:
@@ -112,27 +122,30 @@ def _look(path: Path, lost: list[str]) -> Listed:
         found = _described(found, about)
         if lost and about.get("store") == "postgresql":
             raise StoreError(lost[0])
-        with load_run(path, thorough=False) as run:
-            progress = run.store.progress()
+        with opened(path) as run:
+            counts, waiting = run.store.counts(), sum(run.store.waiting().values())
             pipelines = tuple(run.names)
+            tasks = run.store.totals([""], "measure")[""]
             units = sum(run.store.totals(pipelines).values())
+            last = run.store.written()[0] or ""
     except StoreError as error:
         if about.get("store") == "postgresql":
             lost.append(str(error))
         return msgspec.structs.replace(found, problem=str(error))
     except Exception as error:  # whatever a file that somebody else wrote makes of us, the others are listed
-        return msgspec.structs.replace(found, problem=f"{path}: {type(error).__name__}: {error}")
-    ended = sum(progress.statuses.values()) + progress.waiting
-    summed = (path / "summary.json").exists()
+        return msgspec.structs.replace(found, problem=redact(f"{path}: {type(error).__name__}: {error}"))
+    statuses = Counter[str]()
+    for (*_, status), count in counts.items():
+        statuses[status] += count
     return msgspec.structs.replace(
         found,
-        last=progress.last,
+        last=last,
         pipelines=pipelines,
-        tasks=progress.tasks.get("measure", 0),
+        tasks=tasks,
         units=units,
-        statuses=progress.statuses,
-        waiting=progress.waiting,
-        finished=summed and 0 < units <= ended,
+        statuses=dict(statuses),
+        waiting=waiting,
+        finished=(path / "summary.json").exists() and 0 < units <= statuses.total() + waiting,
     )
 
 

@@ -148,7 +148,7 @@ class _Pages:
     # Data
 
     def runs_data(self, request: Request) -> Any:
-        return {"runs": [self._runs.row(name) for name in self._runs.names()]}
+        return {"runs": self._runs.rows()}
 
     def overview_data(self, request: Request) -> Response:
         name = _run(request)

@@ -1,7 +1,8 @@
 """The runs of a directory, as the server sees them: found by looking, opened when asked for, looked at anew each time.
 
-A run is named by its directory's name, and only names that were found are opened: nothing of a request becomes a path.
-What happens to a run's files meanwhile (moved aside, removed, damaged) is an error of the request that meets it.
+A run is named by its directory, below the one that is shown, and only names that were found are opened: nothing of a
+request becomes a path. What happens to a run's files meanwhile (moved aside, removed, damaged) is an error of the
+request that meets it.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from draftverify.errors import DraftVerifyError, StoreError
+import msgspec
+
+from draftverify.errors import StoreError
 from draftverify.records import RunRecords, load_run
-from draftverify.report.data import changes
-from draftverify.secret import redact
+from draftverify.records.listing import directories, look
 
 __all__ = ["Runs", "UnknownRun"]
 
@@ -47,6 +51,7 @@ class Runs:
         self._lock = threading.Lock()
         self._open: OrderedDict[str, tuple[object, RunRecords]] = OrderedDict()
         self._rows: dict[str, tuple[object, dict[str, Any]]] = {}
+        self._found: dict[str, Path] = {}
         if not self.root.is_dir():
             raise StoreError(
                 f"{self.root}: there is no such directory; give a run directory, or one that holds them"
@@ -56,21 +61,16 @@ class Runs:
             self._load(self.root).close()  # what cannot be shown is an error of the command
 
     def names(self) -> list[str]:
-        """The runs that are there, newest first."""
+        """The runs that are there, those that were started last first."""
         if self.single:
-            return [self.root.resolve().name]
-        found = []
-        try:
-            entries = list(os.scandir(self.root))
-        except OSError as error:
-            raise StoreError(f"{self.root}: {error.strerror or error}") from error
-        for entry in entries:
-            try:
-                if entry.is_dir():
-                    found.append((os.stat(os.path.join(entry.path, "run.json")).st_mtime_ns, entry.name))
-            except OSError:
-                continue  # no run, or gone since
-        return [name for _, name in sorted(found, reverse=True)[:LISTED]]
+            self._found = {self.root.resolve().name: self.root}
+        else:
+            found = [
+                (_stamps(path).get("run.json", (0, 0))[1], path.relative_to(self.root).as_posix(), path)
+                for path in directories(self.root)
+            ]
+            self._found = {name: path for _, name, path in sorted(found, reverse=True)[:LISTED]}
+        return list(self._found)
 
     def open(self, name: str) -> RunRecords:
         """The records of a run; they stay open, and may be used from several threads.
@@ -79,9 +79,12 @@ class Runs:
             UnknownRun: there is none of this name.
             StoreError: it cannot be read.
         """
-        if name not in self.names():
+        path = self._found.get(name)
+        if path is None or not path.is_dir():
+            self.names()
+            path = self._found.get(name)
+        if path is None:
             raise UnknownRun(f"there is no run {name!r} here (any more?)")
-        path = self._path(name)
         now = _inodes(path)
         with self._lock:
             before, records = self._open.get(name, (None, None))
@@ -98,33 +101,29 @@ class Runs:
                 self._open.popitem(last=False)[1][1].close()
         return records
 
-    def row(self, name: str) -> dict[str, Any]:
-        """What the list says of a run: name, title, when it began, tags, pipelines, progress, or the error."""
-        path = self._path(name)
+    def rows(self) -> list[dict[str, Any]]:
+        """What the list says of each run: how far it came, and how many questions there are; or the problem."""
+        lost: list[str] = []
+        return [self._row(name, lost) for name in self.names()]
+
+    def _row(self, name: str, lost: list[str]) -> dict[str, Any]:
+        path = self._found[name]
         now = _stamps(path)
         before, row = self._rows.get(name, (None, None))
         if row is not None and before == now and "records.db" in now:
             return row
-        row = {"run": name}
-        try:
+        questions: dict[str, int] = {}
+
+        @contextmanager
+        def opened(_: Path) -> Iterator[RunRecords]:
             records = self.open(name)
-            starts = records.about.get("starts") or [{}]
-            found = changes(records)
-            row |= {
-                "name": str(records.about.get("name", name)),
-                "began": str(starts[0].get("at", "")),
-                "tags": [str(tag) for tag in records.about.get("tags", ())],
-                **{key: found[key] for key in ("done", "total", "waiting", "failed", "finished")},
-                "questions": records.store.question_counts(),
-            }
-        except DraftVerifyError as error:
-            row["error"] = str(error)
-        except (
-            Exception
-        ) as error:  # whatever a file that somebody else wrote makes of us, the others are listed
-            row["error"] = redact(f"{path}: {type(error).__name__}: {error}")
-        self._rows[name] = now, row
-        return row
+            questions.update(records.store.question_counts())
+            yield records
+
+        found = look(path, lost, opened)
+        row = {"run": name, **msgspec.to_builtins(found, enc_hook=str), "done": found.done}
+        self._rows[name] = now, {**row, "questions": questions}
+        return self._rows[name][1]
 
     def close(self) -> None:
         """Close what is open."""
@@ -134,9 +133,6 @@ class Runs:
 
     def _load(self, path: Path) -> RunRecords:
         return load_run(path, url=self._url)
-
-    def _path(self, name: str) -> Path:
-        return self.root if self.single else self.root / name
 
 
 def _inodes(path: Path) -> object:

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from draftverify.records import RunRecords, load_run
+from draftverify.records.listing import list_runs
 from draftverify.report.data import all_rows, overview
 from draftverify.secret import Secret
 from draftverify.viewer import app
@@ -24,8 +25,8 @@ def test_the_list_says_how_far_each_run_is(served: Served) -> None:
     """Newest first."""
     with served.entered() as client:
         waits, done = client.get("/api/runs").json()["runs"]
-    assert (done["run"], done["finished"], done["done"], done["total"]) == ("done", True, 6, 6)
-    assert (waits["run"], waits["finished"], waits["waiting"]) == ("waits", False, 3)
+    assert (done["run"], done["finished"], done["done"], done["units"]) == ("done", True, 6, 6)
+    assert (waits["run"], waits["done"], waits["waiting"]) == ("waits", waits["units"] - 3, 3)
     assert waits["questions"]["pending"] == 3
 
 
@@ -91,7 +92,7 @@ def test_runs_that_go_away_or_are_damaged_are_errors_of_their_own(runs: Path, tm
         assert client.get("/api/overview?run=done").status_code == 404
         assert "run.json" in client.get("/api/changes?run=waits").json()["error"]
         (row,) = client.get("/api/runs").json()["runs"]
-        assert (row["run"], "run.json" in row["error"]) == ("waits", True)
+        assert (row["run"], "run.json" in row["problem"]) == ("waits", True)
         shutil.move(tmp_path / "aside", root / "done")
         assert client.get("/api/overview?run=done").json() == before
         for file in root.glob("done/records.db*"):
@@ -101,14 +102,27 @@ def test_runs_that_go_away_or_are_damaged_are_errors_of_their_own(runs: Path, tm
         assert (answer.status_code, "damaged" in answer.json()["error"]) == (409, True)
 
 
-def test_a_run_json_of_another_hand_hides_no_other_run(runs: Path, tmp_path: Path) -> None:
+def test_runs_in_folders_are_listed_as_by_the_command(runs: Path, tmp_path: Path) -> None:
+    """By their path below the directory, which opens them."""
+    shutil.copytree(runs, tmp_path / "all" / "of" / "june")
+    with serving(tmp_path / "all") as served, served.entered() as client:
+        listed = [each["run"] for each in client.get("/api/runs").json()["runs"]]
+        assert sorted(listed) == ["of/june/done", "of/june/waits"]
+        assert client.get("/api/overview", params={"run": "of/june/done"}).status_code == 200
+        assert client.get("/api/overview", params={"run": "of/../of/june/done"}).status_code == 404
+    assert sorted(str(each.path.relative_to(tmp_path / "all")) for each in list_runs(tmp_path)) == sorted(
+        listed
+    )
+
+
+def test_a_config_of_another_hand_hides_no_other_run(runs: Path, tmp_path: Path) -> None:
     """It is listed with what is wrong with it."""
     shutil.copytree(runs, tmp_path / "runs")
-    about = json.loads((tmp_path / "runs" / "done" / "run.json").read_text())
-    (tmp_path / "runs" / "done" / "run.json").write_text(json.dumps({**about, "starts": 5}))
+    config = tmp_path / "runs" / "done" / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "pipelines": 5}))
     with serving(tmp_path / "runs") as served, served.entered() as client:
         listed = {each["run"]: each for each in client.get("/api/runs").json()["runs"]}
-    assert "TypeError" in listed["done"]["error"]
+    assert "TypeError" in listed["done"]["problem"]
     assert listed["waits"]["waiting"] == 3
 
 

@@ -5,29 +5,29 @@ const EVERY = 2000;
 let before = "";
 
 function state(run) {
-  if (run.finished) return "finished";
-  if (run.waiting && run.done + run.waiting >= run.total) return "waits for people";
+  if (run.finished && !run.waiting) return "finished";
+  if (run.waiting && run.done + run.waiting >= run.units) return "waits for people";
   return "not finished";
 }
 
 function row(run) {
   const link = make("a", { href: `run?run=${encodeURIComponent(run.run)}` }, run.run);
-  if (run.error) {
-    return make("tr", {}, make("td", {}, make("b", {}, run.run)), make("td", { colSpan: 3, className: "why" }, run.error));
+  if (run.problem) {
+    return make("tr", {}, make("td", {}, make("b", {}, run.run)), make("td", { colSpan: 3, className: "why" }, run.problem));
   }
   const fill = make("span");
-  fill.style.width = `${run.total ? (100 * run.done) / run.total : 0}%`;
-  const bar = make("div", { className: run.finished ? "bar full" : "bar" }, fill);
+  fill.style.width = `${run.units ? (100 * run.done) / run.units : 0}%`;
+  const bar = make("div", { className: run.finished && !run.waiting ? "bar full" : "bar" }, fill);
   const { pending, answered } = run.questions;
   const review = pending || answered
     ? make("a", { href: `review?run=${encodeURIComponent(run.run)}` }, pending ? `decide ${pending}` : `${answered} decided`)
     : "";
-  const failed = run.failed ? make("span", { className: "why" }, `, ${run.failed} failed`) : "";
+  const failed = run.statuses.failed ? make("span", { className: "why" }, `, ${run.statuses.failed} failed`) : "";
   return make("tr", {},
     make("td", {}, link, run.name !== run.run ? make("span", { className: "dim" }, ` ${run.name}`) : "", " ",
       run.tags.map((tag) => make("span", { className: "tag" }, tag))),
-    make("td", {}, run.began ? new Date(run.began).toLocaleString() : ""),
-    make("td", {}, bar, make("span", { className: "dim" }, `${state(run)}, ${run.done} of ${run.total}`), failed),
+    make("td", {}, run.begun ? new Date(run.begun).toLocaleString() : ""),
+    make("td", {}, bar, make("span", { className: "dim" }, `${state(run)}, ${run.done} of ${run.units}`), failed),
     make("td", {}, review));
 }
 
