@@ -40,7 +40,8 @@ from draftverify import (
     Task,
     Verification,
 )
-from draftverify.records.store import Store, sqlite_url
+from draftverify.records import Store
+from draftverify.records.database import sqlite_url
 
 PROPOSAL = Proposal.chain((1, 2, 3, 4))
 VERIFICATION = Verification(checks=(PASS, PASS, PASS, Check("reject")))

@@ -25,7 +25,7 @@ from draftverify.engine.turns import turn
 from draftverify.errors import ConfigError, ContractError, DraftVerifyError, PipelineError, StoreError, below
 from draftverify.experiments.memory import Memories, Recall
 from draftverify.records.encoding import check
-from draftverify.records.store import Question, Texts
+from draftverify.records.entries import Question, Texts
 from draftverify.telemetry import Spans
 from draftverify.values import EMPTY, Failure, Memory, Outcome, Round, Task, TaskRecord, utf8
 

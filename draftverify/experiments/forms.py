@@ -22,7 +22,7 @@ from draftverify.errors import ConfigError, DraftVerifyError
 from draftverify.experiments.located import Located
 from draftverify.experiments.specs import ComponentSpec
 from draftverify.plugins import PartsFile
-from draftverify.records.store import store_url
+from draftverify.records.database import store_url
 from draftverify.secret import Secret
 
 __all__ = [

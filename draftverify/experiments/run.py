@@ -38,7 +38,8 @@ from draftverify.experiments.specs import Experiment
 from draftverify.experiments.workload import Workload, workload
 from draftverify.metrics import Measure, check_metrics, measures_of
 from draftverify.records import Entry, Prediction, Question, RunDirectory, Store, load_run
-from draftverify.records.store import Key, store_url
+from draftverify.records.database import store_url
+from draftverify.records.entries import Key
 from draftverify.report.page import page_html
 from draftverify.report.summary import ALL, Explain, Summary, scored, speedup_kind, summarise
 from draftverify.secret import quiet
@@ -233,7 +234,7 @@ def plan(
             done -= {
                 (each.pipeline, each.task) for each in asked
             }  # failed, and the next attempt is under way
-            failed = records.store.failures()
+            failed = sum(n for (*_, status), n in records.store.counts().items() if status == "failed")
             waiting = sum(each.state == "pending" for each in asked)
     phases = {"calibrate": load.first, "measure": load.measured}
     own = {name: load.tasks(name) for name in experiment.names}

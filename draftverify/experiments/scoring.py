@@ -17,7 +17,7 @@ from draftverify.experiments.build import Builder
 from draftverify.experiments.specs import ComponentSpec, rests_on
 from draftverify.metrics import Score, score
 from draftverify.records import Store
-from draftverify.records.store import ScoreKey
+from draftverify.records.entries import ScoreKey
 from draftverify.report.summary import Scores
 from draftverify.values import Task, TaskRecord
 

@@ -2,7 +2,8 @@
 
 from draftverify.records.directory import RunDirectory, RunRecords, load_run
 from draftverify.records.encoding import timeless
-from draftverify.records.store import Entry, Prediction, Question, Store, Texts
+from draftverify.records.entries import Entry, Prediction, Question, Texts
+from draftverify.records.store import Store
 
 __all__ = [
     "Entry",

@@ -29,7 +29,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 from draftverify.errors import StoreError
-from draftverify.records.store import Entry, Prediction, Question, Store, sqlite_url, store_url
+from draftverify.records.database import sqlite_url, store_url
+from draftverify.records.entries import Entry, Prediction, Question
+from draftverify.records.store import Store
 from draftverify.secret import Secret, hide_urls, redact
 from draftverify.values import EMPTY, Task, TaskRecord
 

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 from draftverify.errors import ConfigError, StoreError
-from draftverify.records.store import Ending, Question, Store, Texts
+from draftverify.records.entries import Ending, Question, Texts
+from draftverify.records.store import Store
 from draftverify.values import Round, Tally, Task
 
 __all__ = ["COLUMNS", "LEVELS", "Column", "Kind", "Level", "Recorded", "columns_of", "rows"]

@@ -42,7 +42,7 @@ def shares(both: int, base: int, other: int, neither: int) -> tuple[list[bool], 
     ],
 )
 def test_mcnemar_agrees_with_statsmodels(counts: tuple[int, ...], p: float) -> None:
-    """What `mcnemar(table, exact=True)` of statsmodels 0.15.0 gave, and scipy's binomial test of those that disagree."""
+    """What `mcnemar(table, exact=True)` of statsmodels 0.15.0 gave, and scipy's binomial test of who disagree."""
     found = paired_shares(*shares(*counts))
     assert found.p == pytest.approx(p, rel=1e-9)
     disagree = counts[1] + counts[2]

@@ -14,7 +14,7 @@ import pytest
 from draftverify.cli.main import main
 from draftverify.experiments.run import run
 from draftverify.records import Store, load_run
-from draftverify.records.store import sqlite_url
+from draftverify.records.database import sqlite_url
 from draftverify.values import Outcome, TaskRecord
 from tests.experiments.runs import load
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from draftverify.records import Store
-from draftverify.records.store import sqlite_url
+from draftverify.records.database import sqlite_url
 
 POSTGRES_MISSING = "no PostgreSQL server programs (initdb, pg_ctl) or no psycopg"
 

@@ -135,7 +135,7 @@ def test_only_the_latest_attempt_of_a_task_is_there(tmp_path: Path) -> None:
         for attempt, status in enumerate(("failed", "accepted")):
             outcome = Outcome(status=status)  # type: ignore[arg-type]
             opened.store.commit("spec@k=4", TaskRecord(task="t", attempt=attempt, outcome=outcome))
-        assert opened.store.progress().statuses == {"accepted": 1}
+        assert opened.store.counts() == {("measure", "spec@k=4", "accepted"): 1}
     with load_run(tmp_path / "run") as run:
         assert [(row["attempt"], row["status"]) for row in rows(run)] == [(1, "accepted")]
 

@@ -13,7 +13,8 @@ import pytest
 
 from draftverify.errors import StoreError
 from draftverify.experiments.run import run
-from draftverify.records import Question, Store, load_run, store, timeless
+from draftverify.records import Question, Store, load_run, timeless
+from draftverify.records import database as db
 from draftverify.values import Task, TaskRecord
 from tests.experiments.runs import load, results
 from tests.records.samples import ROUNDS as RECORDED
@@ -26,8 +27,8 @@ ROUNDS = {"durable": "round", "policy": "[{do: regenerate, times: 2}]"}
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for tenths of a second where a run waits for half a minute."""
-    monkeypatch.setattr(store, "LOCKED_SECONDS", 0.1)
-    monkeypatch.setattr(store, "PAUSES", (0.0, 0.1, 0.2))
+    monkeypatch.setattr(db, "LOCKED_SECONDS", 0.1)
+    monkeypatch.setattr(db, "PAUSES", (0.0, 0.1, 0.2))
 
 
 QUESTION = Question(pipeline="spec", task="t", round=2)
@@ -47,10 +48,10 @@ def test_every_write_is_tried_again_while_the_file_is_held(
     tmp_path: Path, write: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three times, after longer and longer pauses; then it says so, and once the file is free it is carried out."""
-    monkeypatch.setattr(store, "LOCKED_SECONDS", 0.01)
+    monkeypatch.setattr(db, "LOCKED_SECONDS", 0.01)
     slept: list[float] = []
     path = tmp_path / "records.db"
-    with Store.open(store.sqlite_url(path), "run", config_hash="x") as opened:
+    with Store.open(db.sqlite_url(path), "run", config_hash="x") as opened:
         held = sqlite3.connect(path)
 
         def sleep(seconds: float) -> None:
@@ -58,13 +59,13 @@ def test_every_write_is_tried_again_while_the_file_is_held(
             if len(slept) == 6:
                 held.rollback()
 
-        monkeypatch.setattr(store.time, "sleep", sleep)
+        monkeypatch.setattr(db.time, "sleep", sleep)
         held.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreError, match="keeps it locked"):
             WRITES[write](opened)
-        assert slept == list(store.PAUSES)
+        assert slept == list(db.PAUSES)
         WRITES[write](opened)
-        assert slept == [*store.PAUSES, *store.PAUSES]
+        assert slept == [*db.PAUSES, *db.PAUSES]
         held.close()
 
 
@@ -72,10 +73,10 @@ def test_a_statement_waits_for_seconds_before_it_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file that is held for a moment costs not even a further try."""
-    monkeypatch.setattr(store, "LOCKED_SECONDS", 10.0)
-    monkeypatch.setattr(store, "PAUSES", ())
+    monkeypatch.setattr(db, "LOCKED_SECONDS", 10.0)
+    monkeypatch.setattr(db, "PAUSES", ())
     path = tmp_path / "records.db"
-    with Store.open(store.sqlite_url(path), "run", config_hash="x") as opened:
+    with Store.open(db.sqlite_url(path), "run", config_hash="x") as opened:
         held = sqlite3.connect(path, check_same_thread=False)
         held.execute("BEGIN IMMEDIATE")
         timer = threading.Timer(0.1, held.rollback)
@@ -240,7 +241,7 @@ def test_a_server_that_goes_away_in_the_middle(
     """Stopped while workers are at it, and restarted: the run goes on. One that stays away ends the run in words, and
     the same call goes on once it is back. Nothing is lost; of what the environment holds the directory keeps no more
     than the name."""
-    monkeypatch.setattr(store, "PAUSES", (0.0, 0.5, 1.0, 4.0) if back else (0.0, 0.1))
+    monkeypatch.setattr(db, "PAUSES", (0.0, 0.5, 1.0, 4.0) if back else (0.0, 0.1))
     monkeypatch.setenv("TEST_STORE_HOST", postgres_server.url.partition("host=")[2])
     url = "postgresql://tester@/postgres?host=${TEST_STORE_HOST}"
     chosen = {"executor": "{use: process, workers: 2}", "more": f"store: {url}", **ROUNDS}
@@ -283,7 +284,7 @@ def test_a_server_that_goes_away_in_the_middle(
 
 def test_a_reader_waits_for_no_writer_and_is_waited_for_by_none(tmp_path: Path) -> None:
     """`show` beside a run: while another process is in the middle of a commit, and while itself reads."""
-    url = store.sqlite_url(tmp_path / "records.db")
+    url = db.sqlite_url(tmp_path / "records.db")
     with Store.open(url, "run", config_hash="x") as writing:
         writing.commit("spec", record("a"))
         with writing._transaction(), Store.open(url, "run", config_hash="", create=False) as reading:

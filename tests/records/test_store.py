@@ -17,7 +17,8 @@ import sqlalchemy as sa
 from draftverify.errors import ContractError, StoreError
 from draftverify.metrics import Score
 from draftverify.records import Prediction, Question, Store, Texts
-from draftverify.records.store import SCHEMA_VERSION, sqlite_url
+from draftverify.records.database import sqlite_url
+from draftverify.records.tables import SCHEMA_VERSION
 from draftverify.values import Candidate, Outcome, Round, Task, TaskRecord
 from tests.records.samples import ROUNDS, record
 
@@ -46,7 +47,7 @@ def test_entries_are_in_task_order(store: Store) -> None:
 
 def test_records_are_read_in_lots(store: Store, run_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some hundred at a time, each with the rounds and words of its own; of one with damaged rounds that is told."""
-    monkeypatch.setattr("draftverify.records.store.LOT", 4)
+    monkeypatch.setattr("draftverify.records.reading.LOT", 4)
     store.add_tasks([Task(id=f"t{i}") for i in range(5)])
     for i, pipeline in product(range(5), ("a", "b")):
         made = msgspec.structs.replace(record(f"t{i}"), rounds=ROUNDS[: 1 + i % len(ROUNDS)])

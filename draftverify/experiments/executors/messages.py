@@ -20,7 +20,7 @@ from draftverify.experiments.bench import Bench, Done, Unit, failed_unit
 from draftverify.experiments.build import Builder
 from draftverify.experiments.specs import Experiment
 from draftverify.records.encoding import check, decode, encode
-from draftverify.records.store import Texts
+from draftverify.records.entries import Texts
 from draftverify.values import Failure, Round
 
 __all__ = [

@@ -1,0 +1,126 @@
+"""The tables of a store, and the statements and conditions that are used again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+SCHEMA_VERSION = 2
+"""Raised when a stored table changes its columns or its meaning; a store of another version is refused."""
+
+LENGTHS = {"run": 64, "pipeline": 256, "task": 512, "grp": 256, "kind": 64, "metric": 64}
+"""Of the columns of keys that are texts; the others are numbers."""
+
+meta = sa.MetaData()
+
+
+def _table(name: str, key: str, *columns: sa.Column[Any]) -> sa.Table:
+    """A table whose primary key has the columns of these names."""
+    keys = (
+        sa.Column(each, sa.String(LENGTHS[each]) if each in LENGTHS else sa.Integer, primary_key=True)
+        for each in key.split()
+    )
+    return sa.Table(f"draftverify_{name}", meta, *keys, *columns)
+
+
+about = sa.Table(
+    "draftverify_meta",
+    meta,
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("value", sa.Text, nullable=False),
+)
+runs = _table(
+    "runs",
+    "run",
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("config_hash", sa.String(128), nullable=False),
+    sa.Column("created", sa.String(40), nullable=False),
+    sa.Column("retrying", sa.Text),
+    sa.Column("own", sa.Text),
+)
+tasks = _table(
+    "tasks",
+    "run task",
+    sa.Column("place", sa.Integer, nullable=False),
+    sa.Column("phase", sa.String(16), nullable=False),
+    sa.Column("grp", sa.Text, nullable=False),
+    sa.Column("input", sa.Text, nullable=False),
+)
+records = _table(
+    "records",
+    "run pipeline task attempt",
+    sa.Column("grp", sa.Text, nullable=False),
+    sa.Column("status", sa.String(16), nullable=False),
+    sa.Column("memory", sa.Integer, nullable=False),
+    sa.Column("outcome", sa.Text, nullable=False),
+    sa.Column("committed", sa.String(40), nullable=False),
+)
+rounds = _table(
+    "rounds",
+    "run pipeline task attempt round",
+    sa.Column("data", sa.Text, nullable=False),
+    sa.Column("texts", sa.Text),
+)
+questions = _table(
+    "questions",
+    "run pipeline task attempt round",
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("data", sa.Text, nullable=False),
+    sa.Column("asked", sa.String(40), nullable=False),
+    sa.Column("holder", sa.String(200)),
+    sa.Column("held_until", sa.String(40)),
+)
+predictions = _table(
+    "predictions",
+    "run pipeline grp kind",
+    sa.Column("data", sa.Text, nullable=False),
+    sa.Column("made", sa.String(40), nullable=False),
+)
+scores = _table(
+    "scores",
+    "run pipeline task attempt metric",
+    sa.Column("name", sa.Text),
+    sa.Column("data", sa.Text, nullable=False),
+)
+
+EMPTY = {
+    table: {column.name: None for column in table.columns if column.nullable} for table in meta.sorted_tables
+}
+"""What a new row holds where nothing is given."""
+
+
+def of_key(table: sa.Table) -> sa.ColumnElement[bool]:
+    return sa.and_(
+        *(table.c[name] == sa.bindparam(f"key_{name}") for name in ("run", "pipeline", "task", "attempt"))
+    )
+
+
+def bound(key: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"key_{name}": value for name, value in key.items()}
+
+
+# Made once: SQLAlchemy takes longer to put a statement together than SQLite to carry it out.
+FORGET_ROUNDS = rounds.delete().where(of_key(rounds))
+ROUNDS, ROUNDS_AND_TEXTS = (
+    sa.select(rounds.c.round, rounds.c.data, *texts).where(of_key(rounds)).order_by(rounds.c.round)
+    for texts in ((), (rounds.c.texts,))
+)
+INSERT_ROUND = rounds.insert()
+USE_QUESTIONS = (
+    questions.update()
+    .where(of_key(questions), questions.c.round < sa.bindparam("below"))
+    .values(state=sa.literal_column("'used'"))  # a bound one would be a parameter of each row
+)
+
+
+def later(table: sa.Table) -> sa.ColumnElement[bool]:
+    """A row of the same run, pipeline and task as a record's, of a later attempt."""
+    same = (table.c[name] == records.c[name] for name in ("run", "pipeline", "task"))
+    return sa.and_(*same, table.c.attempt > records.c.attempt)
+
+
+_other = records.alias("later")
+LATEST = ~sa.exists().where(later(_other))  # type: ignore[arg-type]
+NOT_ASKING = ~sa.exists().where(later(questions), questions.c.state != "used")
