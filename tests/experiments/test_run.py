@@ -413,7 +413,7 @@ def test_a_report_that_cannot_be_made_is_a_warning(
     def broken(*_: object, **__: object) -> str:
         raise KeyError("a defect of the page")
 
-    monkeypatch.setattr(sys.modules["draftverify.experiments.run"], "page_html", broken)
+    monkeypatch.setattr(sys.modules["draftverify.experiments.figures"], "page_html", broken)
     result = run(load(tmp_path, count=2), out=tmp_path / "run")
     assert (result.failed, result.ran) == (0, 4)
     assert "a defect of the page" in caplog.text
