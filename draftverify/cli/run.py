@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
@@ -86,7 +88,8 @@ def run(
     """
     from draftverify.cli.show import what_went_wrong
     from draftverify.experiments.config import load_experiment
-    from draftverify.experiments.run import estimate, plan
+    from draftverify.experiments.forecast import Forecast
+    from draftverify.experiments.run import RunResult, estimate, plan
     from draftverify.experiments.run import run as perform
     from draftverify.records import load_run
     from draftverify.report.tables import print_tables
@@ -112,34 +115,25 @@ def run(
             click.echo(line)
         return
     asked = Asked.now()
+    call: Callable[..., Forecast | RunResult] = (
+        estimate if estimated else partial(perform, retry_errors=retry_errors)
+    )
     try:
         with Progress(tracebacks=asked.tracebacks) as progress:
-            if estimated:
-                found = estimate(
-                    experiment,
-                    out=directory,
-                    fresh=fresh,
-                    accept_changed=accept_changed,
-                    store=store,
-                    watcher=progress,
-                    command=("draftverify", *asked.arguments),
-                )
-            else:
-                result = perform(
-                    experiment,
-                    out=directory,
-                    fresh=fresh,
-                    accept_changed=accept_changed,
-                    retry_errors=retry_errors,
-                    store=store,
-                    watcher=progress,
-                    command=("draftverify", *asked.arguments),
-                )
+            result = call(
+                experiment,
+                out=directory,
+                fresh=fresh,
+                accept_changed=accept_changed,
+                store=store,
+                watcher=progress,
+                command=("draftverify", *asked.arguments),
+            )
     except KeyboardInterrupt:
         click.echo(f"{directory}: what was committed stays; the same command goes on from it", err=True)
         raise
-    if estimated:
-        for line in forecast_lines(found):
+    if isinstance(result, Forecast):
+        for line in forecast_lines(result):
             click.echo(line)
         click.echo(f"what was done is in {directory}; without --estimate the same command goes on from it")
         return

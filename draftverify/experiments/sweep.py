@@ -214,18 +214,9 @@ def _values(node: Located, reading: Reading) -> list[Located]:
 def _check_path(path: str, node: Located, reading: Reading) -> None:
     """Refuse a path that no cell may change, or whose names are not in the file."""
     steps = path.split(".")
-    top, names = steps[0], list(reading.root.value)
+    top = steps[0]
     if top not in VARIED:
-        one = top in reading.root.value or top in (
-            "executor",
-            "durable",
-            "metrics",
-            "baseline",
-            "epoch",
-            "calibrate",
-        )
-        why = f"a run has one {top}, and no cell changes it" if one else f"there is no {top!r} in the file"
-        raise reading.wrong(node, f"{why}{did_you_mean(top, VARIED) if not one else ''}")
+        raise reading.wrong(node, f"no cell can change {top!r}{did_you_mean(top, VARIED)}")
     if not all(steps):
         raise reading.wrong(node, f"{path!r} is no dotted path")
     if top in ("pipelines", "models"):

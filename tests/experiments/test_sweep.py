@@ -312,7 +312,7 @@ def test_set_reaches_into_the_matrix(tmp_path: Path) -> None:
         ({"grid": {"models.small.weights": [1]}}, "models.small.weights", "no model 'small'"),
         ({"grid": {"pipelines.one": [1]}}, "grid.pipelines.one", "write pipelines.NAME.KEY"),
         ({"grid": {"setings.temperature": [1]}}, "setings.temperature", "did you mean settings"),
-        ({"grid": {"executor.workers": [1]}}, "executor.workers", "a run has one executor"),
+        ({"grid": {"limit": [1]}}, "limit", "no cell can change 'limit'; there are"),
         (
             {"grid": {"pipelines.one.blok": [1]}},
             "pipelines.one.blok",
