@@ -81,7 +81,7 @@ def paired_shares(base: Sequence[bool], other: Sequence[bool]) -> PairedTest:
         raise ConfigError("a share is of yes and no; numbers have paired_difference")
     b, c = int((second > first).sum()), int((second < first).sum())
     if not n:
-        return _nothing(math.nan)
+        return _nothing()
     p1, p2 = (b + 1) / (n + 2), (c + 1) / (n + 2)
     reach = NormalDist().inv_cdf(TAIL) * math.sqrt((p1 + p2 - (p1 - p2) ** 2) / (n + 2))
     return PairedTest(
@@ -113,7 +113,7 @@ def paired_difference(base: Sequence[float], other: Sequence[float]) -> PairedTe
     """
     first, second = _sides(base, other)
     if not len(first):
-        return _nothing(math.nan)
+        return _nothing()
     difference = second - first
     found = bootstrap(
         lambda weights: float((weights * difference).sum() / weights.sum()), range(len(difference))
@@ -147,7 +147,7 @@ def paired_ratio(base: Sequence[float], other: Sequence[float]) -> PairedTest:
         raise ConfigError("a ratio is of numbers above 0")
     n = len(first)
     if not n:
-        return _nothing(math.nan)
+        return _nothing()
     logs = np.log(second) - np.log(first)
     error = float(np.std(logs, ddof=1)) / math.sqrt(n) if n > 1 else math.inf
     low, high = log_interval(float(logs.mean()), error, n - 1)
@@ -189,7 +189,7 @@ def paired_total_ratio(
     a, v, b, w = sides
     n = len(a)
     if not (a.sum() > 0 and v.sum() > 0 and b.sum() > 0 and w.sum() > 0):
-        return _nothing(math.nan)
+        return _nothing()
 
     def ratio(use: Any) -> float:
         gained, spent = float(w[use].sum()) * float(a[use].sum()), float(b[use].sum()) * float(v[use].sum())
@@ -246,11 +246,11 @@ def _sides(base: Sequence[float], other: Sequence[float]) -> tuple[Any, Any]:
     return first, second
 
 
-def _nothing(value: float) -> PairedTest:
+def _nothing() -> PairedTest:
     return PairedTest(
-        base=value,
-        other=value,
-        effect=value,
+        base=math.nan,
+        other=math.nan,
+        effect=math.nan,
         low=-math.inf,
         high=math.inf,
         p=math.nan,
