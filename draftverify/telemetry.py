@@ -62,27 +62,29 @@ class Spans:
         self._tracer = trace.get_tracer("draftverify", schema_url=SCHEMA_URL)
         self._logger = _logs.get_logger("draftverify", schema_url=SCHEMA_URL)
         self._pipeline = pipeline
-        self._open: dict[str, tuple[Span, int]] = {}  # by task: its span, and when its last round ended
+        self._open: dict[
+            int, tuple[Span, int]
+        ] = {}  # by session: its task's span, and when its last round ended
 
     def __call__(self, event: Event) -> None:
         """Make what the event says into spans."""
         now = time_ns()
-        task = event.task.id
+        task, key = event.task, event.session
         if isinstance(event, TaskStarted):
-            self._open[task] = self._begin(task, event.task.group, now), now
-        elif task not in self._open:
+            self._open[key] = self._begin(task.id, task.group, now), now
+        elif key not in self._open:
             return
         elif isinstance(event, RoundDone):
-            span, begun = self._open[task]
+            span, begun = self._open[key]
             self._round(event.round, span, begun, now)
-            self._open[task] = span, now
+            self._open[key] = span, now
         elif isinstance(event, StepTaken):
             step = event.step
-            self._open[task][0].add_event(
+            self._open[key][0].add_event(
                 f"draftverify.{step.do}", {"draftverify.on": step.on, "draftverify.round": event.round}
             )
         elif isinstance(event, TaskDone):
-            span, _ = self._open.pop(task)
+            span, _ = self._open.pop(key)
             self._end(span, event.record.outcome, now)
 
     def _begin(self, task: str, group: str, at: int, within: Span | None = None) -> Span:

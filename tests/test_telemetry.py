@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from collections import Counter
@@ -74,6 +75,21 @@ def test_a_task_its_rounds_and_parts_are_spans_within_each_other(exported):
     assert task.attributes["draftverify.rounds"] == 3
     assert [event.name for event in task.events] == ["draftverify.regenerate"] * 2
     assert task.instrumentation_scope.schema_url == SCHEMA_URL
+
+
+def test_tasks_of_one_id_that_are_under_way_together_have_spans_of_their_own(exported):
+    """Plain prompts that a server's requests share one listener for."""
+    spans, _ = exported
+    told = Spans("roots")
+
+    async def gathered():
+        return await asyncio.gather(*(sevens().arun(prompt, on_event=told) for prompt in "abc"))
+
+    assert [found.value for found in asyncio.run(gathered())] == [7, 7, 7]
+    found = spans.get_finished_spans()
+    above = Counter(span.parent.span_id for span in found if span.name == "draftverify.round")
+    assert above == {span.context.span_id: 3 for span in found if span.name == "draftverify.task"}
+    assert len(above) == 3
 
 
 def test_an_outcome_is_an_evaluation_event(exported):

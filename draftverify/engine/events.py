@@ -1,4 +1,7 @@
-"""What a driver tells its one listener: progress, monitors and telemetry all hang on this hook."""
+"""What a driver tells its one listener: progress, monitors and telemetry all hang on this hook.
+
+Tasks that are under way together may have one id; `session` tells the events of one from those of another.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ class TaskStarted(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A task begins (or goes on, when rounds of it were restored)."""
 
     task: Task
+    session: int = 0
 
 
 class RoundDone(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -23,6 +27,7 @@ class RoundDone(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     task: Task
     round: Round
+    session: int = 0
 
 
 class StepTaken(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -31,6 +36,7 @@ class StepTaken(msgspec.Struct, frozen=True, eq=False, gc=False):
     task: Task
     round: int
     step: Step
+    session: int = 0
 
 
 class TaskDone(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -38,6 +44,7 @@ class TaskDone(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     task: Task
     record: TaskRecord
+    session: int = 0
 
 
 Event: TypeAlias = TaskStarted | RoundDone | StepTaken | TaskDone

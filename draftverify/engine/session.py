@@ -61,6 +61,8 @@ _log = quiet(logging.getLogger(__name__))
 _NOTHING = Proposal.chain(())
 _NO_TRIALS = Tally()
 
+_numbers = count(1)  # of the process's sessions
+
 
 class _Making(msgspec.Struct, eq=False):
     """What the round that is under way has come to so far."""
@@ -128,7 +130,8 @@ class Session:
         self.inner: Mapping[str, TaskRecord] = {record.task: record for record in inner}
         self._attempt = attempt
         self._allowance = allowance
-        self._events: list[Event] = [TaskStarted(task)]
+        self._number = next(_numbers)
+        self._events: list[Event] = [TaskStarted(task, self._number)]
         keys = [stream_key(pipeline.seed, task.id, attempt, role) for role in ("draft", "verify", "rule")]
         self._verify_key, self._rule_key = keys[1:]
         self._rounds_within = pipeline.budget.rounds_within if allowance is None else 0
@@ -554,7 +557,7 @@ class Session:
             step = Step(place, clause.do, on)
             making.steps += (step,)
             if self.listened:
-                self._events.append(StepTaken(self.task, self.rounds.length, step))
+                self._events.append(StepTaken(self.task, self.rounds.length, step, self._number))
             if clause.do == "reverify":
                 self._check_again(failed)
                 return
@@ -634,7 +637,7 @@ class Session:
             last = Last(proposal, verification, decision)
         self.state = self.state.after(round, last, making.accepted)
         if self.listened:
-            self._events.append(RoundDone(self.task, round))
+            self._events.append(RoundDone(self.task, round, self._number))
         self._making = _Making()
         if self.inner:
             self.inner = {}
@@ -715,7 +718,7 @@ class Session:
             units=state.units,
         )
         if self.listened:
-            self._events.append(TaskDone(self.task, self.record()))
+            self._events.append(TaskDone(self.task, self.record(), self._number))
 
 
 _TAKES: Mapping[type, Callable[[Any, Any, Any, float, float], None]] = {
