@@ -60,6 +60,7 @@ def forecast_line(forecast: Forecast) -> str:
     return (
         f"the {forecast.whole.units} runs of tasks that are left will take some {_amounts(forecast.whole)}; "
         f"from the first {forecast.done} tasks, 95 % intervals"
+        + (f"; {forecast.failed} of their runs failed" if forecast.failed else "")
     )
 
 

@@ -43,11 +43,13 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         done: tasks that it rests on.
+        failed: how many of their runs ended as failed, and may have ended early.
         whole: of all pipelines together.
         pipelines: of each that has tasks left.
     """
 
     done: int
+    failed: int = 0
     whole: Left
     pipelines: Mapping[str, Left]
 
@@ -93,6 +95,7 @@ class Meter:
         names = list(dict.fromkeys(pipeline for (pipeline, _), count in self.left.items() if count > 0))
         return Forecast(
             done=len({record.task for _, record in self.done}),
+            failed=sum(record.outcome.status == "failed" for _, record in self.done),
             whole=self._left(list(self.left)),
             pipelines={
                 name: self._left([place for place in self.left if place[0] == name]) for name in names

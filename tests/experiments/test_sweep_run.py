@@ -296,6 +296,14 @@ def test_failed_tasks_are_made_again_and_the_latest_attempt_counts(
     assert {tuple(ended) for (_, task), ended in attempts(out).items() if task == "t2"} == {("failed",) * 3}
 
 
+def test_an_estimate_from_failed_tasks_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They may have taken less than the others will."""
+    tasks = {"use": "run_parts.Numbered", "count": 9}
+    file = write(tmp_path, tasks=tasks, **broken(tmp_path, "t0", "t2"))
+    assert main(["run", str(file), "--out", str(tmp_path / "run"), "--estimate"]) == 0
+    assert "6 of their runs failed" in capsys.readouterr().out
+
+
 def test_what_was_refused_is_no_error(tmp_path: Path) -> None:
     """A task that ended as exhausted is a result, and stays one."""
     changes = broken(tmp_path, "t1")
