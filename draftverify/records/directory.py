@@ -81,7 +81,7 @@ class RunDirectory:
         parts: what the run's records rest on beside it, by name: plugins and files, each with version and SHA-256.
         metrics: what its metrics rest on, in the same form; noted when it changes, and not refused.
         marks: what is to be said of its pipelines wherever they are shown, by their names; noted likewise.
-        tags: words to find the run by; those of the last start that gave any are the run's.
+        tags: words to find the run by: the config's, and of others those of the last start that gave any.
         fresh: move a run that is there aside, and begin anew.
         accept_changed: go on with a run of other parts, and note what changed.
         url: of another store than the directory's own SQLite file.
@@ -199,9 +199,10 @@ class RunDirectory:
             }
         )
         last = {key: starts[-1].get(key) for key in start} if starts else {}
-        tagged = bool(self._tags) and about.get("tags") != self._tags
+        tags = self._tagged(about)
+        tagged = about.get("tags") != tags
         if tagged:
-            about["tags"] = self._tags
+            about["tags"] = tags
         if last != start:
             changed = self._changed(last)
             at = datetime.now(timezone.utc).isoformat(timespec="seconds")
@@ -223,6 +224,17 @@ class RunDirectory:
         self._store = held.enter_context(store)
         if not begun:  # from now on records that are gone are lost, and not those of a start that was killed
             _write(self.path / "run.json", _dump({**about, "begun": True}))
+
+    def _tagged(self, about: Mapping[str, Any]) -> list[str]:
+        """The run's tags now; config.json still has the last start's."""
+        config = list(self._config.get("tags", ()))
+        if set(self._tags) <= set(config):  # none was given beside the config's: those of before stay
+            try:
+                before = json.loads((self.path / "config.json").read_text(encoding="utf-8")).get("tags", ())
+            except (OSError, ValueError, AttributeError):
+                before = ()
+            config += [tag for tag in about.get("tags", ()) if tag not in before]
+        return list(dict.fromkeys((*config, *self._tags)))
 
     def _take_lock(self, held: ExitStack) -> None:
         key = self.path.resolve()

@@ -33,7 +33,8 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
         statuses: how many of those ended how.
         waiting: how many wait for a person.
         driven: whether a process drives it now.
-        finished: every unit has ended, or waits, and the summary is written.
+        retrying: a retry of failed tasks has begun and not come to its end.
+        finished: every unit has ended, or waits, the summary is written, and no retry is left to go on with.
     """
 
     path: Path
@@ -48,6 +49,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     statuses: dict[str, int] = {}
     waiting: int = 0
     driven: bool = False
+    retrying: bool = False
     finished: bool = False
 
     @property
@@ -70,6 +72,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
         failed = self.statuses.get("failed", 0)
         told += [f"{failed} failed"] if failed else []
         told += [f"{self.waiting} waiting"] if self.waiting else []
+        told += ["the retry has not ended"] if self.retrying and not self.driven else []
         return ", ".join(told)
 
 
@@ -116,6 +119,7 @@ def _look(path: Path, lost: list[str]) -> Listed:
             progress = run.store.progress()
             pipelines = tuple(run.names)
             units = sum(run.store.totals(pipelines).values())
+            retrying = run.store.retrying()
     except StoreError as error:
         if about.get("store") == "postgresql":
             lost.append(str(error))
@@ -132,7 +136,8 @@ def _look(path: Path, lost: list[str]) -> Listed:
         units=units,
         statuses=progress.statuses,
         waiting=progress.waiting,
-        finished=summed and 0 < units <= ended,
+        retrying=retrying,
+        finished=summed and 0 < units <= ended and not retrying,
     )
 
 

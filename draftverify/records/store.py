@@ -21,6 +21,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta, timezone
 from functools import partial, wraps
+from itertools import count
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar
@@ -190,31 +191,37 @@ class _RecordRows(NamedTuple):
     below: int
 
 
+def _word(length: int) -> sa.types.TypeEngine[str]:
+    """A text that is in the order of its code points in every database, whatever that one's own order is."""
+    own = postgresql.VARCHAR(length, collation="C")
+    return sa.String(length).with_variant(own, "postgresql")
+
+
 _meta = sa.MetaData()
 
 _about = sa.Table(
     "draftverify_meta",
     _meta,
-    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("name", _word(64), primary_key=True),
     sa.Column("value", sa.Text, nullable=False),
 )
 _runs = sa.Table(
     "draftverify_runs",
     _meta,
-    sa.Column("run", sa.String(64), primary_key=True),
+    sa.Column("run", _word(64), primary_key=True),
     sa.Column("name", sa.Text, nullable=False),
-    sa.Column("config_hash", sa.String(128), nullable=False),
-    sa.Column("created", sa.String(40), nullable=False),
+    sa.Column("config_hash", _word(128), nullable=False),
+    sa.Column("created", _word(40), nullable=False),
     sa.Column("retrying", sa.Text),
     sa.Column("own", sa.Text),
 )
 _tasks = sa.Table(
     "draftverify_tasks",
     _meta,
-    sa.Column("run", sa.String(64), primary_key=True),
-    sa.Column("task", sa.String(512), primary_key=True),
+    sa.Column("run", _word(64), primary_key=True),
+    sa.Column("task", _word(512), primary_key=True),
     sa.Column("place", sa.Integer, nullable=False),
-    sa.Column("phase", sa.String(16), nullable=False),
+    sa.Column("phase", _word(16), nullable=False),
     sa.Column("grp", sa.Text, nullable=False),
     sa.Column("input", sa.Text, nullable=False),
 )
@@ -224,22 +231,22 @@ _SAME = {"input": "input", "grp": "group", "phase": "phase"}
 _records = sa.Table(
     "draftverify_records",
     _meta,
-    sa.Column("run", sa.String(64), primary_key=True),
-    sa.Column("pipeline", sa.String(256), primary_key=True),
-    sa.Column("task", sa.String(512), primary_key=True),
+    sa.Column("run", _word(64), primary_key=True),
+    sa.Column("pipeline", _word(256), primary_key=True),
+    sa.Column("task", _word(512), primary_key=True),
     sa.Column("attempt", sa.Integer, primary_key=True),
     sa.Column("grp", sa.Text, nullable=False),
-    sa.Column("status", sa.String(16), nullable=False),
+    sa.Column("status", _word(16), nullable=False),
     sa.Column("memory", sa.Integer, nullable=False),
     sa.Column("outcome", sa.Text, nullable=False),
-    sa.Column("committed", sa.String(40), nullable=False),
+    sa.Column("committed", _word(40), nullable=False),
 )
 _rounds = sa.Table(
     "draftverify_rounds",
     _meta,
-    sa.Column("run", sa.String(64), primary_key=True),
-    sa.Column("pipeline", sa.String(256), primary_key=True),
-    sa.Column("task", sa.String(512), primary_key=True),
+    sa.Column("run", _word(64), primary_key=True),
+    sa.Column("pipeline", _word(256), primary_key=True),
+    sa.Column("task", _word(512), primary_key=True),
     sa.Column("attempt", sa.Integer, primary_key=True),
     sa.Column("round", sa.Integer, primary_key=True),
     sa.Column("data", sa.Text, nullable=False),
@@ -248,35 +255,35 @@ _rounds = sa.Table(
 _questions = sa.Table(
     "draftverify_questions",
     _meta,
-    sa.Column("run", sa.String(64), primary_key=True),
-    sa.Column("pipeline", sa.String(256), primary_key=True),
-    sa.Column("task", sa.String(512), primary_key=True),
+    sa.Column("run", _word(64), primary_key=True),
+    sa.Column("pipeline", _word(256), primary_key=True),
+    sa.Column("task", _word(512), primary_key=True),
     sa.Column("attempt", sa.Integer, primary_key=True),
     sa.Column("round", sa.Integer, primary_key=True),
-    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("state", _word(16), nullable=False),
     sa.Column("data", sa.Text, nullable=False),
-    sa.Column("asked", sa.String(40), nullable=False),
-    sa.Column("holder", sa.String(200)),
-    sa.Column("held_until", sa.String(40)),
+    sa.Column("asked", _word(40), nullable=False),
+    sa.Column("holder", _word(200)),
+    sa.Column("held_until", _word(40)),
 )
 _predictions = sa.Table(
     "draftverify_predictions",
     _meta,
-    sa.Column("run", sa.String(64), primary_key=True),
-    sa.Column("pipeline", sa.String(256), primary_key=True),
-    sa.Column("grp", sa.String(256), primary_key=True),
-    sa.Column("kind", sa.String(64), primary_key=True),
+    sa.Column("run", _word(64), primary_key=True),
+    sa.Column("pipeline", _word(256), primary_key=True),
+    sa.Column("grp", _word(256), primary_key=True),
+    sa.Column("kind", _word(64), primary_key=True),
     sa.Column("data", sa.Text, nullable=False),
-    sa.Column("made", sa.String(40), nullable=False),
+    sa.Column("made", _word(40), nullable=False),
 )
 _scores = sa.Table(
     "draftverify_scores",
     _meta,
-    sa.Column("run", sa.String(64), primary_key=True),
-    sa.Column("pipeline", sa.String(256), primary_key=True),
-    sa.Column("task", sa.String(512), primary_key=True),
+    sa.Column("run", _word(64), primary_key=True),
+    sa.Column("pipeline", _word(256), primary_key=True),
+    sa.Column("task", _word(512), primary_key=True),
     sa.Column("attempt", sa.Integer, primary_key=True),
-    sa.Column("metric", sa.String(64), primary_key=True),
+    sa.Column("metric", _word(64), primary_key=True),
     sa.Column("name", sa.Text),
     sa.Column("data", sa.Text, nullable=False),
 )
@@ -615,7 +622,6 @@ class Store:
         until = _time(datetime.now(timezone.utc) + timedelta(seconds=seconds))
         return self._change_question(question, holder, {"holder": holder, "held_until": until})
 
-    @_persistent
     def answer(
         self, question: Question, kind: str, value: Any = None, note: str = "", *, holder: str = ""
     ) -> bool:
@@ -635,7 +641,21 @@ class Store:
         answered = msgspec.structs.replace(question, state="answered", answer=kind, value=value, note=note)
         data = encode(answered, f"task {question.task!r}, answer")
         new = {"state": "answered", "data": data, "holder": holder or None, "held_until": None}
-        return self._change_question(question, holder, new)
+        return self._answer(question, holder, new, count())
+
+    @_persistent
+    def _answer(self, question: Question, holder: str, new: Mapping[str, Any], tries: Iterator[int]) -> bool:
+        again = next(tries) > 0
+        if self._change_question(question, holder, new):
+            return True
+        if not again:
+            return False
+        # A try whose acknowledgement was lost has written it, or somebody was faster.
+        columns = _questions.c
+        query = sa.select(columns.data, columns.holder)
+        query = query.where(_of_key(_questions), columns.round == question.round)
+        key = _bound(self._key(question.pipeline, question.task, question.attempt))
+        return [tuple(row) for row in self._read(query, key)] == [(new["data"], new["holder"])]
 
     def _change_question(self, question: Question, holder: str, new: Mapping[str, Any]) -> bool:
         """Change a question that still waits, unless another than `holder` holds it."""
@@ -873,6 +893,11 @@ class Store:
             last=max((row.committed for row in records), default=""),
         )
 
+    def retrying(self) -> bool:
+        """Whether a retry of failed tasks has begun and not come to its end."""
+        begun = sa.select(_runs.c.retrying).where(_runs.c.run == self._run)
+        return any(row.retrying is not None for row in self._read(begun))
+
     def counts(self) -> dict[tuple[str, str, str], int]:
         """How many tasks ended how, by (phase, pipeline, status): of each the latest attempt, as `entries` has it."""
         same = (_tasks.c.run == _records.c.run) & (_tasks.c.task == _records.c.task)
@@ -880,8 +905,8 @@ class Store:
         query = sa.select(*key, sa.func.count()).select_from(_records.join(_tasks, same))
         query = query.where(_records.c.run == self._run, _LATEST, _NOT_ASKING).group_by(*key)
         return {
-            (phase, pipeline, status): count
-            for phase, pipeline, status, count in self._read(query.order_by(*key))
+            (phase, pipeline, status): number
+            for phase, pipeline, status, number in self._read(query.order_by(*key))
         }
 
     def waiting(self) -> dict[str, int]:
@@ -923,9 +948,9 @@ class Store:
             .group_by(asked.state)
             .order_by(asked.state)
         )
-        count, last = self._read(records)[0]
+        committed, last = self._read(records)[0]
         rest = [f"{state}{number}@{when}" for state, number, when in self._read(questions)]
-        return last, "/".join([f"{count}@{last}", *rest])
+        return last, "/".join([f"{committed}@{last}", *rest])
 
     def rounds(self, pipeline: str, task: str, attempt: int) -> tuple[Round, ...]:
         """The rounds of a task, committed or not: what a restart goes on from."""
