@@ -322,12 +322,15 @@ class RunRecords:
         path: the run directory.
         url: of the store, when its records are in PostgreSQL; of no matter when they are in the directory's own file.
         thorough: look for damage in the whole database first.
+        patient: wait for a server that cannot be reached: it was there a moment ago.
 
     Raises:
         StoreError: it is no run directory, or its database cannot be read.
     """
 
-    def __init__(self, path: str | Path, *, url: str | None = None, thorough: bool = True) -> None:
+    def __init__(
+        self, path: str | Path, *, url: str | None = None, thorough: bool = True, patient: bool = False
+    ) -> None:
         self.path = Path(path)
         self.about: Mapping[str, Any] = read_about(self.path)
         with suppress(OSError):  # its secrets that this process knows are shown by nobody who reads the run
@@ -350,6 +353,7 @@ class RunRecords:
             config_hash="",
             create=False,
             thorough=thorough,
+            patient=patient,
         )
 
     @property
@@ -454,7 +458,9 @@ def _no_run(path: Path) -> str:
     ) + hint
 
 
-def load_run(path: str | Path, *, url: str | None = None, thorough: bool = True) -> RunRecords:
+def load_run(
+    path: str | Path, *, url: str | None = None, thorough: bool = True, patient: bool = False
+) -> RunRecords:
     """Open a run directory for reading; the arguments are those of RunRecords.
 
     Examples:
@@ -463,7 +469,7 @@ def load_run(path: str | Path, *, url: str | None = None, thorough: bool = True)
         ...     for record in run:
         ...         print(record.task, record.outcome.status)
     """
-    return RunRecords(path, url=url, thorough=thorough)
+    return RunRecords(path, url=url, thorough=thorough, patient=patient)
 
 
 def _is_own(name: str) -> bool:

@@ -411,7 +411,14 @@ class Store:
 
     @staticmethod
     def open(
-        url: str, run: str, *, config_hash: str, name: str = "", create: bool = True, thorough: bool = True
+        url: str,
+        run: str,
+        *,
+        config_hash: str,
+        name: str = "",
+        create: bool = True,
+        thorough: bool = True,
+        patient: bool = False,
     ) -> Store:
         """Open the store of a run, and make it where it does not exist yet.
 
@@ -423,6 +430,7 @@ class Store:
             create: make tables and the run's row; else what is missing is an error, and nothing is written, so that
                 a directory that cannot be written to can be read.
             thorough: look for damage in the whole of a SQLite file first, which takes longer the larger it is.
+            patient: wait for a server that cannot be reached, as every later call does: it was there a moment ago.
 
         Raises:
             StoreError: the file is no database or a damaged one, a newer draftverify wrote it, it belongs to
@@ -462,7 +470,8 @@ class Store:
             sa.event.listen(engine, "connect", partial(_prepare_sqlite, create))
         store = Store(engine, run, place)
         try:
-            store._check(config_hash, name, create, thorough)
+            look = _persistent(Store._check) if patient else Store._check
+            look(store, config_hash, name, create, thorough)
         except BaseException:
             store.close()
             raise
