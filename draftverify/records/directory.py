@@ -123,6 +123,9 @@ class RunDirectory:
         self._command = [hide_urls(each) for each in command]
         self._store: Store | None = None
         self._held = ExitStack()
+        self._kept: dict[
+            str, int | None
+        ] = {}  # files by name, and their inodes where another one will not do
 
     @property
     def store(self) -> Store:
@@ -155,6 +158,20 @@ class RunDirectory:
         self._same_run(about)
         self._changed((about.get("starts") or [{}])[-1])
         return bool(about.get("begun"))
+
+    def check(self) -> None:
+        """See that what this run writes is still kept here: SQLite goes on writing to a file that was removed.
+
+        Raises:
+            StoreError: the directory, or a file that it cannot do without, was moved or removed.
+        """
+        for name, number in self._kept.items():
+            try:
+                same = number in (None, (self.path / name).stat().st_ino)
+            except FileNotFoundError:
+                same = False
+            if not same:
+                raise _gone(self.path / name)
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write summary.json, whole or not at all."""
@@ -224,6 +241,9 @@ class RunDirectory:
         self._store = held.enter_context(store)
         if not begun:  # from now on records that are gone are lost, and not those of a start that was killed
             _write(self.path / "run.json", _dump({**about, "begun": True}))
+        self._kept = {"run.json": None}
+        if self.url is None:
+            self._kept["records.db"] = (self.path / "records.db").stat().st_ino
 
     def _tagged(self, about: Mapping[str, Any]) -> list[str]:
         """The run's tags now; config.json still has the last start's."""
@@ -504,11 +524,20 @@ def _write_whole(path: Path, text: str) -> None:
 
 def _unwritable(path: Path, error: OSError) -> StoreError:
     """What to do depends on what is in the way; in any case nothing that was written before is lost."""
+    if isinstance(error, FileNotFoundError):
+        return _gone(path)
     room = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     mend = "make room" if room else "make it writable, or choose another --out"
     return StoreError(
         f"{path}: cannot be written ({error.strerror or error}); {mend}: what was committed stays, and the same "
         "command goes on from it"
+    )
+
+
+def _gone(path: Path) -> StoreError:
+    return StoreError(
+        f"{path}: moved or removed while the run goes on, and what comes now would be lost; put it back where it was, "
+        "and the same command goes on from it, or choose another --out"
     )
 
 

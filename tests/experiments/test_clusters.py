@@ -144,6 +144,7 @@ def test_a_ray_node_that_is_killed_costs_no_task(
     assert len({line.split()[0] for line in log.read_text().splitlines()}) >= 3  # there were workers on each
 
 
+@pytest.mark.exhaustive  # a part of a minute, for actors that begin anew; test_crew.py has the rule itself
 def test_a_ray_actor_that_a_task_takes_along_costs_no_other_task(tmp_path: Path, ray_cluster: Any) -> None:
     """Ray kills the actor when memory runs out, and not the process below it, so nobody can tell whose doing it was:
     its units run again, each alone in an actor, and the one that does it again and again fails."""

@@ -342,6 +342,33 @@ def test_a_server_that_is_restarted_under_ray(
     assert results(out) == undisturbed
 
 
+@pytest.mark.parametrize("name", [".", "records.db", "run.json"])
+def test_a_run_whose_files_are_taken_away_ends_at_once(
+    tmp_path: Path, name: str, undisturbed: dict[tuple[str, str], TaskRecord]
+) -> None:
+    """It does not go on for nothing, nor say that what is gone stays; once they are back it goes on."""
+    experiment, out = load(tmp_path, **ROUNDS), tmp_path / "run"
+
+    class Taking(Disturbing):
+        ended = 0
+
+        def done(self, pipeline: str, record: TaskRecord) -> None:
+            """After the third task."""
+            self.ended += 1
+            if self.ended == 3:
+                (out / name).rename(tmp_path / "away")
+
+    taking = Taking(lambda: None)
+    with pytest.raises(
+        StoreError, match=r"(run.json|records.db): moved or removed while the run goes on, .*put it back"
+    ):
+        run(experiment, out=out, watcher=taking)
+    assert taking.ended == 3
+    (tmp_path / "away").rename(out / name)
+    assert run(experiment, out=out).ran == 9
+    assert results(out) == undisturbed
+
+
 def test_a_reader_waits_for_no_writer_and_is_waited_for_by_none(tmp_path: Path) -> None:
     """`show` beside a run: while another process is in the middle of a commit, and while itself reads."""
     url = store.sqlite_url(tmp_path / "records.db")
