@@ -138,7 +138,7 @@ def run(
         click.echo(f"what was done is in {directory}; without --estimate the same command goes on from it")
         return
     print_tables(console, result.summary)
-    with load_run(result.path, url=store) as records:
+    with load_run(result.path, url=store, thorough=False, patient=True) as records:
         places = {spec.name: spec.where for spec in experiment.pipelines}
         what_went_wrong(console, records, str(result.path), places)
     went = "went on with" if result.resumed else "wrote"

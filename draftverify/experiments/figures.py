@@ -37,7 +37,7 @@ EXPLAINED = 20
 def write_report(directory: RunDirectory, entries: Sequence[Entry]) -> None:
     """Write report.html; where that fails, all else is written already, and the run ends as it would."""
     try:
-        with load_run(directory.path, url=directory.url, thorough=False) as records:
+        with load_run(directory.path, url=directory.url, thorough=False, patient=True) as records:
             directory.write_report(page_html(records, entries=entries))
     except Exception as error:
         _log.warning(

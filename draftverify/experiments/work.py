@@ -209,6 +209,7 @@ class Work:
         self, epoch: int, past: dict[tuple[str, str], TaskRecord] | None, ended: Sequence[Done]
     ) -> None:
         """Commit what has come, in one transaction, and only then say so."""
+        self.directory.check()
         entries = [
             Entry(pipeline=done.pipeline, record=done.record, texts=done.texts, memory=epoch)
             for done in ended

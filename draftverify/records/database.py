@@ -120,6 +120,7 @@ class Database:
         name: str = "",
         create: bool = True,
         thorough: bool = True,
+        patient: bool = False,
     ) -> D:
         """Open the store of a run, and make it where it does not exist yet.
 
@@ -131,6 +132,7 @@ class Database:
             create: make tables and the run's row; else what is missing is an error, and nothing is written, so that
                 a directory that cannot be written to can be read.
             thorough: look for damage in the whole of a SQLite file first, which takes longer the larger it is.
+            patient: wait for a server that cannot be reached, as every later call does: it was there a moment ago.
 
         Raises:
             StoreError: the file is no database or a damaged one, a newer draftverify wrote it, it belongs to
@@ -170,7 +172,8 @@ class Database:
             sa.event.listen(engine, "connect", partial(_prepare_sqlite, create))
         store = cls(engine, run, place)
         try:
-            store._check(config_hash, name, create, thorough)
+            look = persistent(Database._check) if patient else Database._check
+            look(store, config_hash, name, create, thorough)
         except BaseException:
             store.close()
             raise

@@ -87,7 +87,7 @@ class RunDirectory:
         parts: what the run's records rest on beside it, by name: plugins and files, each with version and SHA-256.
         metrics: what its metrics rest on, in the same form; noted when it changes, and not refused.
         marks: what is to be said of its pipelines wherever they are shown, by their names; noted likewise.
-        tags: words to find the run by; those of the last start that gave any are the run's.
+        tags: words to find the run by: the config's, and of others those of the last start that gave any.
         fresh: move a run that is there aside, and begin anew.
         accept_changed: go on with a run of other parts, and note what changed.
         url: of another store than the directory's own SQLite file.
@@ -129,6 +129,9 @@ class RunDirectory:
         self._command = [hide_urls(each) for each in command]
         self._store: Store | None = None
         self._held = ExitStack()
+        self._kept: dict[
+            str, int | None
+        ] = {}  # files by name, and their inodes where another one will not do
 
     @property
     def store(self) -> Store:
@@ -161,6 +164,20 @@ class RunDirectory:
         self._same_run(about)
         self._changed((about.get("starts") or [{}])[-1])
         return bool(about.get("begun"))
+
+    def check(self) -> None:
+        """See that what this run writes is still kept here: SQLite goes on writing to a file that was removed.
+
+        Raises:
+            StoreError: the directory, or a file that it cannot do without, was moved or removed.
+        """
+        for name, number in self._kept.items():
+            try:
+                same = number in (None, (self.path / name).stat().st_ino)
+            except FileNotFoundError:
+                same = False
+            if not same:
+                raise _gone(self.path / name)
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write summary.json, whole or not at all."""
@@ -205,9 +222,10 @@ class RunDirectory:
             }
         )
         last = {key: starts[-1].get(key) for key in start} if starts else {}
-        tagged = bool(self._tags) and about.get("tags") != self._tags
+        tags = self._tagged(about)
+        tagged = about.get("tags") != tags
         if tagged:
-            about["tags"] = self._tags
+            about["tags"] = tags
         if last != start:
             changed = self._changed(last)
             at = datetime.now(timezone.utc).isoformat(timespec="seconds")
@@ -229,6 +247,20 @@ class RunDirectory:
         self._store = held.enter_context(store)
         if not begun:  # from now on records that are gone are lost, and not those of a start that was killed
             _write(self.path / "run.json", _dump({**about, "begun": True}))
+        self._kept = {"run.json": None}
+        if self.url is None:
+            self._kept["records.db"] = (self.path / "records.db").stat().st_ino
+
+    def _tagged(self, about: Mapping[str, Any]) -> list[str]:
+        """The run's tags now; config.json still has the last start's."""
+        config = list(self._config.get("tags", ()))
+        if set(self._tags) <= set(config):  # none was given beside the config's: those of before stay
+            try:
+                before = json.loads((self.path / "config.json").read_text(encoding="utf-8")).get("tags", ())
+            except (OSError, ValueError, AttributeError):
+                before = ()
+            config += [tag for tag in about.get("tags", ()) if tag not in before]
+        return list(dict.fromkeys((*config, *self._tags)))
 
     def _take_lock(self, held: ExitStack) -> None:
         key = self.path.resolve()
@@ -317,12 +349,15 @@ class RunRecords:
         path: the run directory.
         url: of the store, when its records are in PostgreSQL; of no matter when they are in the directory's own file.
         thorough: look for damage in the whole database first.
+        patient: wait for a server that cannot be reached: it was there a moment ago.
 
     Raises:
         StoreError: it is no run directory, or its database cannot be read.
     """
 
-    def __init__(self, path: str | Path, *, url: str | None = None, thorough: bool = True) -> None:
+    def __init__(
+        self, path: str | Path, *, url: str | None = None, thorough: bool = True, patient: bool = False
+    ) -> None:
         self.path = Path(path)
         self.about: Mapping[str, Any] = read_about(self.path)
         with suppress(OSError):  # its secrets that this process knows are shown by nobody who reads the run
@@ -345,6 +380,7 @@ class RunRecords:
             config_hash="",
             create=False,
             thorough=thorough,
+            patient=patient,
         )
 
     @property
@@ -449,7 +485,9 @@ def _no_run(path: Path) -> str:
     ) + hint
 
 
-def load_run(path: str | Path, *, url: str | None = None, thorough: bool = True) -> RunRecords:
+def load_run(
+    path: str | Path, *, url: str | None = None, thorough: bool = True, patient: bool = False
+) -> RunRecords:
     """Open a run directory for reading; the arguments are those of RunRecords.
 
     Examples:
@@ -458,7 +496,7 @@ def load_run(path: str | Path, *, url: str | None = None, thorough: bool = True)
         ...     for record in run:
         ...         print(record.task, record.outcome.status)
     """
-    return RunRecords(path, url=url, thorough=thorough)
+    return RunRecords(path, url=url, thorough=thorough, patient=patient)
 
 
 def _is_own(name: str) -> bool:
@@ -493,11 +531,20 @@ def _write_whole(path: Path, text: str) -> None:
 
 def _unwritable(path: Path, error: OSError) -> StoreError:
     """What to do depends on what is in the way; in any case nothing that was written before is lost."""
+    if isinstance(error, FileNotFoundError):
+        return _gone(path)
     room = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     mend = "make room" if room else "make it writable, or choose another --out"
     return StoreError(
         f"{path}: cannot be written ({error.strerror or error}); {mend}: what was committed stays, and the same "
         "command goes on from it"
+    )
+
+
+def _gone(path: Path) -> StoreError:
+    return StoreError(
+        f"{path}: moved or removed while the run goes on, and what comes now would be lost; put it back where it was, "
+        "and the same command goes on from it, or choose another --out"
     )
 
 

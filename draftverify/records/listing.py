@@ -36,7 +36,8 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
         statuses: how many of those ended how.
         waiting: how many wait for a person.
         driven: whether a process drives it now.
-        finished: every unit has ended, or waits, and the summary is written.
+        retrying: a retry of failed tasks has begun and not come to its end.
+        finished: every unit has ended, or waits, the summary is written, and no retry is left to go on with.
     """
 
     path: Path
@@ -51,6 +52,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     statuses: dict[str, int] = {}
     waiting: int = 0
     driven: bool = False
+    retrying: bool = False
     finished: bool = False
 
     @property
@@ -73,6 +75,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
         failed = self.statuses.get("failed", 0)
         told += [f"{failed} failed"] if failed else []
         told += [f"{self.waiting} waiting"] if self.waiting else []
+        told += ["the retry has not ended"] if self.retrying and not self.driven else []
         return ", ".join(told)
 
 
@@ -128,6 +131,7 @@ def look(path: Path, lost: list[str], opened: Callable[[Path], AbstractContextMa
             tasks = run.store.totals([""], "measure")[""]
             units = sum(run.store.totals(pipelines).values())
             last = run.store.written()[0] or ""
+            retrying = run.store.retrying()
     except StoreError as error:
         if about.get("store") == "postgresql":
             lost.append(str(error))
@@ -145,7 +149,10 @@ def look(path: Path, lost: list[str], opened: Callable[[Path], AbstractContextMa
         units=units,
         statuses=dict(statuses),
         waiting=waiting,
-        finished=(path / "summary.json").exists() and 0 < units <= statuses.total() + waiting,
+        retrying=retrying,
+        finished=(path / "summary.json").exists()
+        and 0 < units <= statuses.total() + waiting
+        and not retrying,
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta, timezone
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -35,7 +36,6 @@ class Questions(Database):
         until = time(datetime.now(timezone.utc) + timedelta(seconds=seconds))
         return self._change_question(question, holder, {"holder": holder, "held_until": until})
 
-    @persistent
     def answer(
         self, question: Question, kind: str, value: Any = None, note: str = "", *, holder: str = ""
     ) -> bool:
@@ -55,7 +55,21 @@ class Questions(Database):
         answered = msgspec.structs.replace(question, state="answered", answer=kind, value=value, note=note)
         data = encode(answered, f"task {question.task!r}, answer")
         new = {"state": "answered", "data": data, "holder": holder or None, "held_until": None}
-        return self._change_question(question, holder, new)
+        return self._answer(question, holder, new, count())
+
+    @persistent
+    def _answer(self, question: Question, holder: str, new: Mapping[str, Any], tries: Iterator[int]) -> bool:
+        again = next(tries) > 0
+        if self._change_question(question, holder, new):
+            return True
+        if not again:
+            return False
+        # A try whose acknowledgement was lost has written it, or somebody was faster.
+        columns = tables.questions.c
+        query = sa.select(columns.data, columns.holder)
+        query = query.where(tables.of_key(tables.questions), columns.round == question.round)
+        key = tables.bound(self._key(question.pipeline, question.task, question.attempt))
+        return [tuple(row) for row in self._read(query, key)] == [(new["data"], new["holder"])]
 
     def _change_question(self, question: Question, holder: str, new: Mapping[str, Any]) -> bool:
         """Change a question that still waits, unless another than `holder` holds it."""

@@ -64,6 +64,11 @@ class Reading(Database):
         tasks = {row.task for row in self._read(query)}
         return {name: len(tasks & own[name]) if name in own else len(tasks) for name in names}
 
+    def retrying(self) -> bool:
+        """Whether a retry of failed tasks has begun and not come to its end."""
+        begun = sa.select(tables.runs.c.retrying).where(tables.runs.c.run == self._run)
+        return any(row.retrying is not None for row in self._read(begun))
+
     def committed(self) -> set[Key]:
         """The keys of all committed records."""
         columns = tables.records.c

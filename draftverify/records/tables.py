@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
 
 SCHEMA_VERSION = 2
 """Raised when a stored table changes its columns or its meaning; a store of another version is refused."""
@@ -16,10 +17,16 @@ LENGTHS = {"run": 64, "pipeline": 256, "task": 512, "grp": 256, "kind": 64, "met
 meta = sa.MetaData()
 
 
+def _word(length: int) -> sa.types.TypeEngine[str]:
+    """A text that is in the order of its code points in every database, whatever that one's own order is."""
+    own = postgresql.VARCHAR(length, collation="C")
+    return sa.String(length).with_variant(own, "postgresql")
+
+
 def _table(name: str, key: str, *columns: sa.Column[Any]) -> sa.Table:
     """A table whose primary key has the columns of these names."""
     keys = (
-        sa.Column(each, sa.String(LENGTHS[each]) if each in LENGTHS else sa.Integer, primary_key=True)
+        sa.Column(each, _word(LENGTHS[each]) if each in LENGTHS else sa.Integer, primary_key=True)
         for each in key.split()
     )
     return sa.Table(f"draftverify_{name}", meta, *keys, *columns)
@@ -28,15 +35,15 @@ def _table(name: str, key: str, *columns: sa.Column[Any]) -> sa.Table:
 about = sa.Table(
     "draftverify_meta",
     meta,
-    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("name", _word(64), primary_key=True),
     sa.Column("value", sa.Text, nullable=False),
 )
 runs = _table(
     "runs",
     "run",
     sa.Column("name", sa.Text, nullable=False),
-    sa.Column("config_hash", sa.String(128), nullable=False),
-    sa.Column("created", sa.String(40), nullable=False),
+    sa.Column("config_hash", _word(128), nullable=False),
+    sa.Column("created", _word(40), nullable=False),
     sa.Column("retrying", sa.Text),
     sa.Column("own", sa.Text),
 )
@@ -44,7 +51,7 @@ tasks = _table(
     "tasks",
     "run task",
     sa.Column("place", sa.Integer, nullable=False),
-    sa.Column("phase", sa.String(16), nullable=False),
+    sa.Column("phase", _word(16), nullable=False),
     sa.Column("grp", sa.Text, nullable=False),
     sa.Column("input", sa.Text, nullable=False),
 )
@@ -52,10 +59,10 @@ records = _table(
     "records",
     "run pipeline task attempt",
     sa.Column("grp", sa.Text, nullable=False),
-    sa.Column("status", sa.String(16), nullable=False),
+    sa.Column("status", _word(16), nullable=False),
     sa.Column("memory", sa.Integer, nullable=False),
     sa.Column("outcome", sa.Text, nullable=False),
-    sa.Column("committed", sa.String(40), nullable=False),
+    sa.Column("committed", _word(40), nullable=False),
 )
 rounds = _table(
     "rounds",
@@ -66,17 +73,17 @@ rounds = _table(
 questions = _table(
     "questions",
     "run pipeline task attempt round",
-    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("state", _word(16), nullable=False),
     sa.Column("data", sa.Text, nullable=False),
-    sa.Column("asked", sa.String(40), nullable=False),
-    sa.Column("holder", sa.String(200)),
-    sa.Column("held_until", sa.String(40)),
+    sa.Column("asked", _word(40), nullable=False),
+    sa.Column("holder", _word(200)),
+    sa.Column("held_until", _word(40)),
 )
 predictions = _table(
     "predictions",
     "run pipeline grp kind",
     sa.Column("data", sa.Text, nullable=False),
-    sa.Column("made", sa.String(40), nullable=False),
+    sa.Column("made", _word(40), nullable=False),
 )
 scores = _table(
     "scores",

@@ -69,7 +69,8 @@ def changes(run: RunRecords) -> Plain:
 
     Returns:
         {"version", "finished", "done", "total", "waiting", "failed", "pipelines": {name: {"done", "total", …}}}.
-        "done" are tasks that ended; a run is "finished" once its last command came to its end and nobody is waited for.
+        "done" are tasks that ended; a run is "finished" once its last command came to its end and nobody is waited for;
+        one whose retry of failed tasks was killed is not.
     """
     counts: dict[str, dict[str, int]] = {}
     for (phase, name, status), count in run.store.counts().items():
@@ -91,7 +92,7 @@ def changes(run: RunRecords) -> Plain:
     stamps = [_stamp(run.path / name) for name in ("summary.json", "run.json")]
     return {
         "version": "/".join([run.store.written()[1], *map(str, stamps)]),
-        "finished": bool(stamps[0]) and summed["done"] == summed["total"],
+        "finished": bool(stamps[0]) and summed["done"] == summed["total"] and not run.store.retrying(),
         **summed,
         "pipelines": pipelines,
     }

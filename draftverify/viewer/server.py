@@ -78,6 +78,7 @@ def listen(port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", port))
+        listening.listen()  # whoever reads the URL is let wait until the server is up
     except OSError as error:
         listening.close()
         raise ResourceError(

@@ -4,12 +4,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 STORE = 80 << 20
 """Bytes of each node's object store."""
+
+
+@pytest.fixture
+def small_memory() -> Iterator[Path]:
+    """A control group whose processes the kernel kills when they take 64 MB more than they have: on Linux, as root."""
+    first = Path("/sys/fs/cgroup/memory")
+    group = (first if first.is_dir() else first.parent) / f"draftverify-{os.getpid()}"
+    try:
+        group.mkdir()
+        limit = group / ("memory.limit_in_bytes" if first.is_dir() else "memory.max")
+        limit.write_text(str(64 << 20))
+    except OSError as error:
+        pytest.skip(f"may not make a control group: {error}")
+    try:
+        yield group
+    finally:
+        group.rmdir()
 
 
 @pytest.fixture(scope="session")

@@ -223,6 +223,9 @@ class Trial(Check1):
     Args:
         hang: tasks at which no other thread of the process runs any more either.
         die: tasks at which the process is killed, as it is when memory runs out.
+        fell: tasks at which the process above it is killed: Ray takes an actor for the one that uses the memory.
+        hog: tasks that take 200 MB.
+        group: a control group that has less, which the process joins before.
         log: a file to which a line is added for each pass: the process, and the tasks that shared it.
     """
 
@@ -231,11 +234,17 @@ class Trial(Check1):
         seconds: float = 0.0,
         hang: tuple[str, ...] = (),
         die: tuple[str, ...] = (),
+        fell: tuple[str, ...] = (),
+        hog: tuple[str, ...] = (),
+        group: str = "",
         log: Path | None = None,
     ) -> None:
         super().__init__(seconds)
         self.hang = hang
         self.die = die
+        self.fell = fell
+        self.hog = hog
+        self.group = group
         self.log = log
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
@@ -252,5 +261,11 @@ class Trial(Check1):
                 re.match(r"(a+)+$", "a" * 60 + "b")
             if context.task.id in self.die:
                 os.kill(os.getpid(), signal.SIGKILL)
+            if context.task.id in self.fell:
+                os.kill(os.getppid(), signal.SIGKILL)
+                time.sleep(60)
+            if context.task.id in self.hog:
+                Path(self.group, "cgroup.procs").write_text(str(os.getpid()))
+                bytearray(200 << 20)
         pairs = zip(contexts, proposals, strict=True)
         return [super(Trial, self).verify(context, proposal) for context, proposal in pairs]

@@ -8,18 +8,22 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from draftverify.engine.events import Event
 from draftverify.errors import ConfigError, ResourceError
+from draftverify.experiments.config import load_experiment
 from draftverify.experiments.executors import ray as ray_executor
+from draftverify.experiments.executors.messages import Frame, bundled
 from draftverify.experiments.run import run
 from draftverify.records import load_run
 from draftverify.values import TaskRecord
-from tests.experiments.runs import load, results
+from tests.experiments.runs import load, only_spec, results, write
 
 
 class Meddling:
@@ -138,6 +142,59 @@ def test_a_ray_node_that_is_killed_costs_no_task(
     assert Counter(watcher.seen) == Counter(dict.fromkeys(calm, 1))
     assert results(tmp_path / "run") == calm
     assert len({line.split()[0] for line in log.read_text().splitlines()}) >= 3  # there were workers on each
+
+
+@pytest.mark.exhaustive  # a part of a minute, for actors that begin anew; test_crew.py has the rule itself
+def test_a_ray_actor_that_a_task_takes_along_costs_no_other_task(tmp_path: Path, ray_cluster: Any) -> None:
+    """Ray kills the actor when memory runs out, and not the process below it, so nobody can tell whose doing it was:
+    its units run again, each alone in an actor, and the one that does it again and again fails."""
+    file = write(tmp_path, verifier="Trial", check=", fell: [t4]", executor=on_ray(ray_cluster, "actors: 1"))
+    done = run(load_experiment(only_spec(file)), out=tmp_path / "run")
+    failed = [record for record in results(tmp_path / "run").values() if record.outcome.status == "failed"]
+    assert (done.ran, [record.task for record in failed]) == (6, ["t4"])
+    assert "died while it ran this task, 4 times; Ray lost its actor" in str(failed[0].outcome.failure)
+
+
+@pytest.mark.parametrize("where", ["process", pytest.param("ray", marks=pytest.mark.exhaustive)])
+def test_a_task_that_takes_all_memory_costs_no_other_task(
+    tmp_path: Path, where: str, small_memory: Path, request: pytest.FixtureRequest
+) -> None:
+    """The kernel kills its process, twice; it is recorded as failed, with the reason."""
+    executor = "{use: process, workers: 1}"
+    if where == "ray":
+        executor = on_ray(request.getfixturevalue("ray_cluster"), "actors: 1")
+    file = write(tmp_path, verifier="Trial", check=f", hog: [t4], group: {small_memory}", executor=executor)
+    run(load_experiment(only_spec(file)), out=tmp_path / "run")
+    found = results(tmp_path / "run")
+    failed = {task: record.outcome.failure for (_, task), record in found.items() if record.outcome.failure}
+    assert (len(found), list(failed)) == (6, ["t4"])
+    assert "twice; the worker process was ended by SIGKILL (the machine may be out of memory)" in str(
+        failed["t4"]
+    )
+
+
+def test_a_lost_actor_is_ended_and_not_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is only out of reach lives on, and what it says of its units comes after their next try has begun: a
+    round of it is not recorded."""
+    killed: list[str] = []
+    monkeypatch.setattr(ray_executor, "_ray", lambda: SimpleNamespace(kill=killed.append))
+    monkeypatch.setattr(ray_executor, "_loss", lambda error: b"lost")
+    sent: list[bytes] = []
+    heard: Future[bytes] = Future()
+    heard.set_result(bundled([Frame(b"d", 0, b"a round"), Frame(b"r", 0, b"a reply")]))
+    take = SimpleNamespace(remote=lambda: SimpleNamespace(future=Future))
+    handle = SimpleNamespace(take=take, ready=take)
+    actors = SimpleNamespace(
+        create=lambda placement: handle, on_sent=sent.append, post=lambda work: None, closing=False
+    )
+    group = ray_executor._Group(actors, "", ray_executor.Placement())  # type: ignore[arg-type]
+    group.begin(1)
+    (actor,) = group.living
+    actor.handle = "the first"
+    made = actor.perform(b"a unit", alone=False)
+    group.lost(actor, OSError("out of reach"))
+    actor._took(heard)
+    assert (made.result(), sent, killed) == (b"lost", [], ["the first"])
 
 
 def test_a_ray_cluster_without_room_ends_the_run_in_words(

@@ -20,7 +20,7 @@ from draftverify.experiments.bench import Bench, Done, Unit
 from draftverify.experiments.build import Builder
 from draftverify.experiments.executors import CRASHES_IN_A_ROW, Crew, Thread, Workers
 from draftverify.experiments.executors.messages import Lost, Reply
-from draftverify.experiments.executors.workers import AHEAD, MOST_AHEAD, SECONDS_AHEAD, Pace
+from draftverify.experiments.executors.workers import AHEAD, MOST_AHEAD, SECONDS_AHEAD, Pace, Team
 from draftverify.records.encoding import decode, encode
 from draftverify.rules import First
 from draftverify.values import Outcome, Task, TaskRecord
@@ -351,6 +351,51 @@ class OneByOne(queue.SimpleQueue[Any]):
     def empty(self) -> bool:
         """As if it did not."""
         return True
+
+
+class Slow:
+    """A member that ends nothing by itself."""
+
+    room = 3
+
+    def __init__(self) -> None:
+        self.given: list[tuple[str, Future[bytes]]] = []
+
+    def perform(self, unit: bytes, *, alone: bool) -> Future[bytes]:
+        """Keep it."""
+        future: Future[bytes] = Future()
+        self.given.append((unit.decode(), future))
+        return future
+
+    def end(self) -> None:
+        """End the first."""
+        self.given.pop(0)[1].set_result(b"")
+
+
+def test_a_unit_that_is_to_be_alone_has_its_worker_to_itself() -> None:
+    """It waits for one that has nothing, nothing is put behind it, and the others go on elsewhere."""
+    team, one, two = Team(), Slow(), Slow()
+    team.join(one)
+    team.join(two)
+
+    def has() -> list[str]:
+        return ["".join(name for name, _ in each.given) for each in (one, two)]
+
+    for name in "abC":
+        team.perform(name.encode(), alone=name.isupper())
+    assert has() == ["a", "b"]
+    one.end()
+    for name in "dEf":
+        team.perform(name.encode(), alone=name.isupper())
+    assert has() == ["C", "bd"]
+    two.end()
+    one.end()
+    assert has() == ["E", "df"]
+    team.leave(one)
+    one.end()
+    team.join(one)
+    team.perform(b"g", alone=False)
+    assert has() == ["g", "df"]
 
 
 def test_a_worker_has_half_a_second_of_short_units_ahead_and_few_long_ones() -> None:

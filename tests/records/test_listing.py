@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from draftverify.records import Question, RunDirectory
+from draftverify.records import Question, RunDirectory, load_run
 from draftverify.records.directory import is_driven
 from draftverify.records.listing import list_runs
+from draftverify.report.data import changes
 from draftverify.values import Outcome, Task, TaskRecord
 from tests.records.samples import record
 
@@ -68,6 +69,26 @@ def test_failed_and_waiting_tasks_are_counted(tmp_path: Path) -> None:
     assert [each.state for each in list_runs(tmp_path)] == ["finished, 1 failed, 1 waiting"]
 
 
+def test_a_retry_that_was_killed_is_not_finished(tmp_path: Path) -> None:
+    """Every task has ended and the summary is there, of the attempts before; once the retry ends, it is."""
+    path = tmp_path / "r"
+    failed = TaskRecord(task="t", outcome=Outcome(status="failed"))
+    with RunDirectory(path, name="r", config={"pipelines": {"spec": {}}}, config_hash="h") as opened:
+        opened.store.add_tasks([Task(id="t")])
+        opened.store.commit("spec", failed)
+        opened.write_summary({})
+        opened.store.begin_retry()
+    (found,) = list_runs(tmp_path)
+    assert (found.state, found.finished) == ("1 of 1, 1 failed, the retry has not ended", False)
+    with load_run(path) as run:
+        assert not changes(run)["finished"]
+    with RunDirectory(path, name="r", config={"pipelines": {"spec": {}}}, config_hash="h") as opened:
+        opened.store.end_retry()
+    with load_run(path) as run:
+        assert changes(run)["finished"]
+    assert [each.state for each in list_runs(tmp_path)] == ["finished, 1 failed"]
+
+
 def test_tags_choose_runs(tmp_path: Path) -> None:
     """All that are given must be there; what cannot be read is listed always."""
     made(tmp_path / "a", tags=("nightly", "lr=3"))
@@ -87,6 +108,23 @@ def test_tags_of_the_last_start_that_gave_any_stand(tmp_path: Path) -> None:
     assert json.loads((path / "run.json").read_text()) == before
     made(path, tags=("c",))
     assert json.loads((path / "run.json").read_text()) == {**before, "tags": ["c"]}
+
+
+def test_a_config_s_tags_take_none_away_that_the_command_line_gave(tmp_path: Path) -> None:
+    """Every start gives those of the config; they come and go with it, and the others stay until others are given."""
+    path = tmp_path / "r"
+
+    def tagged(config: list[str], *given: str) -> list[str]:
+        with RunDirectory(path, name="r", config={"tags": config}, config_hash="h", tags=(*config, *given)):
+            pass
+        tags: list[str] = json.loads((path / "run.json").read_text())["tags"]
+        return tags
+
+    assert tagged(["nightly"], "try-1") == ["nightly", "try-1"]
+    assert tagged(["nightly"]) == ["nightly", "try-1"]
+    assert tagged(["weekly"]) == ["weekly", "try-1"]
+    assert tagged(["weekly"], "try-2") == ["weekly", "try-2"]
+    assert tagged([]) == ["try-2"]
 
 
 DAMAGE = {

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
+from draftverify.cli.main import main
 from draftverify.errors import StoreError
 from draftverify.experiments.run import run
 from draftverify.records import Question, Store, load_run, timeless
 from draftverify.records import database as db
 from draftverify.values import Task, TaskRecord
-from tests.experiments.runs import load, results
+from tests.experiments.runs import load, results, write
 from tests.records.samples import ROUNDS as RECORDED
 from tests.records.samples import record
 
@@ -279,6 +280,93 @@ def test_a_server_that_goes_away_in_the_middle(
     else:
         assert stopping.ended == 12
     assert json.loads((out / "config.json").read_text())["store"] == url
+    assert results(out) == undisturbed
+
+
+def test_a_server_that_is_restarted_as_a_run_ends_costs_neither_report_nor_tables(
+    tmp_path: Path, postgres_server: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both are made from the records, over connections of their own."""
+    monkeypatch.setattr(db, "PAUSES", (0.0, 0.5, 1.0, 4.0))
+    opened, patient = Store.open, []
+
+    def stopped(*arguments: Any, **named: Any) -> Store:
+        if not named["create"]:
+            patient.append(named["patient"])
+            postgres_server.stop()
+            threading.Timer(0.2, postgres_server.start).start()
+        return opened(*arguments, **named)
+
+    monkeypatch.setattr(Store, "open", stopped)
+    file = write(tmp_path, more=f"store: {postgres_server.url}")
+    assert main(["run", str(file), "--out", str(tmp_path / "run")]) == 0
+    assert patient == [True, True]
+    assert (tmp_path / "run" / "report.html").exists()
+    assert "report.html was not written" not in capsys.readouterr().err
+
+
+@pytest.mark.exhaustive
+def test_a_server_that_is_restarted_under_ray(
+    tmp_path: Path,
+    postgres_server: Any,
+    undisturbed: dict[tuple[str, str], TaskRecord],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Twice, while actors send rounds: each is committed once, and the run does not notice."""
+    pytest.importorskip("ray", reason="no Ray for this Python")
+    monkeypatch.setattr(db, "PAUSES", (0.0, 0.5, 1.0, 4.0))
+    out = tmp_path / "run"
+    more = f"store: {postgres_server.url}"
+    experiment = load(
+        tmp_path, seconds=0.02, executor="{use: ray, actors: 2, cpus: 0.5}", more=more, **ROUNDS
+    )
+
+    class Stopping(Disturbing):
+        ended = 0
+
+        def done(self, pipeline: str, record: TaskRecord) -> None:
+            """After the second task and the sixth."""
+            self.ended += 1
+            if self.ended in (2, 6):
+                postgres_server.stop()
+                restarts.append(threading.Timer(0.5, postgres_server.start))
+                restarts[-1].start()
+
+    restarts: list[threading.Timer] = []
+    stopping = Stopping(lambda: None)
+    try:
+        done = run(experiment, out=out, watcher=stopping)
+    finally:
+        for each in restarts:
+            each.join()
+    assert (done.ran, stopping.ended, len(restarts)) == (12, 12, 2)
+    assert results(out) == undisturbed
+
+
+@pytest.mark.parametrize("name", [".", "records.db", "run.json"])
+def test_a_run_whose_files_are_taken_away_ends_at_once(
+    tmp_path: Path, name: str, undisturbed: dict[tuple[str, str], TaskRecord]
+) -> None:
+    """It does not go on for nothing, nor say that what is gone stays; once they are back it goes on."""
+    experiment, out = load(tmp_path, **ROUNDS), tmp_path / "run"
+
+    class Taking(Disturbing):
+        ended = 0
+
+        def done(self, pipeline: str, record: TaskRecord) -> None:
+            """After the third task."""
+            self.ended += 1
+            if self.ended == 3:
+                (out / name).rename(tmp_path / "away")
+
+    taking = Taking(lambda: None)
+    with pytest.raises(
+        StoreError, match=r"(run.json|records.db): moved or removed while the run goes on, .*put it back"
+    ):
+        run(experiment, out=out, watcher=taking)
+    assert taking.ended == 3
+    (tmp_path / "away").rename(out / name)
+    assert run(experiment, out=out).ran == 9
     assert results(out) == undisturbed
 
 

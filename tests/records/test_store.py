@@ -7,8 +7,11 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -17,7 +20,7 @@ import sqlalchemy as sa
 from draftverify.errors import ContractError, StoreError
 from draftverify.metrics import Score
 from draftverify.records import Prediction, Question, Store, Texts
-from draftverify.records.database import sqlite_url
+from draftverify.records.database import Lost, sqlite_url
 from draftverify.records.tables import SCHEMA_VERSION
 from draftverify.values import Candidate, Outcome, Round, Task, TaskRecord
 from tests.records.samples import ROUNDS, record
@@ -43,6 +46,41 @@ def test_entries_are_in_task_order(store: Store) -> None:
     found = [(entry.record.task, entry.pipeline) for entry in store.entries()]
     assert found == [(name, pipeline) for name in ("t", "a", "z") for pipeline in ("plain", "spec")]
     assert [entry.record.task for entry in store.entries(pipeline="spec", task="a")] == ["a"]
+
+
+def test_a_database_s_own_order_of_words_changes_none(tmp_path: Path, postgres: str) -> None:
+    """One that sorts as English does, where small letters stand beside capital ones, gives what SQLite gives."""
+    import psycopg
+
+    names = ["b", "B", "a_b", "a-b", "ab", "A", "é", "z", "Z"]
+    orders = []
+    with psycopg.connect(postgres, autocommit=True) as server:
+        server.execute(
+            "CREATE DATABASE english TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US' LOCALE 'C.UTF-8'"
+        )
+        try:
+            for url in (sqlite_url(tmp_path / "records.db"), postgres.replace("/postgres?", "/english?")):
+                with Store.open(url, "run", config_hash="x") as opened:
+                    opened.add_tasks([Task(id=name, group=name) for name in names])
+                    for name in names:
+                        opened.commit(name, record("A"))
+                        opened.predict(
+                            [Prediction(pipeline="p", group=name, kind="k", value=None, low=None, high=None)]
+                        )
+                        opened.park("p", record(name), Question(pipeline="p", task=name, round=2))
+                    orders.append(
+                        [
+                            [entry.pipeline for entry in opened.entries()],
+                            [ending.pipeline for ending in opened.endings()],
+                            [each.group for each in opened.predictions()],
+                            list(opened.counts()),
+                            list(opened.waiting()),
+                        ]
+                    )
+        finally:
+            server.execute("DROP DATABASE english WITH (FORCE)")
+    assert orders[0] == orders[1]
+    assert orders[0][0] == sorted(names)
 
 
 def test_records_are_read_in_lots(store: Store, run_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,6 +225,37 @@ def test_the_first_answer_stands(store: Store) -> None:
     assert len(store.questions("answered")) == 1
     store.commit("spec", record())
     assert [found.state for found in store.questions()] == ["used"]
+
+
+@pytest.mark.parametrize("faster", [False, True])
+def test_an_answer_whose_acknowledgement_is_lost_is_sent_again(
+    store: Store, url: str, run_id: str, monkeypatch: pytest.MonkeyPatch, faster: bool
+) -> None:
+    """Who gave it hears that it stands, also when the run has taken it up by then; not when another's was first."""
+    store.park("spec", record(), question())
+    transaction, times = Store._transaction, []
+
+    @contextmanager
+    def cut(self: Store, *, writing: bool = True) -> Iterator[Any]:
+        times.append(writing)
+        if faster and len(times) == 1:
+            monkeypatch.undo()
+            with Store.open(url, run_id, config_hash="") as other:
+                assert other.answer(question(), "accept", holder="her")
+            raise Lost("the connection ended before the commit")
+        with transaction(self, writing=writing) as connection:
+            yield connection
+        if len(times) == 1:
+            monkeypatch.undo()
+            store.commit("spec", record())
+            raise Lost("the connection ended after the commit")
+
+    monkeypatch.setattr(Store, "_transaction", cut)
+    assert store.answer(question(), "accept", holder="him") is not faster
+    assert len(times) == 1
+    (found,) = store.questions()
+    assert (found.answer, found.holder) == ("accept", "her" if faster else "him")
+    assert not store.answer(question(), "accept", holder="him")
 
 
 def test_a_later_question_uses_the_earlier_answer(store: Store) -> None:

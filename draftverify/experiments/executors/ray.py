@@ -233,6 +233,8 @@ class _Actor:
             self.handle.send.options(num_returns=0).remote(bundled(bundle))
 
     def _took(self, made: Future[bytes]) -> None:
+        if self not in self.group.living:
+            return  # its units are with others by now, and what it says of them comes too late
         error = made.exception()
         if error is not None:
             self.group.lost(self, error)
@@ -304,6 +306,8 @@ class _Group:
         _log.warning("an actor was lost, and is replaced: %s", _first_line(error))
         self.living.discard(actor)
         self.team.leave(actor)
+        with suppress(Exception):  # one that is only out of reach would keep its place, and work on
+            _ray().kill(actor.handle)
         actor.lose(error)
         self.alone_since = monotonic()
         if self.failed_starts < FAILED_STARTS:

@@ -118,10 +118,13 @@ class Member(Protocol):
 
 
 class Team:
-    """Like workers: a unit goes to the one that has the fewest, and waits here while none has room."""
+    """Like workers: a unit goes to the one that has the fewest, and waits here while none has room. One that is to be
+    alone goes to one that has none, which is given no other until it has ended: what it does to its worker is done to
+    nobody else's."""
 
     def __init__(self) -> None:
         self._load: dict[Member, int] = {}
+        self._alone: set[Member] = set()  # those that have a unit that is to be alone
         self._waiting: deque[tuple[bytes, bool, Future[bytes]]] = deque()
         self._lock = threading.RLock()
 
@@ -143,6 +146,7 @@ class Team:
         """It takes no more; its own units come to their ends."""
         with self._lock:
             self._load.pop(member, None)
+            self._alone.discard(member)
 
     def perform(self, unit: bytes, *, alone: bool) -> Future[bytes]:
         """As of `Workers`."""
@@ -160,18 +164,28 @@ class Team:
             future.set_result(reply)
 
     def _give(self) -> None:
-        while self._waiting and self._load:
-            member = min(self._load, key=lambda each: self._load[each] - each.room)
-            if self._load[member] >= member.room:
+        while self._waiting:
+            unit, alone, future = self._waiting[0]
+            free = [
+                member
+                for member, load in self._load.items()
+                if load < (1 if alone else member.room) and member not in self._alone
+            ]
+            if not free:
                 return
-            unit, alone, future = self._waiting.popleft()
+            member = min(free, key=lambda each: self._load[each] - each.room)
+            self._waiting.popleft()
             self._load[member] += 1
-            member.perform(unit, alone=alone).add_done_callback(partial(self._taken, member, future))
+            if alone:
+                self._alone.add(member)
+            member.perform(unit, alone=alone).add_done_callback(partial(self._taken, member, future, alone))
 
-    def _taken(self, member: Member, future: Future[bytes], made: Future[bytes]) -> None:
+    def _taken(self, member: Member, future: Future[bytes], alone: bool, made: Future[bytes]) -> None:
         with self._lock:
             if member in self._load:
                 self._load[member] -= 1
+            if alone:
+                self._alone.discard(member)
             self._give()
         if made.cancelled():
             future.cancel()
