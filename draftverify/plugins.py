@@ -205,14 +205,15 @@ def _scan(path: tuple[str, ...]) -> tuple[Plugin, ...]:
         if key in seen:
             continue
         seen.add(key)
+        version = distribution.version  # which reads the package's metadata anew each time
         try:
             entries = [(entry.group, entry.name, entry.value) for entry in distribution.entry_points]
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
-            found.append(Plugin("", "(all)", "entry_points.txt", name, distribution.version, why))
+            found.append(Plugin("", "(all)", "entry_points.txt", name, version, why))
             continue
         found += [
-            Plugin(roles[group], entry, value, name, distribution.version)
+            Plugin(roles[group], entry, value, name, version)
             for group, entry, value in entries
             if group in roles
         ]

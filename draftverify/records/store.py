@@ -21,6 +21,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta, timezone
 from functools import partial, wraps
+from importlib import import_module
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar
@@ -28,7 +29,6 @@ from urllib.parse import quote
 
 import msgspec
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from draftverify.errors import ConfigError, ContractError, StoreError
 from draftverify.metrics import Score
@@ -395,7 +395,8 @@ class Store:
         self._writing = False
         if engine.dialect.name == "sqlite":
             sa.event.listen(engine, "begin", self._begin_sqlite)
-        dialect = sqlite if engine.dialect.name == "sqlite" else postgresql
+        # By name, since PostgreSQL's brings many drivers, which few runs need.
+        dialect = import_module(f"sqlalchemy.dialects.{engine.dialect.name}")
         self._inserts = {
             table: dialect.insert(table).on_conflict_do_nothing() for table in _meta.sorted_tables
         }
