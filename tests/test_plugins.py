@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -239,3 +240,17 @@ def test_a_file_that_cannot_be_parts_is_refused(name: str, tmp_path: Path) -> No
         (tmp_path / name).write_text("")
     with pytest.raises(ConfigError, match=r"cannot name parts|cannot be read"):
         PartsFile.read(tmp_path / name)
+
+
+def test_a_parts_file_that_was_changed_at_once_is_run_as_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within a second, and of the same length: no compiled module of the old text is taken for it."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    path = tmp_path / "quick.py"
+    said = []
+    for word in ("one", "two"):
+        path.write_text(f"def say():\n    return {word!r}\n")
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+        said.append(PartsFile.read(path).load()["quick.say"]())
+    assert said == ["one", "two"]
