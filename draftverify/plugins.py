@@ -205,14 +205,15 @@ def _scan(path: tuple[str, ...]) -> tuple[Plugin, ...]:
         if key in seen:
             continue
         seen.add(key)
+        version = distribution.version  # which reads the package's metadata anew each time
         try:
             entries = [(entry.group, entry.name, entry.value) for entry in distribution.entry_points]
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
-            found.append(Plugin("", "(all)", "entry_points.txt", name, distribution.version, why))
+            found.append(Plugin("", "(all)", "entry_points.txt", name, version, why))
             continue
         found += [
-            Plugin(roles[group], entry, value, name, distribution.version)
+            Plugin(roles[group], entry, value, name, version)
             for group, entry, value in entries
             if group in roles
         ]
@@ -411,11 +412,11 @@ class PartsFile(msgspec.Struct, frozen=True):
             raise ConfigError(f"{self.path} has changed since the config was read; run the command again")
         spec = util.spec_from_file_location(name, self.path)
         assert spec is not None
-        assert spec.loader is not None
         module = util.module_from_spec(spec)
         sys.modules[name] = module
         try:
-            spec.loader.exec_module(module)
+            # Not by the spec's loader, which takes a compiled module of the same second and length for this one.
+            exec(compile(Path(self.path).read_bytes(), self.path, "exec"), vars(module))
         except (Exception, SystemExit) as error:
             del sys.modules[name]
             line = _line_in(self.path, error)

@@ -16,7 +16,6 @@ from hashlib import blake2b
 from typing import Any, TypeAlias
 
 import array_api_compat
-import array_api_compat.numpy
 import msgspec
 import numpy as np
 from array_api_compat import device
@@ -36,7 +35,9 @@ RUN = 128
 def array_namespace(*arrays: Array) -> Any:
     """The library of some arrays, as array_api_compat wraps it, which takes a while to find that it is NumPy."""
     if type(arrays[0]) is np.ndarray:
-        return array_api_compat.numpy
+        import array_api_compat.numpy as wrapped  # which imports all of NumPy: not before an array is there
+
+        return wrapped
     return array_api_compat.array_namespace(*arrays)
 
 

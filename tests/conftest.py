@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,11 @@ settings.load_profile("draftverify")
 # A shell's background job, as a CI's may be, ignores Ctrl-C; what the tests are about is a process that does not.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# A machine may be set to keep no compiled modules. There each of the many processes that the tests start would compile
+# the whole library again, and every run the tests.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # What the tests run with no isolation is their own; root is asked twice for that.
 os.environ.setdefault("DRAFTVERIFY_NO_ISOLATION_AS_ROOT", "1")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
@@ -213,12 +214,13 @@ def _affordable(
         pipeline, tables = case.pipeline(rule, done, settings), case.tables
         if tables.vocabulary == 2:
             return case, pipeline
-        first = sum(1 for _ in explore(partial(_round, pipeline, case, ())))
         prefixes = of_length = 1
         for length in range(case.limit - 1):
             of_length *= tables.end if tables.is_free(length) else 1
             prefixes += of_length
-        if first * prefixes <= PATHS:
+        most = PATHS // prefixes
+        first = explore(partial(_round, pipeline, case, ()))
+        if sum(1 for _ in islice(first, most + 1)) <= most:
             return case, pipeline
         case = case._replace(tables=dataclasses.replace(tables, vocabulary=tables.vocabulary - 1))
 

@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial, wraps
+from importlib import import_module
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import quote
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from draftverify.errors import ConfigError, StoreError
 from draftverify.records import tables
@@ -104,7 +104,8 @@ class Database:
         self._writing = False
         if engine.dialect.name == "sqlite":
             sa.event.listen(engine, "begin", self._begin_sqlite)
-        dialect = sqlite if engine.dialect.name == "sqlite" else postgresql
+        # By name, since PostgreSQL's brings many drivers, which few runs need.
+        dialect = import_module(f"sqlalchemy.dialects.{engine.dialect.name}")
         self._inserts = {
             table: dialect.insert(table).on_conflict_do_nothing() for table in tables.meta.sorted_tables
         }

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql
 
 SCHEMA_VERSION = 2
 """Raised when a stored table changes its columns or its meaning; a store of another version is refused."""
@@ -19,8 +18,7 @@ meta = sa.MetaData()
 
 def _word(length: int) -> sa.types.TypeEngine[str]:
     """A text that is in the order of its code points in every database, whatever that one's own order is."""
-    own = postgresql.VARCHAR(length, collation="C")
-    return sa.String(length).with_variant(own, "postgresql")
+    return sa.String(length).with_variant(sa.String(length, collation="C"), "postgresql")
 
 
 def _table(name: str, key: str, *columns: sa.Column[Any]) -> sa.Table:

@@ -6,14 +6,13 @@ Error probability of the passing audits: 1e-6 each by the audit's own limit; all
 from __future__ import annotations
 
 import math
-from importlib import import_module
 
 import msgspec
 import numpy as np
 import pytest
 
 from draftverify import Pipeline, PipelineError, Task, Verification, fallback
-from draftverify.audit import enumerate_rule, lossless
+from draftverify.audit import lossless
 from draftverify.audit.counts import Count, count, detectable, limit, pooled, strays, verdicts
 from draftverify.audit.draws import draw_tests
 from draftverify.audit.recorded import record
@@ -57,16 +56,6 @@ def audit(rule, *, prefixes=6, copies=1024, redraws=32, **parts):
         redraws=redraws,
         enumerate_all=False,
     )
-
-
-@pytest.fixture
-def short_enumerations(monkeypatch):
-    """Blocks of one, where the rule is right and its draws are looked at; test_enumeration.py has the longer ones."""
-    short = lambda rule, *, most, **how: enumerate_rule(rule, most=min(most, 1), **how)
-    module = import_module(
-        "draftverify.audit.lossless"
-    )  # the package's attribute of that name is the function
-    monkeypatch.setattr(module, "enumerate_rule", short)
 
 
 PAIRS = [
@@ -125,6 +114,7 @@ def test_a_broken_rule_is_found_by_its_draws_too(kind):
     assert found.draws.failures
 
 
+@pytest.mark.usefixtures("short_enumerations")
 @pytest.mark.parametrize("kind", [broken.OneUniform, broken.ShiftedRows, broken.OtherQ])
 def test_a_broken_tree_rule_is_found_by_its_draws_too(kind):
     """With siblings of the declared law."""
@@ -252,6 +242,7 @@ def test_more_redraws_see_less_of_a_difference():
     assert drawn(Speculative(), law="given", judge_rule=False).detects_generator is None
 
 
+@pytest.mark.usefixtures("short_enumerations")
 def test_lossless_is_said_of_what_was_tested():
     """Without tasks the rule alone was; without distributions nothing was."""
     whole, alone = audit(Speculative()), lossless(pipeline(Speculative()), enumerate_all=False)
@@ -332,6 +323,7 @@ def test_a_lossy_rule_is_reported_with_its_drift_and_passes():
     assert audit(Lenience(0.5)).drift is None
 
 
+@pytest.mark.usefixtures("short_enumerations")
 def test_greedy_match_claims_to_be_exact_at_temperature_0():
     """And is audited there."""
     target = TargetFrom(TARGET, temperature=0)
@@ -345,6 +337,7 @@ def test_greedy_match_claims_to_be_exact_at_temperature_0():
     assert not lossless(pipeline(GreedyMatch())).exact
 
 
+@pytest.mark.usefixtures("short_enumerations")
 def test_without_tasks_the_rule_is_enumerated_alone():
     """And the report says so."""
     found = lossless(pipeline(Speculative()))

@@ -10,7 +10,7 @@ from draftverify.audit import lossless
 from draftverify.experiments.build import Builder
 from draftverify.experiments.config import load_experiment
 
-pytestmark = [pytest.mark.weights, pytest.mark.slow]
+pytestmark = [pytest.mark.weights, pytest.mark.slow, pytest.mark.usefixtures("short_enumerations")]
 
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart.yaml"
 

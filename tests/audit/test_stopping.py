@@ -114,6 +114,7 @@ def test_the_stopping_rule_is_given_the_prepared_task(model):
     assert problems(model, AsksTheTask(26)) == ([], [])
 
 
+@pytest.mark.usefixtures("short_enumerations")
 def test_the_audit_fails_where_the_enumeration_has_nothing_to_say(model):
     """Tiny answers never come to the limit; real ones above temperature 0 do."""
     found = lossless(

@@ -13,6 +13,8 @@ from draftverify.testing import DraftFrom, TableModel, TargetFrom
 from draftverify_tokens import DraftModel, PromptLookup, Stop, Target
 from tests.tokens.tiny import tiny_model
 
+pytestmark = pytest.mark.usefixtures("short_enumerations")
+
 VOCABULARY = 40
 GREEDY = {"temperature": 0}
 TASKS = [{"prompt_ids": [5, 6, 7, 5, 6, 7, 5, 6 + i]} for i in range(3)]

@@ -76,7 +76,6 @@ def command(folder: Path, *options: str) -> tuple[int, str]:
 def test_an_installed_plugin_that_changed_is_not_mixed_with_what_it_was(experiment: Path) -> None:
     """Neither another file of its package, nor another version; accepted, both stand in run.json."""
     assert command(experiment)[0] == Exit.OK
-    assert command(experiment)[0] == Exit.OK
     (experiment / "site" / "dv_guesses" / "words.py").write_text("WORD = 'second'\n")
     code, said = command(experiment)
     assert code == Exit.RESOURCE

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftverify import ConfigError, Proposal, ResourceError, Task
+from draftverify.cli.exits import Exit
+from draftverify.cli.main import main
 from draftverify.experiments.config import load_experiment
 from draftverify.testing import make_context
 from draftverify_code.generators import localise
@@ -429,9 +429,7 @@ def test_the_example_mends_what_its_tests_judge(tmp_path: Path) -> None:
     config = (EXAMPLES / "code-repair.yaml").read_text(encoding="utf-8")
     (tmp_path / "repair.yaml").write_text(config, encoding="utf-8")
     out = tmp_path / "run"
-    command = [sys.executable, "-m", "draftverify", "run", str(tmp_path / "repair.yaml"), "--out", str(out)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert main(["run", str(tmp_path / "repair.yaml"), "--out", str(out)]) == Exit.OK
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
     assert {each["name"]: each["statuses"] for each in summary["pipelines"]} == {
         "localised": {"accepted": 3},
