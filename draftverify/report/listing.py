@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.text import Text
 
 from draftverify.report.data import OUTCOMES, Plain, ended_as, select
-from draftverify.report.words import clean, seconds_words, words
+from draftverify.report.words import NAME, clean, seconds_words, words
 from draftverify.values import EMPTY
 
 __all__ = ["KINDS", "listed", "trouble"]
@@ -73,8 +73,10 @@ def listed(
     names = [name for name in (rows[0]["cells"] if rows else ()) if pipeline in (None, name)]
     width = max(map(len, names), default=0)
     for row in found[:limit]:
-        group = f" ({clean(row['group'])})" if row["group"] else ""
-        yield Text.assemble((clean(row["task"]), "bold"), group, (f"  {words(row['about'], 100)}", "dim"))
+        group = f" ({words(row['group'], NAME)})" if row["group"] else ""
+        yield Text.assemble(
+            (words(row["task"], NAME), "bold"), group, (f"  {words(row['about'], 100)}", "dim")
+        )
         for name in names:
             cell = row["cells"][name]
             if outcome is None or ended_as(cell, outcome):

@@ -301,7 +301,7 @@ def summarise(
     sizes = {metric: said for metric, said in scores.items() if metric in measures}
     scores = {metric: said for metric, said in scores.items() if metric not in measures}
     groups = tuple(dict.fromkeys(task.group for task in tasks))
-    shown = (*groups, ALL) if groups != (ALL,) else groups
+    shown = (*(group for group in groups if group != ALL), ALL)  # tasks of no group are among all of them
     kind = speedup_kind(scores)
     predicted = {(each.pipeline, each.group): each for each in predictions if each.kind == kind}
     of_task = {task.id: task for task in tasks}
