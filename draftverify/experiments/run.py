@@ -40,7 +40,8 @@ from draftverify.metrics import Measure, check_metrics, measures_of
 from draftverify.records import Entry, Prediction, Question, RunDirectory, Store, load_run
 from draftverify.records.store import Key, store_url
 from draftverify.report.page import page_html
-from draftverify.report.summary import ALL, Explain, Summary, scored, speedup_kind, summarise
+from draftverify.report.summarise import Explain, scored, speedup_kind, summarise
+from draftverify.report.summary import ALL, Summary
 from draftverify.secret import quiet
 from draftverify.values import Explanation, Failure, Round, Task, TaskRecord
 

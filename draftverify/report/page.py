@@ -22,7 +22,9 @@ from typing import Any
 import msgspec
 
 from draftverify.records import Entry, RunRecords
-from draftverify.report.data import Frame, Gathering, Plain, detail_of, detail_of_open, row_of
+from draftverify.report.overview import Gathering
+from draftverify.report.task_detail import detail_of, detail_of_open
+from draftverify.report.task_rows import Frame, Plain, row_of
 from draftverify.report.words import clean
 from draftverify.secret import redact
 from draftverify.values import Outcome

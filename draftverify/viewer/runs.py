@@ -14,7 +14,7 @@ from typing import Any
 
 from draftverify.errors import DraftVerifyError, StoreError
 from draftverify.records import RunRecords, load_run
-from draftverify.report.data import changes
+from draftverify.report.overview import changes
 from draftverify.secret import redact
 
 __all__ = ["Runs", "UnknownRun"]

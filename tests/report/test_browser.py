@@ -12,9 +12,9 @@ from urllib.parse import parse_qsl, quote
 import pytest
 
 from draftverify.records import load_run
-from draftverify.report import data
-from draftverify.report.data import task_list
+from draftverify.report import overview, task_detail, task_rows
 from draftverify.report.page import app_html, app_policy, page_html
+from draftverify.report.task_rows import task_list
 from tests.browser import watched
 from tests.report.runs import shapes
 
@@ -227,10 +227,10 @@ def served(tmp_path):
             assert given.pop("run") == "it"
             if path == "/api/tasks":
                 numbers = {key: int(given.pop(key)) for key in ("offset", "limit")}
-                return data.task_list(records, **given, **numbers)
+                return task_rows.task_list(records, **given, **numbers)
             if path == "/api/task":
-                return data.task_detail(records, given["task"])
-            return {"/api/overview": data.overview, "/api/changes": data.changes}[path](records)
+                return task_detail.task_detail(records, given["task"])
+            return {"/api/overview": overview.overview, "/api/changes": overview.changes}[path](records)
 
         def log_message(self, *_: object) -> None:
             pass

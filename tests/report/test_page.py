@@ -13,7 +13,9 @@ import pytest
 from draftverify.cli.main import main
 from draftverify.records import load_run
 from draftverify.report import page
-from draftverify.report.data import overview, task_detail, task_list
+from draftverify.report.overview import overview
+from draftverify.report.task_detail import task_detail
+from draftverify.report.task_rows import task_list
 from draftverify.secret import Secret
 from tests.report.report_parts import HOSTILE
 from tests.report.runs import element, overview_of, unpacked

@@ -16,7 +16,8 @@ from rich.console import Console
 from draftverify.records import Prediction
 from draftverify.report.listing import listed, trouble
 from draftverify.report.notebook import report_html
-from draftverify.report.summary import Summary, first_difference, summarise
+from draftverify.report.summarise import first_difference, summarise
+from draftverify.report.summary import Summary
 from draftverify.report.tables import tables
 from draftverify.report.words import clean, words
 from draftverify.secret import Secret

@@ -14,7 +14,8 @@ import msgspec
 import pytest
 
 from draftverify.records import RunRecords, load_run
-from draftverify.report.data import all_rows, overview
+from draftverify.report.overview import overview
+from draftverify.report.task_rows import all_rows
 from draftverify.secret import Secret
 from draftverify.viewer import app
 from tests.viewer.serving import Served, serving

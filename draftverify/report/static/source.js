@@ -60,7 +60,7 @@ async function said(answer) {
 
 const STATUS = { refused: "exhausted" };
 
-/** What `draftverify.report.data.select` does, here. */
+/** What `draftverify.report.task_rows.select` does, here. */
 export function select(rows, { pipeline = null, outcome = null, search = "", sort = "place" }) {
   const sought = search.trim().toLowerCase();
   const cells = (row) => (pipeline === null ? Object.values(row.cells) : row.cells[pipeline] ? [row.cells[pipeline]] : []);
