@@ -105,6 +105,29 @@ def test_a_task_opens_to_its_rounds_and_stays_open(chromium, shaped):
         assert seen.errors == []
 
 
+def test_code_is_coloured_and_stays_text(chromium, shaped):
+    """Of a draft and of what a task asks, line by line in a diff; no character is lost or added."""
+    with watched(chromium) as seen, load_run(shaped) as records:
+        opened(seen.page, shaped, "#open=q1")
+        asked = seen.page.locator("tr.detail pre.box").first
+        asked.locator(".code-keyword").first.wait_for()
+        assert asked.locator(".code-keyword").all_inner_texts() == ["def", "return"]
+        assert asked.text_content() == records.tasks[1].input["program"]
+        changed = seen.page.locator(".pipeline:has(h3:has-text('code')) .diff .add").first
+        assert "code-comment" in changed.inner_html()
+        assert (seen.errors, seen.requests) == ([], [])
+
+
+def test_an_address_that_asks_for_what_there_is_not_shows_all(chromium, shaped):
+    """A filter, an order, a pipeline or a page that somebody kept from another run is left out."""
+    with watched(chromium) as seen:
+        for at in ("#outcome=x&sort=constructor&pipeline=__proto__&offset=-3", "#offset=5000", "#offset=1.5"):
+            seen.page.goto("about:blank")
+            opened(seen.page, shaped, at)
+            assert shown(seen.page) == [f"q{place}" for place in range(10)]
+        assert seen.errors == []
+
+
 def test_tokens_are_one_text_coloured_by_what_became_of_them(chromium, tokens):
     """Kept, refused and spliced ones, in their order; the text is the records'."""
     with watched(chromium) as seen, load_run(tokens) as records:
