@@ -17,7 +17,7 @@ from draftverify.cli.exits import Exit
 from draftverify.records import load_run
 from draftverify.report.compare import ALPHA, Cell, Comparison, Pairing, Side, parse_side
 from draftverify.report.compare import compare as compared
-from draftverify.report.words import clean, words
+from draftverify.report.words import NAME, clean, words
 
 __all__ = ["compare", "lines"]
 
@@ -215,7 +215,7 @@ def _listed(found: Comparison) -> Iterator[Text]:
             for each in changed:
                 whole = {each.base, each.other} == {0.0, 1.0}
                 values = "" if whole else f"  {each.base:.3g} → {each.other:.3g}"
-                yield Text(f"   {clean(each.task)}{values}", no_wrap=True)
+                yield Text(f"   {words(each.task, NAME)}{values}", no_wrap=True)
     for pairing in found.pairings:
         for tasks, what in (
             (pairing.only_base, f"only in {pairing.base}"),
@@ -226,4 +226,4 @@ def _listed(found: Comparison) -> Iterator[Text]:
             if tasks:
                 yield Text()
                 yield Text(f"{what}: {len(tasks)}", style="bold")
-                yield from (Text(f"   {clean(task)}", no_wrap=True) for task in tasks)
+                yield from (Text(f"   {words(task, NAME)}", no_wrap=True) for task in tasks)

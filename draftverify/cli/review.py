@@ -15,7 +15,7 @@ from rich.text import Text
 
 from draftverify.errors import ConfigError
 from draftverify.records import Question, RunRecords, load_run
-from draftverify.report.words import clean, words
+from draftverify.report.words import NAME, clean, words
 from draftverify.review import Reply, fate, give_answer, key, pending, read_answers, take
 
 __all__ = ["review"]
@@ -69,7 +69,9 @@ def review(
                 if give_answer(records, question, reply, holder):
                     given += 1
                 elif reply.answer != "skip":
-                    console.print(Text(f"task {clean(question.task)}: {fate(records, question, holder)}"))
+                    console.print(
+                        Text(f"task {words(question.task, NAME)}: {fate(records, question, holder)}")
+                    )
         else:
             given = _at_the_keyboard(console, records, holder, len(questions))
         counts = records.store.question_counts()
@@ -107,7 +109,7 @@ def show_question(console: Console, question: Question, place: str) -> None:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold")
     table.add_column(overflow="fold")
-    table.add_row("task", Text(f"{clean(question.task)}  {clean(question.group)}".rstrip()))
+    table.add_row("task", Text(f"{words(question.task, NAME)}  {words(question.group, NAME)}".rstrip()))
     table.add_row("pipeline", Text(question.pipeline))
     for name, value in question.input.items():
         table.add_row(Text(clean(name)), Text(_whole(value)))

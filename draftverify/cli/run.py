@@ -15,7 +15,7 @@ from draftverify.cli.exits import Exit
 from draftverify.cli.plan import forecast_lines, plan_lines
 from draftverify.cli.progress import Progress
 from draftverify.records.directory import TAG
-from draftverify.report.words import block, clean
+from draftverify.report.words import NAME, block, words
 
 __all__ = ["run"]
 
@@ -156,6 +156,6 @@ def _tell_failures(progress: Progress) -> None:
     """With --traceback: where the calls failed, each way once."""
     for (pipeline, where), (task, _) in list(progress.failures.items())[:TRACEBACKS]:
         lines = "\n".join(f"  {line}" for line in block(where, 8000))
-        click.echo(f"{pipeline}, task {clean(task)}:\n{lines}", err=True)
+        click.echo(f"{pipeline}, task {words(task, NAME)}:\n{lines}", err=True)
     if len(progress.failures) > TRACEBACKS:
         click.echo(f"… and {len(progress.failures) - TRACEBACKS} other tracebacks", err=True)

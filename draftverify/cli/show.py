@@ -13,10 +13,11 @@ from draftverify.cli.asked import Asked
 from draftverify.errors import ConfigError, StoreError
 from draftverify.plugins import did_you_mean
 from draftverify.records import RunRecords, load_run
-from draftverify.report.data import all_rows, so_far
 from draftverify.report.listing import KINDS, listed, trouble
+from draftverify.report.overview import so_far
 from draftverify.report.summary import Summary
 from draftverify.report.tables import print_tables
+from draftverify.report.task_rows import all_rows
 from draftverify.report.trace import trace_lines
 from draftverify.values import EMPTY
 

@@ -16,7 +16,8 @@ from draftverify.metrics import check_metrics, measures_of, score
 from draftverify.plugins import did_you_mean
 from draftverify.protocols import Metric
 from draftverify.report.notebook import report_html
-from draftverify.report.summary import Summary, summarise
+from draftverify.report.summarise import summarise
+from draftverify.report.summary import Summary
 from draftverify.report.tables import print_tables
 from draftverify.values import EMPTY, Task, TaskRecord
 

@@ -22,7 +22,8 @@ from draftverify.experiments.workload import Workload
 from draftverify.metrics import Measure, measures_of
 from draftverify.records import Entry, Prediction, RunDirectory, Store, load_run
 from draftverify.report.page import page_html
-from draftverify.report.summary import ALL, Explain, Summary, scored, speedup_kind, summarise
+from draftverify.report.summarise import Explain, scored, speedup_kind, summarise
+from draftverify.report.summary import ALL, Summary
 from draftverify.secret import quiet
 from draftverify.values import Explanation, Task, TaskRecord
 

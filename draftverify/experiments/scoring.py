@@ -18,7 +18,7 @@ from draftverify.experiments.specs import ComponentSpec, rests_on
 from draftverify.metrics import Score, score
 from draftverify.records import Store
 from draftverify.records.entries import ScoreKey
-from draftverify.report.summary import Scores
+from draftverify.report.summarise import Scores
 from draftverify.values import Task, TaskRecord
 
 __all__ = ["scores_of"]

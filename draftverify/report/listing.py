@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rich.text import Text
 
-from draftverify.report.data import OUTCOMES, Plain, ended_as, select
-from draftverify.report.words import clean, seconds_words, words
+from draftverify.report.task_rows import OUTCOMES, Plain, ended_as, select
+from draftverify.report.words import NAME, clean, seconds_words, words
 from draftverify.values import EMPTY
 
 __all__ = ["KINDS", "listed", "trouble"]
@@ -31,7 +31,7 @@ def trouble(rows: Sequence[Plain], run: str, places: Mapping[str, str] = EMPTY) 
     """Per kind of trouble how many tasks of which pipeline, the first of them, and the command that lists them all.
 
     Args:
-        rows: of `draftverify.report.data.all_rows`.
+        rows: of `draftverify.report.task_rows.all_rows`.
         run: the directory, for the commands.
         places: "file:line" of pipelines in the config, where that is at hand; told of those that fail.
     """
@@ -57,7 +57,7 @@ def listed(
     """The tasks of one kind, each with the pipelines that it is true of.
 
     Args:
-        rows: of `draftverify.report.data.all_rows`.
+        rows: of `draftverify.report.task_rows.all_rows`.
         kind: one of KINDS.
         pipeline: look at this one alone; at all when None.
         search: a text that id, group or beginning of a task holds.
@@ -73,8 +73,10 @@ def listed(
     names = [name for name in (rows[0]["cells"] if rows else ()) if pipeline in (None, name)]
     width = max(map(len, names), default=0)
     for row in found[:limit]:
-        group = f" ({clean(row['group'])})" if row["group"] else ""
-        yield Text.assemble((clean(row["task"]), "bold"), group, (f"  {words(row['about'], 100)}", "dim"))
+        group = f" ({words(row['group'], NAME)})" if row["group"] else ""
+        yield Text.assemble(
+            (words(row["task"], NAME), "bold"), group, (f"  {words(row['about'], 100)}", "dim")
+        )
         for name in names:
             cell = row["cells"][name]
             if outcome is None or ended_as(cell, outcome):

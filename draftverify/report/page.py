@@ -22,7 +22,9 @@ from typing import Any
 import msgspec
 
 from draftverify.records import Entry, RunRecords
-from draftverify.report.data import Frame, Gathering, Plain, detail_of, detail_of_open, row_of
+from draftverify.report.overview import Gathering
+from draftverify.report.task_detail import detail_of, detail_of_open
+from draftverify.report.task_rows import Frame, Plain, row_of
 from draftverify.report.words import clean
 from draftverify.secret import redact
 from draftverify.values import Outcome
@@ -42,8 +44,11 @@ USUAL = {"clipped": 20_000, "rounds": 200, "drafts": 24}
 SHORT = {"clipped": 2_000, "rounds": 16, "drafts": 6}
 """The same of a task that would fill a block alone."""
 
-MODULES = ("text.js", "source.js", "charts.js", "overview.js", "detail.js", "tasks.js", "main.js")
+MODULES = ("text.js", "source.js", "code.js", "charts.js", "overview.js", "detail.js", "tasks.js", "main.js")
 """Each after those that it imports."""
+
+LIBRARIES = {"echarts": "echarts/echarts.min.js", "prism": "prism/prism.min.js"}
+"""Charts, and the colours of code: packed into the page, and run when the first of them is shown."""
 
 _PAGE = Template(
     """<!doctype html>
@@ -64,7 +69,7 @@ $style</style>
 <noscript><p>JavaScript draws this page; <code>draftverify show</code> says the same in a terminal.</p></noscript>
 </main>
 $data
-<script type="text/plain" id="echarts">$echarts</script>
+$libraries
 <script$nonce>$script</script>
 </body>
 </html>
@@ -120,7 +125,7 @@ def page_html(run: RunRecords, *, details: int = DETAILS, entries: Iterable[Entr
         title=escape(clean(redact(str(run.config.get("name", run.path.name))))),
         style=_static("style.css"),
         data="\n".join(data),
-        echarts=_packed(_static("echarts/echarts.min.js")),
+        libraries=_libraries(),
         script=script,
     )
 
@@ -164,7 +169,7 @@ def app_html(nonce: str) -> str:
         title="draftverify",
         style=_static("style.css"),
         data="",
-        echarts=_packed(_static("echarts/echarts.min.js")),
+        libraries=_libraries(),
         script=_script(),
     )
 
@@ -275,9 +280,13 @@ def _without_modules(text: str) -> str:
     return re.sub(r"^export (?=(?:async )?function|const|class)", "", text, flags=re.MULTILINE)
 
 
+def _libraries() -> str:
+    return "\n".join(_element(name, _packed(_static(path))) for name, path in LIBRARIES.items())
+
+
 def _file_policy(script: str) -> str:
-    """Only these two scripts run, and nothing is loaded."""
-    own = (script, _static("echarts/echarts.min.js"))
+    """Only the page's script and its libraries run, and nothing is loaded."""
+    own = (script, *map(_static, LIBRARIES.values()))
     hashes = " ".join(f"'sha256-{base64.b64encode(sha256(each.encode()).digest()).decode()}'" for each in own)
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "

@@ -26,7 +26,7 @@ from draftverify.report.summary import (
     Solved,
     Summary,
 )
-from draftverify.report.words import clean, words
+from draftverify.report.words import NAME, clean, words
 
 __all__ = ["STEP_HEADINGS", "cells", "print_tables", "remarks", "step_cells", "tables"]
 
@@ -162,7 +162,7 @@ def cells(summary: Summary) -> tuple[list[str], list[list[str]]]:
     )
 
     columns: list[Column] = [
-        ("group", True, lambda row: clean(row.group) or "all"),
+        ("group", True, lambda row: words(row.group, NAME) or "all"),
         ("pipeline", True, lambda row: row.pipeline),
         ("ended", True, lambda row: _statuses(row.statuses)),
         *(
@@ -266,14 +266,14 @@ def remarks(summary: Summary, limit: int | None) -> Iterator[str]:
         if pipeline.marks:
             yield f"{pipeline.name}: {clean(', '.join(pipeline.marks))}"
         if pipeline.failure is not None:
-            yield f"{pipeline.name}: the first failure: {clean(pipeline.failure)}"
+            yield f"{pipeline.name}: the first failure: {words(pipeline.failure, 600)}"
         if pipeline.unjudged:
             yield f"{pipeline.name}: tasks of which nothing was judged, since every check failed: {pipeline.unjudged}"
         if pipeline.problem is not None:
             row = pipeline.rows[-1]
             failed = sum(solved.failed for solved in row.solved.values())
             failed += sum(measured.failed for measured in row.measures.values())
-            yield f"{pipeline.name}: a metric failed {failed} times, first: {clean(pipeline.problem)}"
+            yield f"{pipeline.name}: a metric failed {failed} times, first: {words(pipeline.problem, 600)}"
         weakened = pipeline.rows[-1].tally.weakened()
         if weakened:
             yield f"{pipeline.name}: {words(weakened, 400)}"
@@ -314,8 +314,8 @@ def _identical(pipeline: PipelineSummary, limit: int | None) -> Iterator[str]:
 def _parted(divergence: Divergence) -> str:
     where = "" if divergence.position is None else f", position {divergence.position}"
     parted = f"expected {words(divergence.expected, 80)}, got {words(divergence.got, 80)}"
-    why = f" ({clean(divergence.why)})" if divergence.why else ""
-    return f"task {clean(divergence.task)}{where}: {parted}{why}"
+    why = f" ({words(divergence.why, 600)})" if divergence.why else ""
+    return f"task {words(divergence.task, NAME)}{where}: {parted}{why}"
 
 
 def step_cells(summary: Summary) -> Iterator[list[str]]:

@@ -16,7 +16,7 @@ from rich.text import Text
 from draftverify.errors import ConfigError
 from draftverify.plugins import did_you_mean
 from draftverify.records import Entry, RunRecords, Texts
-from draftverify.report.words import block, clean, seconds_words, words
+from draftverify.report.words import NAME, block, clean, seconds_words, words
 from draftverify.values import Check, Outcome, Round, Task
 
 __all__ = ["outcome_lines", "round_lines", "trace_lines"]
@@ -82,8 +82,8 @@ def trace_lines(
 
 
 def _task_lines(task: Task) -> Iterator[Text]:
-    group = f"  {clean(task.group)}" if task.group else ""
-    yield Text.assemble(("task ", "bold"), clean(task.id), (group, "dim"))
+    group = f"  {words(task.group, NAME)}" if task.group else ""
+    yield Text.assemble(("task ", "bold"), words(task.id, NAME), (group, "dim"))
     for name, value in task.input.items():
         yield from _labelled(clean(name), value, "  ")
 
@@ -131,7 +131,7 @@ def round_lines(
         for step in round.steps:
             yield Text(f"{inside}on {step.on}: {step.clause + 1}. {step.do}", style="magenta")
         for inner in round.nested:
-            yield Text(f"{inside}inner task {clean(inner.task)}: {inner.outcome.status}", style="dim")
+            yield Text(f"{inside}inner task {words(inner.task, NAME)}: {inner.outcome.status}", style="dim")
             yield from round_lines(inner.rounds, (), marks, inside + "  ", tracebacks=tracebacks)
 
 

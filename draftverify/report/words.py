@@ -9,7 +9,10 @@ from typing import Any
 
 from draftverify.secret import redact
 
-__all__ = ["about_seconds", "block", "clean", "seconds_words", "words"]
+__all__ = ["NAME", "about_seconds", "block", "clean", "seconds_words", "words"]
+
+NAME = 1_000
+"""For `words` of a task's id or group: whole, as records hold no longer one, and on one line."""
 
 _WIDE = 72
 """Characters of a JSON value that stands on one line."""

@@ -16,7 +16,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from draftverify.errors import ConfigError
+from draftverify.engine.boundary import canonical
+from draftverify.errors import ConfigError, ContractError
 from draftverify.records import Question, RunRecords
 
 __all__ = ["Reply", "fate", "give_answer", "key", "pending", "read_answers", "take"]
@@ -161,5 +162,10 @@ def _question(reply: Reply, questions: tuple[Question, ...], where: str) -> Ques
 def _check(question: Question, reply: Reply, where: str) -> None:
     if reply.answer == "edit" and reply.value is msgspec.UNSET:
         raise ConfigError('an edit needs a "value": the item to put in the candidate\'s place', where=where)
+    if reply.answer == "edit":
+        try:
+            canonical(reply.value)
+        except ContractError as error:  # the run that takes it up would refuse it, and the task would fail
+            raise ConfigError(f"the edited value is no item: {error}", where=where) from error
     if reply.answer == "accept" and question.candidate is None:
         raise ConfigError("there is no candidate to accept; edit, reject or skip", where=where)

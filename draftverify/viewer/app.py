@@ -25,8 +25,10 @@ from starlette.routing import Route
 
 from draftverify.errors import ConfigError, ContractError, DraftVerifyError
 from draftverify.records import RunRecords
-from draftverify.report.data import all_rows, changes, overview, task_detail, task_list
+from draftverify.report.overview import changes, overview
 from draftverify.report.page import app_html, app_policy, kept_overview
+from draftverify.report.task_detail import task_detail
+from draftverify.report.task_rows import all_rows, task_list
 from draftverify.secret import quiet, redact
 from draftverify.viewer.reviewing import Reviewing, Stale
 from draftverify.viewer.runs import Runs, UnknownRun

@@ -19,7 +19,6 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Callable
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -130,13 +129,15 @@ class Guard:
         return _refusal(scope, 403, words)
 
     def _known(self, headers: Headers) -> bool:
-        try:
-            found = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
-        except CookieError:
-            return False
-        return found is not None and any(
-            hmac.compare_digest(found.value.encode(), session.encode()) for session in self._sessions
-        )
+        # Read by hand: http.cookies gives up at the first one that it finds malformed, and other servers of this
+        # machine set cookies here too, JSON among them, or one of this name.
+        for pair in ";".join(headers.getlist("cookie")).split(";"):
+            name, _, value = pair.strip().partition("=")
+            if name == self._cookie and any(
+                hmac.compare_digest(value.encode(), session.encode()) for session in self._sessions
+            ):
+                return True
+        return False
 
 
 def _refusal(scope: Scope, status: int, words: str) -> Response:

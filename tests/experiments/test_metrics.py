@@ -12,7 +12,7 @@ from draftverify import Check, ConfigError, Outcome, Pipeline, Task, Verificatio
 from draftverify.experiments import RunResult, evaluate, load_experiment, run
 from draftverify.metrics import Exact
 from draftverify.records import load_run
-from draftverify.report.data import overview
+from draftverify.report.overview import overview
 from draftverify.report.summary import Row
 from draftverify.rules import Best, First
 from tests.experiments.metric_parts import Answers, Asks, Believes, Faster, Shared

@@ -26,7 +26,9 @@ from draftverify.experiments.workload import workload
 from draftverify.records import load_run
 from draftverify.records.listing import list_runs
 from draftverify.report.compare import compare
-from draftverify.report.data import changes, overview, task_detail, task_list
+from draftverify.report.overview import changes, overview
+from draftverify.report.task_detail import task_detail
+from draftverify.report.task_rows import task_list
 from draftverify.values import Outcome, TaskRecord
 from tests.experiments.sweeps import BASE, load, write
 

@@ -22,7 +22,7 @@ from draftverify.metrics import Score
 from draftverify.records import Question, RunDirectory, RunRecords, load_run
 from draftverify.records.export import FORMATS, unguarded, write
 from draftverify.records.rows import COLUMNS, LEVELS, columns_of, rows
-from draftverify.report.data import task_detail
+from draftverify.report.task_detail import task_detail
 from draftverify.secret import Secret
 from draftverify.values import Check, Decision, Outcome, Round, Task, TaskRecord
 from tests.records.samples import ROUNDS, json_values, record

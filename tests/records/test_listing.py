@@ -13,7 +13,7 @@ import pytest
 from draftverify.records import Question, RunDirectory, load_run
 from draftverify.records.directory import is_driven
 from draftverify.records.listing import list_runs
-from draftverify.report.data import changes
+from draftverify.report.overview import changes
 from draftverify.values import Outcome, Task, TaskRecord
 from tests.records.samples import record
 

@@ -12,9 +12,9 @@ from urllib.parse import parse_qsl, quote
 import pytest
 
 from draftverify.records import load_run
-from draftverify.report import data
-from draftverify.report.data import task_list
+from draftverify.report import overview, task_detail, task_rows
 from draftverify.report.page import app_html, app_policy, page_html
+from draftverify.report.task_rows import task_list
 from tests.browser import watched
 from tests.report.runs import shapes
 
@@ -102,6 +102,29 @@ def test_a_task_opens_to_its_rounds_and_stays_open(chromium, shaped):
         assert page.get_by_label("outcome", exact=True).input_value() == "refused"
         choose(page, "outcome", "")
         page.wait_for_selector("tr.detail[data-task=q1] .pipeline")
+        assert seen.errors == []
+
+
+def test_code_is_coloured_and_stays_text(chromium, shaped):
+    """Of a draft and of what a task asks, line by line in a diff; no character is lost or added."""
+    with watched(chromium) as seen, load_run(shaped) as records:
+        opened(seen.page, shaped, "#open=q1")
+        asked = seen.page.locator("tr.detail pre.box").first
+        asked.locator(".code-keyword").first.wait_for()
+        assert asked.locator(".code-keyword").all_inner_texts() == ["def", "return"]
+        assert asked.text_content() == records.tasks[1].input["program"]
+        changed = seen.page.locator(".pipeline:has(h3:has-text('code')) .diff .add").first
+        assert "code-comment" in changed.inner_html()
+        assert (seen.errors, seen.requests) == ([], [])
+
+
+def test_an_address_that_asks_for_what_there_is_not_shows_all(chromium, shaped):
+    """A filter, an order, a pipeline or a page that somebody kept from another run is left out."""
+    with watched(chromium) as seen:
+        for at in ("#outcome=x&sort=constructor&pipeline=__proto__&offset=-3", "#offset=5000", "#offset=1.5"):
+            seen.page.goto("about:blank")
+            opened(seen.page, shaped, at)
+            assert shown(seen.page) == [f"q{place}" for place in range(10)]
         assert seen.errors == []
 
 
@@ -227,10 +250,10 @@ def served(tmp_path):
             assert given.pop("run") == "it"
             if path == "/api/tasks":
                 numbers = {key: int(given.pop(key)) for key in ("offset", "limit")}
-                return data.task_list(records, **given, **numbers)
+                return task_rows.task_list(records, **given, **numbers)
             if path == "/api/task":
-                return data.task_detail(records, given["task"])
-            return {"/api/overview": data.overview, "/api/changes": data.changes}[path](records)
+                return task_detail.task_detail(records, given["task"])
+            return {"/api/overview": overview.overview, "/api/changes": overview.changes}[path](records)
 
         def log_message(self, *_: object) -> None:
             pass

@@ -13,7 +13,7 @@ import pytest
 from draftverify.errors import ConfigError
 from draftverify.experiments.run import run
 from draftverify.records import load_run
-from draftverify.report import data
+from draftverify.report import overview, task_detail, task_rows
 from draftverify.secret import Secret
 from tests.experiments.runs import load
 from tests.report.report_parts import HOSTILE
@@ -27,7 +27,7 @@ def records(request):
 
 def test_the_overview_s_counts_are_the_records_own(records):
     """Of every pipeline: endings, positions, refused items, seconds by part, all summed from what was committed."""
-    shown = data.overview(records)
+    shown = overview.overview(records)
     assert json.loads(json.dumps(shown, allow_nan=False)) == shown
     for pipeline in shown["pipelines"]:
         own = records.records(pipeline["name"])
@@ -38,7 +38,7 @@ def test_the_overview_s_counts_are_the_records_own(records):
         seconds = sum(each.outcome.seconds for each in own)
         assert sum(row["split"].values()) == pytest.approx(seconds, rel=1e-6, abs=1e-9)
         refused = sum(
-            data.fate_of(round, index, round.decision.joined) in ("refused", "corrected")
+            task_detail.fate_of(round, index, round.decision.joined) in ("refused", "corrected")
             for each in own
             for round in each.rounds
             if round.failure is None
@@ -52,39 +52,39 @@ def test_the_overview_s_counts_are_the_records_own(records):
 
 def test_the_list_and_the_overview_agree(records):
     """As many tasks of an outcome in the list as the overview counts, for every pipeline."""
-    shown = data.overview(records)
+    shown = overview.overview(records)
     word = {"refused": "exhausted"}
     for pipeline in shown["pipelines"]:
         for outcome in ("accepted", "failed", "refused", "waiting", "abstained"):
-            found = data.task_list(records, pipeline=pipeline["name"], outcome=outcome)
+            found = task_rows.task_list(records, pipeline=pipeline["name"], outcome=outcome)
             assert found["total"] == pipeline["rows"][-1]["statuses"].get(word.get(outcome, outcome), 0)
-        differ = data.task_list(records, pipeline=pipeline["name"], outcome="differs")["total"]
+        differ = task_rows.task_list(records, pipeline=pipeline["name"], outcome="differs")["total"]
         same = pipeline["identical"]
         assert differ == (0 if same is None else same["of"] - same["same"])
 
 
 def test_a_list_is_searched_sorted_and_cut_into_pages(records):
     """Pages joined are the whole; an order is the figures' own; what there is not is an error."""
-    every = data.task_list(records, limit=1000)["rows"]
-    pages = [data.task_list(records, offset=at, limit=3)["rows"] for at in range(0, len(every), 3)]
+    every = task_rows.task_list(records, limit=1000)["rows"]
+    pages = [task_rows.task_list(records, offset=at, limit=3)["rows"] for at in range(0, len(every), 3)]
     assert [row for page in pages for row in page] == every
     name = next(iter(every[0]["cells"]))
-    slow = data.task_list(records, pipeline=name, sort="slowest")["rows"]
+    slow = task_rows.task_list(records, pipeline=name, sort="slowest")["rows"]
     took = [row["cells"][name].get("seconds", 0) for row in slow]
     assert took == sorted(took, reverse=True)
     one = every[-1]["task"]
-    assert one in [row["task"] for row in data.task_list(records, search=one.upper())["rows"]]
+    assert one in [row["task"] for row in task_rows.task_list(records, search=one.upper())["rows"]]
     for wrong in ({"outcome": "lost"}, {"sort": "random"}, {"pipeline": "none"}):
         with pytest.raises(ConfigError):
-            data.task_list(records, **wrong)
+            task_rows.task_list(records, **wrong)
     with pytest.raises(ConfigError, match="no task"):
-        data.task_detail(records, "nowhere")
+        task_detail.task_detail(records, "nowhere")
 
 
 def test_a_wrong_answer_that_was_accepted_is_found(shaped):
     """The metric's word beside the verifier's: votes for the other side are accepted and wrong."""
     with load_run(shaped) as records:
-        wrong = data.task_list(records, pipeline="votes", outcome="wrong")
+        wrong = task_rows.task_list(records, pipeline="votes", outcome="wrong")
         assert 0 < wrong["total"] < 10
         assert all(row["cells"]["votes"]["solved"] == 0 for row in wrong["rows"])
 
@@ -92,7 +92,7 @@ def test_a_wrong_answer_that_was_accepted_is_found(shaped):
 def test_a_task_s_rounds_are_told_as_they_were(shaped):
     """Drafts with what was said of them, what the policy did, who drafted next, and who is waited for."""
     with load_run(shaped) as records:
-        found = data.task_detail(records, "q1")
+        found = task_detail.task_detail(records, "q1")
     by = {each["name"]: each for each in found["pipelines"]}
     first, second = by["code"]["rounds"]
     assert [item["fate"] for item in first["items"]] == ["refused", "refused"]
@@ -115,8 +115,8 @@ def test_a_task_s_rounds_are_told_as_they_were(shaped):
 def test_numbers_that_the_verifier_can_say_are_tokens(tokens):
     """Words as they were recorded, each token's fate beside it."""
     with load_run(tokens) as records:
-        task = data.task_list(records)["rows"][0]["task"]
-        found = data.task_detail(records, task)["pipelines"]
+        task = task_rows.task_list(records)["rows"][0]["task"]
+        found = task_detail.task_detail(records, task)["pipelines"]
         entry = next(iter(records.entries(pipeline="spec", task=task)))
     spec = next(each for each in found if each["name"] == "spec")
     assert spec["kind"] == "tokens"
@@ -129,7 +129,7 @@ def test_numbers_that_the_verifier_can_say_are_tokens(tokens):
 def test_strings_come_as_they_were_recorded(shaped):
     """Nothing is cleaned or escaped here: who displays it does that."""
     with load_run(shaped) as records:
-        found = data.task_detail(records, "q4")
+        found = task_detail.task_detail(records, "q4")
     drafted = found["pipelines"][0]["rounds"][0]["items"][0]["text"]
     assert drafted == HOSTILE
 
@@ -137,10 +137,10 @@ def test_strings_come_as_they_were_recorded(shaped):
 def test_long_texts_many_rounds_and_many_drafts_are_cut_and_counted(shaped):
     """What is left out is said; drafts that were kept stay."""
     with load_run(shaped) as records:
-        frame = data.Frame.of(records)
+        frame = task_rows.Frame.of(records)
         task = next(each for each in records.tasks if each.id == "q1")
         entries = {each.pipeline: each for each in records.entries(task="q1")}
-        found = data.detail_of(frame, task, entries, clipped=20, rounds=1, drafts=1)
+        found = task_detail.detail_of(frame, task, entries, clipped=20, rounds=1, drafts=1)
     by = {each["name"]: each for each in found["pipelines"]}
     assert by["code"]["left_out"] == [1, 1]
     assert by["code"]["rounds"][0]["drafted"] == 2
@@ -164,7 +164,9 @@ def test_no_secret_is_in_what_is_shown(tmp_path):
         )
     with load_run(made.path) as records:
         task = records.tasks[0].id
-        told = json.dumps([data.overview(records), data.task_list(records), data.task_detail(records, task)])
+        told = json.dumps(
+            [overview.overview(records), task_rows.task_list(records), task_detail.task_detail(records, task)]
+        )
     assert "it said ***" in told
     assert key not in told
     assert key not in (made.path / "run.json").read_text()
@@ -176,18 +178,18 @@ def test_an_unfinished_run_has_an_overview_and_its_changes_are_seen(tmp_path):
     made = run(experiment, out=tmp_path / "run")
     os.remove(made.path / "summary.json")
     with load_run(made.path) as records:
-        before = data.changes(records)
+        before = overview.changes(records)
         assert (before["done"], before["total"], before["finished"]) == (8, 8, False)
         with closing(sqlite3.connect(made.path / "records.db")) as store, store:
             store.execute("delete from draftverify_records where task = 't3' and pipeline = 'spec'")
-        after = data.changes(records)
+        after = overview.changes(records)
         assert (after["done"], after["pipelines"]["spec"]["done"]) == (7, 3)
         assert after["version"] != before["version"]
-        shown = data.overview(records)
+        shown = overview.overview(records)
         assert shown["finished"] is False
         assert next(each for each in shown["pipelines"] if each["name"] == "spec")["rows"][-1]["tasks"] == 3
-        assert data.task_list(records, outcome="open", pipeline="spec")["total"] == 1
-        assert data.task_detail(records, "t3")["pipelines"][1]["status"] in ("open", "waiting")
+        assert task_rows.task_list(records, outcome="open", pipeline="spec")["total"] == 1
+        assert task_detail.task_detail(records, "t3")["pipelines"][1]["status"] in ("open", "waiting")
 
 
 def test_a_summary_of_before_is_not_shown_as_of_now(tmp_path):
@@ -196,14 +198,16 @@ def test_a_summary_of_before_is_not_shown_as_of_now(tmp_path):
     with closing(sqlite3.connect(made.path / "records.db")) as store, store:
         store.execute("delete from draftverify_records where task = 't0' and pipeline = 'spec'")
     with load_run(made.path) as records:
-        shown = data.overview(records)
+        shown = overview.overview(records)
     assert next(each for each in shown["pipelines"] if each["name"] == "spec")["rows"][-1]["tasks"] == 2
 
 
 def test_a_loss_is_called_one_only_where_its_interval_lies_below_1(tokens):
     """The word of each speed-up is what its interval says."""
     with load_run(tokens) as records:
-        rows = [row for each in data.overview(records)["pipelines"] for row in each["rows"] if row["speedup"]]
+        rows = [
+            row for each in overview.overview(records)["pipelines"] for row in each["rows"] if row["speedup"]
+        ]
     assert rows
     for row in rows:
         low, high = row["speedup"]["low"], row["speedup"]["high"]

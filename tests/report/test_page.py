@@ -13,7 +13,9 @@ import pytest
 from draftverify.cli.main import main
 from draftverify.records import load_run
 from draftverify.report import page
-from draftverify.report.data import overview, task_detail, task_list
+from draftverify.report.overview import overview
+from draftverify.report.task_detail import task_detail
+from draftverify.report.task_rows import task_list
 from draftverify.secret import Secret
 from tests.report.report_parts import HOSTILE
 from tests.report.runs import element, overview_of, unpacked
@@ -62,7 +64,7 @@ def test_the_markup_is_the_page_s_own(shaped):
     assert html.isascii() or "\x00" not in html
 
 
-def test_only_the_two_scripts_of_the_page_may_run(shaped):
+def test_only_the_scripts_of_the_page_may_run(shaped):
     """The policy names them by their hashes, and lets nothing be loaded."""
     html = (shaped / "report.html").read_text()
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)
@@ -70,7 +72,7 @@ def test_only_the_two_scripts_of_the_page_may_run(shaped):
     assert policy[1].startswith("default-src 'none'")
     script = re.search(r"<script>(.*?)</script>", html, re.S)
     assert script is not None
-    for text in (script[1], page._static("echarts/echarts.min.js")):
+    for text in (script[1], *map(page._static, page.LIBRARIES.values())):
         assert base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() in policy[1]
     assert "unsafe" not in policy[1].replace("style-src 'unsafe-inline'", "")
 
@@ -154,12 +156,14 @@ def test_a_secret_that_looks_like_the_page_does_not_break_it(shaped):
     assert "function sourceOf" in html
 
 
-def test_the_library_s_licence_is_beside_it():
-    """Apache ECharts asks for LICENSE and NOTICE; its version stands in the file."""
+def test_the_libraries_licences_are_beside_them():
+    """Apache ECharts asks for LICENSE and NOTICE, Prism for its licence; their versions stand in the files."""
     assert "Apache License" in page._static("echarts/LICENSE")
     assert "Apache ECharts" in page._static("echarts/NOTICE")
     assert page._static("echarts/echarts.min.js").startswith("/* Apache ECharts 6.1.0")
-    assert element(page.app_html("n"), "echarts")
+    assert "MIT LICENSE" in page._static("prism/LICENSE")
+    assert page._static("prism/prism.min.js").startswith("/* Prism 1.30.0")
+    assert all(element(page.app_html("n"), name) for name in page.LIBRARIES)
 
 
 @pytest.mark.parametrize("name", page.MODULES)

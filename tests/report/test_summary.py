@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from draftverify.records import Prediction
+from draftverify.report.listing import listed, trouble
 from draftverify.report.notebook import report_html
-from draftverify.report.summary import Summary, first_difference, summarise
+from draftverify.report.summarise import first_difference, summarise
+from draftverify.report.summary import Summary
 from draftverify.report.tables import tables
 from draftverify.report.words import clean, words
 from draftverify.secret import Secret
@@ -102,6 +104,37 @@ def test_one_group_is_not_shown_twice() -> None:
     tasks = [Task(id="t0")]
     made = summarise(name="n", tasks=tasks, records={"only": [record("t0")]})
     assert [row.group for row in made.pipelines[0].rows] == [""]
+
+
+def test_tasks_without_a_group_are_among_all_alone() -> None:
+    """Beside tasks of groups they make no second row for all."""
+    tasks = [Task(id="t0", group="g0"), Task(id="t1")]
+    made = summarise(name="n", tasks=tasks, records={"only": [record("t0"), record("t1")]})
+    assert [row.group for row in made.pipelines[0].rows] == ["g0", ""]
+
+
+def test_a_task_forges_no_line_of_the_terminal() -> None:
+    """What has line breaks in its id or group stands on one line, in the tables and in the lists of tasks."""
+    forged = "t9\nplain: 4 of 4 answers are right"
+    records = {
+        name: [TaskRecord(task=forged, group=forged, outcome=Outcome(status="accepted", value=name))]
+        for name in ("plain", "spec")
+    }
+    said = text_of(
+        summarise(name="n", tasks=[Task(id=forged, group=forged)], records=records, baseline="plain")
+    )
+    row = {
+        "task": forged,
+        "group": forged,
+        "about": forged,
+        "cells": {"spec": {"status": "failed", "why": forged}},
+    }
+    said += "\n".join(
+        line.plain
+        for line in (*listed([row], "all", pipeline=None, search="", limit=9), *trouble([row], "run"))
+    )
+    assert "t9⏎plain" in said
+    assert not [line for line in said.splitlines() if line.startswith("plain: 4 of 4")]
 
 
 def test_values_are_compared_with_the_baselines() -> None:

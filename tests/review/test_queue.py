@@ -60,6 +60,10 @@ def test_replies_find_their_questions(tmp_path: Path) -> None:
         ({"task": "a", "answer": "accept", "pipeline": "plain"}, "of the pipeline 'plain'"),
         ({"task": "c", "answer": "accept"}, 'asked about by plain, spec; add "pipeline"'),
         ({"task": "a", "answer": "edit"}, 'an edit needs a "value"'),
+        (
+            {"task": "a", "answer": "edit", "value": json.loads("[" * 102 + "]" * 102)},
+            "nested more than 100 deep",
+        ),
         ({"task": "b", "answer": "accept"}, "no candidate to accept"),
     ],
 )

@@ -15,7 +15,8 @@ import pytest
 
 from draftverify.records import RunRecords, load_run
 from draftverify.records.listing import list_runs
-from draftverify.report.data import all_rows, overview
+from draftverify.report.overview import overview
+from draftverify.report.task_rows import all_rows
 from draftverify.secret import Secret
 from draftverify.viewer import app
 from tests.viewer.serving import Served, serving

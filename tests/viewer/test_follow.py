@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,29 @@ pipelines:
 """
 
 
+@contextmanager
+def opening(gate: Path) -> Iterator[None]:
+    """The gate is open afterwards, so that no process waits at it for a test that has failed."""
+    try:
+        yield
+    finally:
+        gate.touch()
+
+
+GONE = """charts.length > 0
+  && charts.every((each) => !each.isConnected && !each.getAttribute("_echarts_instance_"))"""
+"""ECharts marks an element that it draws into, until it lets go of it."""
+
+
+def until(page: Any, true: str) -> None:
+    """Wait for something of a page; its policy lets no function of a test run in it for long."""
+    for _ in range(600):
+        if page.evaluate(true):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"not so after half a minute: {true}")
+
+
 def test_pages_follow_a_run_that_another_process_drives(chromium: Any, tmp_path: Path) -> None:
     """The list sees it begin, the report grows by itself, and both say when it has come to its end."""
     root, config = tmp_path / "runs", tmp_path / "gated.yaml"
@@ -57,14 +82,32 @@ def test_pages_follow_a_run_that_another_process_drives(chromium: Any, tmp_path:
     command = [sys.executable, "-m", "draftverify", "run", str(config), "--out", str(root / "live")]
     with serving(root) as served, served.page(chromium, "") as page, served.page(chromium, "") as other:
         page.get_by_text("There are no runs in this directory yet").wait_for()
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as driver:
-            other.get_by_text("not finished, 3 of 6").wait_for()
+        with (
+            subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as driver,
+            opening(tmp_path / "gate"),
+        ):
+            other.get_by_text("not finished, 3 of 6").wait_for(timeout=60_000)  # a process that starts
             page.get_by_role("link", name="live", exact=True).click()
             page.locator("header").get_by_text("3 of 6 done").wait_for()
+            page.wait_for_selector(".chart svg")
+            page.evaluate("window.charts = [...document.querySelectorAll('.chart')]")
+            page.locator("#config summary").first.click()
+            page.get_by_role("button", name="t0", exact=True).click()
+            asked = page.locator("tr.detail details").first
+            asked.locator("summary").click()
+            page.get_by_label("search tasks").fill("t")
+            until(page, "location.hash.includes('search=t')")
+            line = page.locator("tr.detail").element_handle()
             assert driver.poll() is None
             (tmp_path / "gate").touch()
             assert driver.wait(60) == 0
         page.locator("header").get_by_text("finished", exact=True).wait_for()
+        # What a reader opened, typed and looked at is as it was, and charts that were drawn anew are let go of.
+        assert asked.get_attribute("open") is None
+        assert line.evaluate("each => each.isConnected")
+        assert page.locator("#config details").first.get_attribute("open") == ""
+        assert page.evaluate("document.activeElement.type") == "search"
+        until(page, GONE)
         other.get_by_text("finished, 6 of 6").wait_for()
         page.get_by_role("link", name="All runs").click()
         page.get_by_role("link", name="live", exact=True).wait_for()

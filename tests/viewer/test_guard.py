@@ -53,6 +53,18 @@ def test_a_token_lets_one_browser_in_once(served: Served) -> None:
 
 
 @pytest.mark.parametrize(
+    "others", ['x={{"a": 1}}; {own}', "[=1; {own}", 'a=b c;"; {own}', "{name}=x; {own}", "{own}; {name}=x"]
+)
+def test_cookies_of_other_servers_shut_nobody_out(served: Served, others: str) -> None:
+    """Cookies know no ports: whatever else was set for this machine, JSON or one of this name, ours is found."""
+    with served.entered() as client, served.client() as plain:
+        name, value = next(iter(client.cookies.items()))
+        headers = {"cookie": others.format(name=name, own=f"{name}={value}")}
+        assert plain.get("/api/runs", headers=headers).status_code == 200
+        assert plain.get("/api/runs", headers={"cookie": f"x{name}={value}"}).status_code == 403
+
+
+@pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "localhost", ""]
 )
 def test_another_host_is_refused(served: Served, host: str) -> None:

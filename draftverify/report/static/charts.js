@@ -1,28 +1,15 @@
 // Charts: ECharts options from the figures, drawn again when the theme, the width or the figures change.
-import { unpacked } from "./source.js";
+import { library } from "./source.js";
 import { digits, percent, plain, seconds, times } from "./text.js";
 
 const PART = { draft: "--c1", verify: "--c0", rest: "--c7" };
-const drawn = new Map(); // element → {chart, option, height}
-let library = null;
-
-/** ECharts, unpacked and run once; the page's own nonce, or its hash, allows it. */
-function loaded() {
-  library ??= unpacked("echarts").then((text) => {
-    const script = document.createElement("script");
-    if (NONCE) script.nonce = NONCE;
-    script.textContent = text;
-    document.head.append(script);
-    return window.echarts;
-  });
-  return library;
-}
-const NONCE = document.currentScript?.nonce ?? "";
+const drawn = new Map(); // element → {chart, option}
 
 /** Draw into an element: `option(theme)` gives what ECharts is to show, `height` its pixels. */
 export async function draw(element, height, option) {
   element.style.height = `${height}px`;
-  const echarts = await loaded();
+  const echarts = await library("echarts");
+  forget();
   if (!element.isConnected) return;
   let own = drawn.get(element);
   if (!own) {
@@ -35,16 +22,21 @@ export async function draw(element, height, option) {
   own.chart.setOption(option({ ...theme(), width: element.clientWidth }), { notMerge: true });
 }
 
-/** All charts again, in the theme as it is now; what is gone is forgotten. */
+/** All charts again, in the theme as it is now. */
 export function redraw() {
+  forget();
   for (const [element, own] of drawn) {
-    if (!element.isConnected) {
-      own.chart.dispose();
-      drawn.delete(element);
-    } else {
-      own.chart.resize();
-      own.chart.setOption(own.option({ ...theme(), width: element.clientWidth }), { notMerge: true });
-    }
+    own.chart.resize();
+    own.chart.setOption(own.option({ ...theme(), width: element.clientWidth }), { notMerge: true });
+  }
+}
+
+/** Let go of charts that stand in no page any more: a page that follows a run draws them again and again. */
+function forget() {
+  for (const [element, { chart }] of drawn) {
+    if (element.isConnected) continue;
+    chart.dispose();
+    drawn.delete(element);
   }
 }
 
@@ -131,7 +123,7 @@ export function picture(found, unit) {
             symbol: point.baseline ? "diamond" : "circle", symbolSize: point.baseline ? 15 : 11, label: left[place] ? { position: [-3, -16], align: "right" } : { position: [14, -16] },
             itemStyle: { color: point.baseline ? colors.paper : colorOf(colors, point.index), borderColor: colorOf(colors, point.index), borderWidth: 2 },
           })),
-          label: { show: few, formatter: (point) => point.name + (points[point.dataIndex].baseline ? " (baseline)" : ""), color: colors.ink, fontSize: 12 },
+          label: { show: few, textBorderColor: colors.paper, textBorderWidth: 3, formatter: (point) => point.name + (points[point.dataIndex].baseline ? " (baseline)" : ""), color: colors.ink, fontSize: 12 },
           tooltip: { formatter: (point) => `${point.name}\n${found.quality}: ${percent(point.value[1])}\n${unit} per task: ${write(point.value[0])}` },
           markLine: reference(colors, points),
         },
@@ -225,7 +217,7 @@ export function positions(pipelines) {
   };
 }
 
-const STAGES = [["handed_on", "handed on", "--c7"], ["passed", "passed", "--gain"], ["rejected", "refused", "--loss"], ["timeouts", "timed out", "--c4"], ["errors", "failed", "--c3"], ["abstentions", "abstained", "--c5"]];
+const STAGES = [["handed_on", "handed on"], ["passed", "passed"], ["rejected", "refused"], ["timeouts", "timed out"], ["errors", "failed"], ["abstentions", "abstained"]];
 
 /** What each stage did with the items that came to it. */
 export function stages(found) {
@@ -243,6 +235,8 @@ export function stages(found) {
   };
 }
 
+const ENDED = 130; // pixels for the names of how tasks ended
+
 /** Refused items from where they were refused, over what followed, to how the task ended. */
 export function flow(found) {
   return (colors) => {
@@ -251,7 +245,7 @@ export function flow(found) {
     const links = new Map();
     const node = (depth, name, color) => {
       const key = `${depth}:${name}`;
-      if (!nodes.has(key)) nodes.set(key, { name: key, depth, itemStyle: { color, borderWidth: 0 }, label: { position: depth === 2 ? "left" : "right", width: [0.46, 0.28, 0.18][depth] * colors.width - 16, overflow: "truncate" } });
+      if (!nodes.has(key)) nodes.set(key, { name: key, depth, itemStyle: { color, borderWidth: 0 }, label: { width: depth === 2 ? ENDED - 20 : (colors.width - ENDED) / 2 - 24, overflow: "break", lineHeight: 15 } });
       return key;
     };
     const link = (source, target, value) => links.set(`${source}>${target}`, { source, target, value: value + (links.get(`${source}>${target}`)?.value ?? 0) });
@@ -263,7 +257,7 @@ export function flow(found) {
     const short = (name) => name.replace(/^\d:/, "");
     return base(colors, {
       series: [{
-        type: "sankey", left: 4, right: 8, top: 8, bottom: 8, nodeWidth: 12, nodeGap: 12, draggable: false, emphasis: { focus: "adjacency" },
+        type: "sankey", left: 4, right: ENDED, top: 8, bottom: 8, nodeWidth: 12, nodeGap: 12, draggable: false, emphasis: { focus: "adjacency" },
         data: [...nodes.values()], links: [...links.values()],
         lineStyle: { color: "source", opacity: 0.22, curveness: 0.5 },
         label: { color: colors.ink, fontSize: 12, formatter: (one) => `${short(one.name)}  ${one.value}` },

@@ -1,4 +1,5 @@
 // One task, opened: what it asks, and for every pipeline the rounds, drafts beside each other with what was said of them.
+import { code, languageOf } from "./code.js";
 import { count, digits, el, seconds, table } from "./text.js";
 
 const FIRST = 6; // drafts of a round that are shown before "show all"
@@ -12,7 +13,7 @@ export function detail(task, review = null) {
   const input = Object.entries(task.input);
   return el("div", {},
     el("details", { open: input.every(([, value]) => value.length < 400) }, el("summary", {}, "What the task asks"),
-      input.map(([name, value]) => el("div", {}, el("div", { class: "soft small" }, name), el("pre", { class: "box" }, value)))),
+      input.map(([name, value]) => el("div", {}, el("div", { class: "soft small" }, name), code(el("pre", { class: "box" }), value)))),
     task.pipelines.map((pipeline) => record(pipeline, task, review)));
 }
 
@@ -29,7 +30,7 @@ function record(pipeline, task, review = null) {
         pipeline.attempt ? `attempt ${pipeline.attempt + 1}` : null,
         ...Object.entries(scores).map(([name, value]) => `${name} ${value === null ? "has no say" : digits(value)}`),
       ].filter(Boolean).join(" · "))),
-    pipeline.reason ? el("p", { class: "small" }, pipeline.reason) : null,
+    pipeline.reason && !pipeline.failure ? el("p", { class: "small" }, pipeline.reason) : null,
     pipeline.question ? el("p", { class: "note" }, pipeline.question.state === "pending" ? ["Waits for a person. ", review && el("a", { href: review }, "Decide")] : `A person said ${pipeline.question.answer}${pipeline.question.note ? `: ${pipeline.question.note}` : ""}; the next run takes it up.`) : null,
     pipeline.failure ? el("div", { class: "note bad" }, el("div", { class: "text" }, pipeline.failure.said), pipeline.failure.traceback ? el("details", {}, el("summary", {}, "traceback"), el("pre", { class: "box" }, pipeline.failure.traceback)) : null) : null,
     pipeline.caveats ? el("p", { class: "small soft" }, pipeline.caveats) : null,
@@ -40,8 +41,8 @@ function record(pipeline, task, review = null) {
 function answer(pipeline) {
   const text = pipeline.words ?? pipeline.value;
   const shown = [];
-  if (text !== undefined && text !== "null" && pipeline.kind !== "tokens") shown.push(el("details", { open: text.length < 2000 && pipeline.kind === "drafts" && !text.includes("\n") }, el("summary", {}, "Answer"), el("pre", { class: "box" }, text)));
-  if (pipeline.refused && pipeline.status !== "accepted") shown.push(el("details", {}, el("summary", {}, "The best that was refused"), el("pre", { class: "box" }, pipeline.refused.text), el("p", { class: "small" }, [pipeline.refused.reason, pipeline.refused.feedback].filter(Boolean).join(": "))));
+  if (text !== undefined && text !== "null" && pipeline.kind !== "tokens") shown.push(el("details", { open: text.length < 2000 && pipeline.kind === "drafts" && !text.includes("\n") }, el("summary", {}, "Answer"), code(el("pre", { class: "box" }), text)));
+  if (pipeline.refused && pipeline.status !== "accepted") shown.push(el("details", {}, el("summary", {}, "The best that was refused"), code(el("pre", { class: "box" }), pipeline.refused.text), el("p", { class: "small" }, [pipeline.refused.reason, pipeline.refused.feedback].filter(Boolean).join(": "))));
   if (pipeline.differs) shown.push(el("details", {}, el("summary", {}, `Where it differs from the baseline${pipeline.differs.position === null ? "" : `: position ${pipeline.differs.position}`}`), table(["baseline", "this"], [[el("pre", {}, pipeline.differs.expected), el("pre", {}, pipeline.differs.got)]])));
   return shown;
 }
@@ -63,7 +64,7 @@ function rounds(pipeline, task) {
   const made = pipeline.rounds.map((round, place) => () => el("div", { class: "round" },
     pipeline.left_out?.[0] === place ? el("p", { class: "soft" }, `${pipeline.left_out[1]} rounds are not shown here`) : null,
     el("div", { class: "head" }, el("b", {}, `Round ${round.index + 1}`), " · ", heading(round)),
-    round.failure ? el("div", { class: "note bad" }, round.failure) : null,
+    round.failure && round.failure !== pipeline.failure?.said ? el("div", { class: "note bad" }, round.failure) : null,
     pipeline.kind === "steps" ? steps(round) : drafts(round, pipeline.rounds[place - 1], task),
     after(round),
     round.notes ? el("details", {}, el("summary", {}, "notes"), el("pre", { class: "box" }, round.notes)) : null,
@@ -132,10 +133,9 @@ function basesFor(round, before, task) {
 function draft(item, index, bases) {
   const check = item.check ?? {};
   const body = el("div", {});
-  const code = item.text.includes("\n");
-  const near = code ? bases.filter(([, text]) => text(index) !== item.text && alike(text(index), item.text) >= 0.4) : [];
+  const near = item.text.includes("\n") ? bases.filter(([, text]) => text(index) !== item.text && alike(text(index), item.text) >= 0.4) : [];
   near.sort((left, right) => (left[0] === "the round before" ? -1 : 0) - (right[0] === "the round before" ? -1 : 0) || alike(right[1](index), item.text) - alike(left[1](index), item.text));
-  const show = (base) => body.replaceChildren(base ? compared(base[1](index), item.text) : el("pre", { class: "body" }, item.text));
+  const show = (base) => body.replaceChildren(base ? compared(base[1](index), item.text) : code(el("pre", { class: "body" }), item.text));
   show(near[0]);
   const choose = near.length ? el("select", { "aria-label": "compare with", onchange: (event) => show(near[event.target.value]) },
     near.map(([name], place) => el("option", { value: place }, `changes to ${name}`)), el("option", { value: -1 }, "whole text")) : null;
@@ -190,12 +190,13 @@ function compared(left, right) {
   const near = new Set();
   lines.forEach((line, index) => line.kind !== "same" && [-3, -2, -1, 0, 1, 2, 3].forEach((step) => near.add(index + step)));
   const made = el("pre", { class: "body diff" });
+  const language = languageOf(right);
   let skipped = 0;
   const gap = () => { if (skipped) made.append(el("span", { class: "gap" }, `${skipped} equal line${skipped > 1 ? "s" : ""}`)); skipped = 0; };
   lines.forEach((line, index) => {
     if (!near.has(index)) { skipped++; return; }
     gap();
-    made.append(el("span", { class: line.kind }, `${{ add: "+", del: "−", same: " " }[line.kind]} ${line.text}`));
+    made.append(el("span", { class: line.kind }, `${{ add: "+", del: "−", same: " " }[line.kind]} `, language ? code(el("span"), line.text, language) : line.text));
   });
   gap();
   return made;

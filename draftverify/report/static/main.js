@@ -7,6 +7,8 @@ import { el, plain } from "./text.js";
 
 const POLL = 2000; // milliseconds
 const THEMES = ["system", "light", "dark"];
+const DETAILS = "main > section:not(#tasks) details";
+const titled = (details) => `${details.closest("section").id} ${details.firstElementChild.textContent}`;
 
 /** Filters and open tasks, kept in the address. */
 function remembered() {
@@ -42,17 +44,22 @@ async function start() {
   const button = themes();
   const main = document.querySelector("main");
   let run = await source.overview();
-  let list = null;
+  const list = tasks(source, run, state);
+  main.replaceChildren(list.node);
 
+  /** All but the list of tasks, which stays where it is: what is open in it, typed in it or scrolled is not lost. */
   function show() {
     document.title = `${plain(run.name)} · draftverify`;
-    const made = sections(run);
-    list = tasks(source, run, state);
-    const every = [...made, { id: "tasks", name: "Tasks", node: list.node }, { id: "config", name: "Config", node: config(run) }, { id: "legend", name: "Legend", node: legend() }];
+    const before = sections(run);
+    const after = [{ id: "config", name: "Config", node: config(run) }, { id: "legend", name: "Legend", node: legend() }];
+    const every = [...before, { id: "tasks", name: "Tasks" }, ...after];
     document.querySelector("header").replaceChildren(head(run, button));
     document.querySelector("nav > div").replaceChildren(...every.map(({ id, name }) => el("a", { href: `#${id}`, onclick: (event) => { event.preventDefault(); document.getElementById(id).scrollIntoView(); } }, name)));
-    main.replaceChildren(...every.map(({ node }) => node));
-    main.append(el("footer", {}, "Made by draftverify."));
+    const open = new Set([...document.querySelectorAll(DETAILS)].filter((each) => each.open).map(titled));
+    for (const each of [...main.children]) if (each !== list.node) each.remove();
+    list.node.before(...before.map(({ node }) => node));
+    list.node.after(...after.map(({ node }) => node), el("footer", {}, "Made by draftverify."));
+    for (const each of document.querySelectorAll(DETAILS)) each.open ||= open.has(titled(each));
   }
 
   show();
@@ -72,13 +79,8 @@ async function start() {
         // The server makes the figures and the list anew in their own time.
         if (now.version === run.version && (listed === undefined || now.version === listed)) continue;
         run = await source.overview();
-        const [top, open] = [scrollY, [...document.querySelectorAll("main > section > details")].map((each) => each.open)];
-        const focused = document.activeElement?.matches?.("input[type=search]");
         show();
-        [...document.querySelectorAll("main > section > details")].forEach((each, index) => (each.open = open[index] ?? each.open));
         listed = await list.load();
-        scrollTo(0, top);
-        if (focused) document.querySelector("input[type=search]").focus();
       } catch { /* the server is away for a moment; the next question may be answered */ }
     }
   }

@@ -83,7 +83,7 @@ function results(run) {
     ["items / pass", true, some((row) => row.per_pass.value), (row) => figure(row.per_pass, digits, { interval: false })],
     ...run.metrics.slice(1).map((name) => [name, true, true, (row) => figure(row.solved[name]?.rate, percent)]),
     ...measures(rows),
-    ["ended", false, true, (row) => Object.entries(row.statuses).sort().map(([status, number], index) => [index ? ", " : "", el("span", { class: `word ${status}` }, `${count(number)} ${word(status)}`)])],
+    ["ended", false, true, (row) => el("span", { class: "whole" }, Object.entries(row.statuses).sort().map(([status, number], index) => [index ? ", " : "", el("span", { class: `word ${status}` }, `${count(number)} ${word(status)}`)]))],
   ].filter((column) => column[2]);
   const headings = columns.map(([text, number]) => (number ? n(text) : text));
   const line = (row, pipeline) => el("tr", {}, columns.map(([, number, , cell]) => el("td", { class: number ? "n" : null }, cell(row, pipeline))));
@@ -213,6 +213,8 @@ function byPosition(run, lines, most) {
     })]));
 }
 
+let looked = null; // the pipeline whose refusals somebody chose to see, also while the page follows its run
+
 function refused(run) {
   const some = run.pipelines.filter((pipeline) => pipeline.flow.length);
   const stepped = run.pipelines.flatMap((pipeline) => pipeline.steps.map((step) => [pipeline, step]));
@@ -223,8 +225,10 @@ function refused(run) {
     table(["refused", "what followed", "task ended", n("items")], pipeline.flow.slice(0, 14).map((each) => [each.where, each.then, el("span", { class: `word ${each.ended}` }, word(each.ended)), count(each.items)]))));
   const items = (pipeline) => pipeline.flow.reduce((sum, each) => sum + each.items, 0);
   some.sort((left, right) => items(right) - items(left));
-  if (some.length) show(some[0]);
-  const choice = some.length > 1 ? el("div", { class: "filters" }, some.map((pipeline, index) => el("button", { class: index ? null : "on", onclick: (event) => {
+  const first = some.find(({ name }) => name === looked) ?? some[0];
+  if (first) show(first);
+  const choice = some.length > 1 ? el("div", { class: "filters" }, some.map((pipeline) => el("button", { class: pipeline === first ? "on" : null, onclick: (event) => {
+    looked = pipeline.name;
     for (const other of event.target.parentNode.children) other.classList.toggle("on", other === event.target);
     show(pipeline);
   } }, pipeline.name))) : null;
@@ -236,16 +240,25 @@ function refused(run) {
 
 function trust(run) {
   const metric = run.metrics[0];
-  const list = (counts) => Object.entries(counts).sort((left, right) => right[1] - left[1]).map(([name, number]) => `${name} ${count(number)}`).join(", ") || "–";
   const caveats = run.pipelines.some((pipeline) => Object.keys(pipeline.trust.caveats).length);
   const marked = run.pipelines.some((pipeline) => pipeline.trust.marks.length);
   return section("trust", "How far the verifier can be trusted", `Accepted is the verifier's word${metric ? `. How much of it is right, the metric “${metric}” says, which no part of a pipeline sees` : "; without a metric nothing else speaks for it"}.`,
     table(["pipeline", "whose word", "what it said", ...(metric ? [n("precision")] : []), ...(caveats ? ["accepted with a caveat"] : []), ...(marked ? ["audit and marks"] : []), "answers"], run.pipelines.map((pipeline) => [
-      named(run, pipeline), list(pipeline.trust.by), Object.keys(pipeline.trust.verdicts).length ? list(pipeline.trust.verdicts) : pipeline.trust.accepted_items ? "distributions; the rule decides" : "–",
+      named(run, pipeline), counted(pipeline.trust.by) || "–", saidBy(pipeline),
       ...(metric ? [figure(pipeline.trust.precision, percent)] : []),
-      ...(caveats ? [list(pipeline.trust.caveats)] : []),
+      ...(caveats ? [counted(pipeline.trust.caveats) || "–"] : []),
       ...(marked ? [pipeline.trust.marks.join("; ") || "–"] : []),
       pipeline.trust.deterministic ? "repeatable" : "may differ another time"])));
+}
+
+const counted = (counts) => Object.entries(counts).sort((left, right) => right[1] - left[1]).map(([name, number]) => `${name} ${count(number)}`).join(", ");
+
+/** What a verifier said of items; one that gives distributions says nothing of any. */
+function saidBy(pipeline) {
+  const { verdicts, accepted_items: accepted } = pipeline.trust;
+  if (Object.keys(verdicts).length) return counted(verdicts);
+  if (accepted) return "distributions; the rule decides";
+  return all(pipeline).emitted ? "all is its own; nothing was drafted" : "–";
 }
 
 /** Cells of a sweep, config, versions, starts. */

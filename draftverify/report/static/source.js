@@ -11,6 +11,24 @@ export async function unpacked(id) {
   return await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
 }
 
+const GLOBALS = { echarts: "echarts", prism: "Prism" };
+const NONCE = document.currentScript?.nonce ?? "";
+const libraries = new Map();
+
+/** A library of the page, unpacked and run once; the page's own nonce, or its hash, allows it. */
+export function library(id) {
+  if (!libraries.has(id)) {
+    libraries.set(id, unpacked(id).then((text) => {
+      const script = document.createElement("script");
+      if (NONCE) script.nonce = NONCE;
+      script.textContent = text;
+      document.head.append(script);
+      return window[GLOBALS[id]];
+    }));
+  }
+  return libraries.get(id);
+}
+
 function embedded() {
   const blocks = new Map();
   let rows = null;
@@ -60,10 +78,13 @@ async function said(answer) {
 
 const STATUS = { refused: "exhausted" };
 
-/** What `draftverify.report.data.select` does, here. */
+/** How a task fared with a pipeline; null where it is none of its tasks. */
+export const cellOf = (row, pipeline) => (Object.hasOwn(row.cells, pipeline) ? row.cells[pipeline] : null);
+
+/** What `draftverify.report.task_rows.select` does, here. */
 export function select(rows, { pipeline = null, outcome = null, search = "", sort = "place" }) {
   const sought = search.trim().toLowerCase();
-  const cells = (row) => (pipeline === null ? Object.values(row.cells) : row.cells[pipeline] ? [row.cells[pipeline]] : []);
+  const cells = (row) => (pipeline === null ? Object.values(row.cells) : [cellOf(row, pipeline)].filter(Boolean));
   const is = (cell) => (outcome === "differs" || outcome === "wrong" ? Boolean(cell[outcome]) : cell.status === (STATUS[outcome] ?? outcome));
   const found = rows.filter((row) =>
     (!sought || [row.task, row.group, row.about].some((text) => text.toLowerCase().includes(sought)))

@@ -1,15 +1,21 @@
 // The list of tasks: filtered, sorted and in pages; each opens to its rounds. What is open stays open.
 import { detail } from "./detail.js";
 import { section } from "./overview.js";
+import { cellOf } from "./source.js";
 import { count, digits, el, plain, seconds } from "./text.js";
 
 const PAGE = 50;
 const MANY = 4; // pipelines; of more a row shows a square each
 const OUTCOMES = [["", "all tasks"], ["accepted", "accepted"], ["wrong", "accepted, but wrong"], ["refused", "refused"], ["failed", "failed"], ["waiting", "waiting"], ["abstained", "abstained"], ["differs", "differs from the baseline"], ["open", "not finished"]];
 const SORTS = [["place", "in order"], ["slowest", "slowest first"], ["score", "lowest score first"], ["rounds", "most rounds first"]];
+const UNDER_WAY = ["open", "waiting"];
 
-/** The list as a section, and a function that loads it again. */
+/** The list as a section, and a function that loads it again; what an address asks for and there is not is left out. */
 export function tasks(source, run, state) {
+  if (!OUTCOMES.some(([value]) => value === state.outcome)) state.outcome = "";
+  if (!SORTS.some(([value]) => value === state.sort)) state.sort = "place";
+  if (!run.pipelines.some(({ name }) => name === state.pipeline)) state.pipeline = "";
+  if (!(Number.isSafeInteger(state.offset) && state.offset >= 0)) state.offset = 0;
   const body = el("tbody", {});
   const pages = el("div", { class: "pages" });
   const names = () => (state.pipeline ? [state.pipeline] : run.pipelines.map((pipeline) => pipeline.name));
@@ -27,22 +33,26 @@ export function tasks(source, run, state) {
     el("div", { class: "scroll" }, el("table", { id: "list" }, head, body)), pages);
 
   let asked = 0;
+  let entries = new Map(); // task → its line, and its rounds where they are open
+
+  /** Ask for the page of the list that the filters want; what has not changed on it stays as it stands. */
   async function load() {
     const mine = ++asked;
     const query = { outcome: state.outcome || null, sort: state.sort, pipeline: state.pipeline || null, search: state.search, offset: state.offset, limit: PAGE };
     const found = await source.tasks(query);
     if (mine !== asked) return; // a later question was answered first
+    if (state.offset && state.offset >= found.total) {
+      state.offset = 0;
+      return load();
+    }
     const shown = names();
     const squares = shown.length > MANY;
     head.replaceChildren(el("tr", {}, el("th", { scope: "col" }, "task"), run.groups.length > 1 ? el("th", { class: "narrow-off", scope: "col" }, "group") : null,
       (squares ? ["pipelines"] : shown).map((name) => el("th", { scope: "col" }, name)), el("th", { class: "narrow-off", scope: "col" }, "asks")));
-    const before = new Map([...body.querySelectorAll("tr.detail")].map((row) => [row.dataset.task, row]));
-    body.replaceChildren();
-    for (const row of found.rows) {
-      body.append(line(row, shown, squares));
-      if (state.open.has(row.task)) body.append(before.get(row.task) ?? opened(row));
-    }
-    if (!found.rows.length) body.append(el("tr", {}, el("td", { class: "soft" }, "no task is of this kind")));
+    entries = new Map(found.rows.map((row) => [row.task, entry(row, shown, squares)]));
+    const lines = [...entries.values()].flatMap((each) => [each.line, each.detail].filter(Boolean));
+    if (!lines.length) lines.push(el("tr", {}, el("td", { class: "soft" }, "no task is of this kind")));
+    if (lines.length !== body.children.length || lines.some((each, place) => each !== body.children[place])) body.replaceChildren(...lines);
     const last = Math.min(state.offset + PAGE, found.total);
     const turn = (by, text) => el("button", { disabled: by < 0 ? state.offset === 0 : last >= found.total, onclick: () => { state.offset = Math.max(0, state.offset + by); changed(); } }, text);
     pages.replaceChildren(found.total > PAGE ? turn(-PAGE, "before") : "", found.total > PAGE ? turn(PAGE, "next") : "",
@@ -51,10 +61,21 @@ export function tasks(source, run, state) {
     return found.version;
   }
 
+  /** A row's line and rounds: those that stand there, where nothing of it is new. */
+  function entry(row, shown, squares) {
+    const text = JSON.stringify([row, shown]);
+    const known = entries.get(row.task);
+    const made = known?.text === text ? known : { text, line: line(row, shown, squares), detail: known?.detail };
+    if (!state.open.has(row.task)) made.detail = null;
+    else if (!made.detail) made.detail = opened(row);
+    else if (made !== known || Object.values(row.cells).some(({ status }) => UNDER_WAY.includes(status))) read(row, made.detail);
+    return made;
+  }
+
   function line(row, shown, squares) {
-    const cells = shown.map((name) => row.cells[name] ?? null); // null: not a task of this pipeline's
+    const cells = shown.map((name) => cellOf(row, name));
     return el("tr", {},
-      el("td", { class: "id" }, el("button", { class: "plain", "aria-expanded": String(state.open.has(row.task)), onclick: (event) => toggle(row, event.target.closest("tr")) }, row.task)),
+      el("td", { class: "id" }, el("button", { class: "plain", "aria-expanded": String(state.open.has(row.task)), onclick: (event) => toggle(row, event.target.closest("button")) }, row.task)),
       run.groups.length > 1 ? el("td", { class: "narrow-off soft" }, row.group) : null,
       squares ? el("td", {}, el("span", { class: "squares" }, cells.map((cell, index) => cell && el("i", { class: `square ${cell.status}`, title: `${plain(shown[index])}: ${cell.status}${cell.seconds !== undefined ? `, ${seconds(cell.seconds)}` : ""}` }))))
         : cells.map((cell) => el("td", {}, cell && [el("span", { class: `chip ${cell.status}`, title: cell.why ? plain(cell.why) : null }, cell.status === "exhausted" ? "refused" : cell.status),
@@ -63,37 +84,54 @@ export function tasks(source, run, state) {
       el("td", { class: "about narrow-off" }, row.about));
   }
 
-  function toggle(row, at) {
+  function toggle(row, button) {
+    const own = entries.get(row.task);
     const open = !state.open.has(row.task);
-    open ? state.open.add(row.task) : state.open.delete(row.task);
-    at.querySelector("button").setAttribute("aria-expanded", String(open));
-    if (open) at.after(opened(row));
-    else if (at.nextElementSibling?.classList.contains("detail")) at.nextElementSibling.remove();
+    if (open) {
+      state.open.add(row.task);
+      own.detail = opened(row);
+      own.line.after(own.detail);
+    } else {
+      state.open.delete(row.task);
+      own.detail?.remove();
+      own.detail = null;
+    }
+    button.setAttribute("aria-expanded", String(open));
     state.save();
   }
 
   function opened(row) {
-    const cell = el("td", { colspan: 3 + run.pipelines.length }, el("p", { class: "soft" }, "reading …"));
-    const made = el("tr", { class: "detail" }, cell);
+    const made = el("tr", { class: "detail" }, el("td", { colspan: 3 + run.pipelines.length }, el("p", { class: "soft" }, "reading …")));
     made.dataset.task = row.task;
-    source.task(row.task).then(
-      (found) => cell.replaceChildren(found ? detail(found, source.review) : elsewhere(run)),
-      (error) => cell.replaceChildren(el("p", { class: "note bad" }, `this task cannot be shown: ${error.message}`)));
+    read(row, made);
     return made;
   }
 
-  /** After a look at other tasks: from the first page, and remembered. */
-  function changed() {
-    state.save();
-    return load();
+  /** Show a task's rounds; those of a task that goes on are read again, and drawn again where there are new ones. */
+  async function read(row, at) {
+    const cell = at.firstElementChild;
+    try {
+      const found = await source.task(row.task);
+      const text = JSON.stringify(found);
+      if (text === at.read) return;
+      at.read = text;
+      cell.replaceChildren(found ? detail(found, source.review) : elsewhere(run));
+    } catch (error) {
+      if (!at.read) cell.replaceChildren(el("p", { class: "note bad" }, `this task cannot be shown: ${error.message}`));
+    }
   }
 
-  /** What is open is asked for again, as when a run went on. */
-  async function refresh() {
-    body.querySelectorAll("tr.detail").forEach((row) => row.remove());
-    await load();
+  /** After a look at other tasks: from the first page, and remembered. */
+  async function changed() {
+    state.save();
+    try {
+      await load();
+    } catch (error) {
+      pages.replaceChildren(el("p", { class: "note bad" }, `the tasks cannot be listed: ${error.message}`));
+    }
   }
-  return { node, load, refresh };
+
+  return { node, load };
 }
 
 function elsewhere(run) {

@@ -74,7 +74,7 @@ export function figure(found, write, { interval = true, kind = null } = {}) {
     ? (write === percent ? [found.low, found.high] : null)
     : [found.low, found.high];
   const shown = bounds ? ` ${write(bounds[0])} – ${write(bounds[1])}`.replace(/ %|×/g, "") : " too few tasks";
-  return el("span", {}, kind ? el("b", { class: kind }, write(found.value)) : write(found.value),
+  return el("span", {}, el(kind ? "b" : "span", { class: `value ${kind ?? ""}` }, write(found.value)),
     interval ? el("span", { class: "between" }, shown) : null);
 }
 
