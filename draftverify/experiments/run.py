@@ -105,7 +105,8 @@ def run(
                 work.perform(load.first, "calibrate")
                 predict(experiment, directory.store, load, builder, bench)
             work.perform(load.measured, "measure")
-        directory.store.end_retry()
+        if directory.store.retrying():
+            directory.store.end_retry()
         # Read once, for the figures and for the page.
         entries = tuple(directory.store.entries(phase="measure"))
         summary = summary_of(experiment, directory.store, load, bench, builder, work.marks, entries)
