@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from draftverify.report.tables import WIDE
 from draftverify.report.words import about_seconds, clean
 
 if TYPE_CHECKING:
@@ -73,9 +74,6 @@ def _amounts(left: Left) -> str:
 def _range(estimate: Estimate, words: Callable[[float], str]) -> str:
     if not math.isfinite(estimate.value):
         return "an unknown time"
-    ends = (
-        f"{words(estimate.low)} to {words(estimate.high)}"
-        if math.isfinite(estimate.high)
-        else "how sure: unknown"
-    )
+    sure = math.isfinite(estimate.high) and estimate.high <= WIDE * estimate.low
+    ends = f"{words(estimate.low)} to {words(estimate.high)}" if sure else "too few tasks for an interval"
     return f"{words(estimate.value)} ({ends})"

@@ -28,7 +28,7 @@ from draftverify.report.summary import (
 )
 from draftverify.report.words import clean, words
 
-__all__ = ["STEP_HEADINGS", "cells", "print_tables", "remarks", "step_cells", "tables"]
+__all__ = ["STEP_HEADINGS", "WIDE", "cells", "print_tables", "remarks", "step_cells", "tables"]
 
 SHOWN = 10
 """Divergences that the terminal names; the HTML report and summary.json have all."""
