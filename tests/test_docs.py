@@ -39,7 +39,7 @@ PAGES = [
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_code_blocks_of_a_page_run(page, tmp_path, monkeypatch):
-    """Python blocks share a namespace, blocks that name a file are written, console lines end with 0, or as they say."""
+    """Python blocks share a namespace, named files are written, console lines end with 0 or as they say."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     namespace: dict[str, object] = {"__name__": "docs"}

@@ -37,7 +37,7 @@ def plan_lines(experiment: Experiment, plan: Plan, out: Path) -> Iterator[str]:
     left = total - done - plan.waiting
     yield f"{total} runs of tasks in all; in {out} {done or 'none'} {'are' if done != 1 else 'is'} done, {left} to do"
     if plan.waiting:
-        yield f"{plan.waiting} wait for a person: draftverify review {out}"
+        yield f"{plan.waiting} wait{'s' * (plan.waiting == 1)} for a person: draftverify review {out}"
     if plan.failed:
         yield f"{plan.failed} failed: --retry-errors makes them again"
 

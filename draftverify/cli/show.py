@@ -96,7 +96,8 @@ def what_went_wrong(
     print_lines(console, trouble(list(all_rows(records)), run, places))
     waiting = len(records.store.questions("pending"))
     if waiting:
-        print_lines(console, [Text(f"{waiting} wait for a person: draftverify review {run}", style="yellow")])
+        told = f"{waiting} wait{'s' * (waiting == 1)} for a person: draftverify review {run}"
+        print_lines(console, [Text(told, style="yellow")])
 
 
 def summary_of(records: RunRecords) -> Summary:
