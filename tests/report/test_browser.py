@@ -186,7 +186,7 @@ def test_names_in_charts_are_not_cut_and_touch_no_other(chromium, tmp_path, widt
         chart = seen.page.get_by_label("Cost per task against quality, a point per pipeline").locator("svg")
         edge = chart.bounding_box()
         found = [each for each in chart.locator("text").all() if each.text_content() in NAMES]
-        assert len(found) >= 2
+        assert found
         boxes = [each.bounding_box() for each in found]
         for box in boxes:
             assert edge["x"] <= box["x"]
