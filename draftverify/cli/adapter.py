@@ -29,7 +29,7 @@ def adapter() -> None:
     """Write packages of parts of your own."""
 
 
-@adapter.command()
+@adapter.command(short_help="Write the package draftverify-NAME.")
 @click.argument("name")
 @click.option(
     "--shape",

@@ -40,7 +40,7 @@ def audit() -> None:
 audit.add_command(judge)
 
 
-@audit.command()
+@audit.command(short_help="Say whether output is the verifier's own.")
 @click.argument("config", type=click.Path())
 @click.option("--pipeline", "names", multiple=True, metavar="NAME", help="Only this pipeline; repeatable.")
 @click.option(

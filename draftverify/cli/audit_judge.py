@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["judge", "judge_table"]
 
 
-@click.command()
+@click.command(short_help="Say what the word of a judge is worth.")
 @click.argument("config", type=click.Path())
 @click.option(
     "--plan",

@@ -44,7 +44,7 @@ def cache(context: click.Context) -> None:
     Console(highlight=False).print(table)
 
 
-@cache.command()
+@cache.command(short_help="Clear cached files; they are fetched again when next used.")
 @click.argument("name", required=False)
 @click.option("--all", "everything", is_flag=True, help="Clear everything.")
 def clear(name: str | None, everything: bool) -> None:

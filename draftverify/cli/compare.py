@@ -10,7 +10,6 @@ from textwrap import wrap
 
 import click
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from draftverify.cli.exits import Exit
@@ -23,6 +22,11 @@ __all__ = ["compare", "lines"]
 
 LISTED = 12
 """Differences between two configs that the terminal shows; --json has all."""
+
+COLUMNS = 80
+"""The width that every table keeps to."""
+
+_STYLES = {"better": "green", "worse": "red", "higher": "cyan", "lower": "cyan"}
 
 
 @click.command()
@@ -54,7 +58,7 @@ def compare(
     """
     console = Console(highlight=False)
     if not console.is_terminal:
-        console.width = 80
+        console.width = COLUMNS
     with ExitStack() as opened:
         given = []
         for text in runs:
@@ -65,12 +69,12 @@ def compare(
         click.echo(json.dumps(found.plain(), indent=2, allow_nan=False))
     else:
         for line in lines(found, tasks=tasks):
-            console.print(line, soft_wrap=isinstance(line, Text) and line.no_wrap is True)
+            console.print(line, soft_wrap=line.no_wrap is True)
     if fail_on_worse and found.worse:
         click.get_current_context().exit(Exit.WORSE)
 
 
-def lines(found: Comparison, *, tasks: bool = False) -> Iterator[Text | Table]:
+def lines(found: Comparison, *, tasks: bool = False) -> Iterator[Text]:
     """A comparison for a rich console of 80 columns or more."""
     pairings = {each.other: each for each in found.pairings}
     for side in found.sides:
@@ -83,7 +87,7 @@ def lines(found: Comparison, *, tasks: bool = False) -> Iterator[Text | Table]:
         yield Text.assemble(
             (clean(outcome), "bold"), (f"  {'; '.join(dict.fromkeys(map(_what, cells)))}", "dim")
         )
-        yield _table(cells)
+        yield from _rows(cells)
     yield Text()
     yield from (Text(line) for line in _explained(found))
     if tasks:
@@ -133,26 +137,45 @@ def _what(cell: Cell) -> str:
     return "mean, and mean difference" + (f" in {cell.unit}" if cell.unit else "")
 
 
-def _table(cells: Sequence[Cell]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("", min_width=4)
-    table.add_column("pairs", justify="right", min_width=5)
-    table.add_column("from → to", min_width=14)
-    table.add_column("difference [95 %]", min_width=20)
-    table.add_column("p", min_width=5)
-    table.add_column("")
-    for cell in cells:
-        style = {"better": "green", "worse": "red", "higher": "cyan", "lower": "cyan"}.get(cell.said, "")
-        corrected = "–" if cell.corrected is None else f"{cell.corrected:.3f}".lstrip("0")
-        told = (
-            f"{cell.other}–{cell.base}",
-            str(cell.test.pairs),
-            _from_to(cell),
-            _difference(cell),
-            "<.001" if cell.corrected is not None and cell.corrected < 0.001 else corrected,
-        )
-        table.add_row(*map(Text, told), Text(cell.said + ("*" if _alone(cell) else ""), style=style))
-    return table
+def _rows(cells: Sequence[Cell]) -> Iterator[Text]:
+    """A heading and a line a cell, in columns. What is said stands below its line where 80 columns do not hold both."""
+    rows = [("", "pairs", "from → to", "difference [95 %]", "p"), *map(_figures, cells)]
+    said = [
+        ("", ""),
+        *((cell.said + ("*" if _alone(cell) else ""), _STYLES.get(cell.said, "")) for cell in cells),
+    ]
+    last = max(len(word) for word, _ in said)
+    gap, least = "  ", (4, 5, 14, 20, 5)
+    if sum(_widths(rows, least)) + 5 * len(gap) + last > COLUMNS:
+        gap, least = " ", (0, 0, 0, 0, 0)
+    widths = _widths(rows, least)
+    below = sum(widths) + 5 * len(gap) + last > COLUMNS
+    for row, (word, style) in zip(rows, said, strict=True):
+        padded = [
+            f"{text:>{width}}" if place == 1 else f"{text:<{width}}"
+            for place, (text, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        line = Text(gap.join(padded).rstrip() if below or not word else gap.join(padded), no_wrap=True)
+        if word and below:
+            yield line
+            yield Text.assemble(" " * (widths[0] + len(gap)), (word, style), no_wrap=True)
+        else:
+            yield line.append(gap if word else "").append(word, style=style)
+
+
+def _widths(rows: Sequence[Sequence[str]], least: Sequence[int]) -> list[int]:
+    return [max(few, *map(len, column)) for few, column in zip(least, zip(*rows, strict=True), strict=True)]
+
+
+def _figures(cell: Cell) -> tuple[str, str, str, str, str]:
+    corrected = "–" if cell.corrected is None else f"{cell.corrected:.3f}".lstrip("0")
+    return (
+        f"{cell.other}–{cell.base}",
+        str(cell.test.pairs),
+        _from_to(cell),
+        _difference(cell),
+        "<.001" if cell.corrected is not None and cell.corrected < 0.001 else corrected,
+    )
 
 
 def _alone(cell: Cell) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from draftverify.report.tables import WIDE
 from draftverify.report.words import about_seconds, clean
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def plan_lines(experiment: Experiment, plan: Plan, out: Path) -> Iterator[str]:
     left = total - done - plan.waiting
     yield f"{total} runs of tasks in all; in {out} {done or 'none'} {'are' if done != 1 else 'is'} done, {left} to do"
     if plan.waiting:
-        yield f"{plan.waiting} wait for a person: draftverify review {out}"
+        yield f"{plan.waiting} wait{'s' * (plan.waiting == 1)} for a person: draftverify review {out}"
     if plan.failed:
         yield f"{plan.failed} failed: --retry-errors makes them again"
 
@@ -74,9 +75,6 @@ def _amounts(left: Left) -> str:
 def _range(estimate: Estimate, words: Callable[[float], str]) -> str:
     if not math.isfinite(estimate.value):
         return "an unknown time"
-    ends = (
-        f"{words(estimate.low)} to {words(estimate.high)}"
-        if math.isfinite(estimate.high)
-        else "how sure: unknown"
-    )
+    sure = math.isfinite(estimate.high) and estimate.high <= WIDE * estimate.low
+    ends = f"{words(estimate.low)} to {words(estimate.high)}" if sure else "too few tasks for an interval"
     return f"{words(estimate.value)} ({ends})"

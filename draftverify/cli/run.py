@@ -142,7 +142,8 @@ def run(
         places = {spec.name: spec.where for spec in experiment.pipelines}
         what_went_wrong(console, records, str(result.path), places)
     went = "went on with" if result.resumed else "wrote"
-    click.echo(f"{went} {result.path} (task runs now: {result.ran}); see report.html, or draftverify show")
+    click.echo(f"{went} {result.path} (task runs now: {result.ran})")
+    click.echo(f"  {result.path / 'report.html'}\n  draftverify show {result.path} --tasks")
     if result.failed:
         click.echo("with --retry-errors the same command makes the failed tasks again")
     _tell_failures(progress)

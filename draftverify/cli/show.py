@@ -74,8 +74,11 @@ def show(
             print_lines(console, trace_lines(records, trace, pipeline, marks=marks, tracebacks=tracebacks))
         elif tasks is not None:
             rows = list(all_rows(records))
-            print_lines(console, listed(rows, tasks, pipeline=pipeline, search=search, limit=limit or 20))
-            print_lines(console, [Text(f"round by round: draftverify show {run} --trace TASK", style="dim")])
+            found = list(listed(rows, tasks, pipeline=pipeline, search=search, limit=limit or 20))
+            print_lines(console, found)
+            if len(found) > 1:
+                told = f"round by round: draftverify show {run} --trace TASK"
+                print_lines(console, [Text(told, style="dim")])
         else:
             print_tables(console, summary_of(records))
             what_went_wrong(console, records, run)
@@ -94,7 +97,8 @@ def what_went_wrong(
     print_lines(console, trouble(list(all_rows(records)), run, places))
     waiting = len(records.store.questions("pending"))
     if waiting:
-        print_lines(console, [Text(f"{waiting} wait for a person: draftverify review {run}", style="yellow")])
+        told = f"{waiting} wait{'s' * (waiting == 1)} for a person: draftverify review {run}"
+        print_lines(console, [Text(told, style="yellow")])
 
 
 def summary_of(records: RunRecords) -> Summary:

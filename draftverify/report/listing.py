@@ -89,7 +89,10 @@ def _line(name: str, cell: Plain, width: int) -> Text:
     status = {"exhausted": "refused", "open": "not ended"}.get(cell["status"], cell["status"])
     facts = [seconds_words(cell["seconds"]), _counted(cell["rounds"], "round")] if "seconds" in cell else []
     facts += [f"{cell['units']:g} units"] if "units" in cell else []
-    facts += [f"score {cell['score']:.3g}"] if "score" in cell else []
+    if "solved" in cell:  # the metric's word; 0 and 1 stand as "wrong" and nothing
+        facts += [f"solved {cell['solved']:.3g}"] if 0.0 < cell["solved"] < 1.0 else []
+    elif "score" in cell:
+        facts.append(f"score {cell['score']:.3g}")
     facts += [word for word in ("wrong", "differs") if cell.get(word)]
     line = Text.assemble(
         f"  {clean(name):<{width}}  ", (f"{status:<9}", _STYLES.get(cell["status"], "yellow"))

@@ -28,7 +28,7 @@ from draftverify.report.summary import (
 )
 from draftverify.report.words import NAME, clean, words
 
-__all__ = ["STEP_HEADINGS", "cells", "print_tables", "remarks", "step_cells", "tables"]
+__all__ = ["STEP_HEADINGS", "WIDE", "cells", "print_tables", "remarks", "step_cells", "tables"]
 
 SHOWN = 10
 """Divergences that the terminal names; the HTML report and summary.json have all."""
@@ -292,8 +292,12 @@ def _left_out(pipeline: PipelineSummary) -> Iterator[str]:
     unpaired = pipeline.rows[-1].unpaired
     if unpaired is None:
         return
-    counts = ((unpaired.own, "it"), (unpaired.baseline, "the baseline"), (unpaired.both, "either of them"))
-    told = [f"{count} that {who} did not finish" for count, who in counts if count]
+    counts = (
+        (unpaired.own, "it did not finish"),
+        (unpaired.baseline, "the baseline did not finish"),
+        (unpaired.both, "neither of them finished"),
+    )
+    told = [f"{count} that {what}" for count, what in counts if count]
     if told:
         yield f"{pipeline.name}: tasks that are in no speed-up: {', '.join(told)}"
 

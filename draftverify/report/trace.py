@@ -244,7 +244,7 @@ def _said(round: Round, index: int, rule: Any) -> str:
     if check is not None:
         parts.append(check.verdict)
         if check.score is not None:
-            parts.append(f"{check.score:.3g}")
+            parts.append(f"score {check.score:.3g}")
         parts += [words(text, 200) for text in (check.stage, check.reason) if text]
         if check.feedback and "\n" not in check.feedback.strip():
             parts.append(words(check.feedback.strip(), 200))

@@ -7,9 +7,10 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
-from draftverify.cli.main import main
+from draftverify.cli.main import draftverify, main
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -53,3 +54,30 @@ def test_outputs_are_what_is_printed(
                 assert words <= told, command
             else:
                 assert plain(line) in printed, command
+
+
+def test_every_command_and_option_stands_in_the_page() -> None:
+    """In the table of commands, each with its own options; what many share stands below it."""
+    text = (DOCS / "cli.md").read_text(encoding="utf-8").partition("## Every command and option\n")[2]
+    rows = dict(re.findall(r"^\| `([a-z ]+?)(?: [\[A-Z].*?)?` \|(.*)$", text, re.M))
+    shared = text[text.rindex(" |\n") :]
+    found = {}
+
+    def collect(command: click.Command, name: str) -> None:
+        found[name] = command
+        if isinstance(command, click.Group):
+            context = click.Context(command)
+            for each in command.list_commands(context):
+                below = command.get_command(context, each)
+                assert below is not None
+                collect(below, f"{name} {each}".strip())
+
+    collect(draftverify, "")
+    groups = {name for name in found if any(other.startswith(f"{name} ") for other in found)} - {"cache"}
+    assert set(rows) == set(found) - groups - {""}
+    for name, row in rows.items():
+        for parameter in found[name].params:
+            for option in parameter.opts if isinstance(parameter, click.Option) else ():
+                assert f"`{option}" in (shared if option == "--store" else row), (name, option)
+    for option in (each for parameter in draftverify.params for each in parameter.opts):
+        assert f"{option}`" in shared

@@ -173,7 +173,7 @@ def test_tasks_are_listed_by_outcome(mixed: Path, capsys: pytest.CaptureFixture[
     assert "accepted" not in failed
     assert "differs" in listed("differs", "--pipeline", "spec")
     assert listed().startswith("6 tasks of 6\nt0 (g0)")
-    assert listed("waiting").startswith("0 tasks of 6, waiting")
+    assert listed("waiting") == "0 tasks of 6, waiting\n"
     assert listed("--search", "T3").startswith("1 task of 6\nt3")
     assert "… and 4 more: --limit 6" in listed("--limit", "2")
     with load_run(mixed) as records:

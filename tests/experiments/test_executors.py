@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -204,6 +205,17 @@ def remote(tmp_path: Path, on_round: OnRound | None = None) -> list[Done]:
     with Crew(Elsewhere(), bench=None, spec=config.to_json(), on_round=on_round) as crew:
         crew.perform(units, found.extend)
     return found
+
+
+@pytest.mark.parametrize(("executor", "package"), [("ray", "ray"), ("dask", "distributed")])
+def test_an_executor_whose_package_is_missing_names_its_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: str, package: str
+) -> None:
+    """Which extra to install, and no traceback of the clearing up after it."""
+    monkeypatch.setitem(sys.modules, package, None)
+    said = f"executor '{executor}' needs {package}, which is not installed: .* extra '{executor}'"
+    with pytest.raises(ResourceError, match=said):
+        run(load(tmp_path, executor=f"{{use: {executor}}}"), out=tmp_path / "run")
 
 
 def test_any_executor_will_do(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import signal
 import sqlite3
@@ -16,7 +17,9 @@ from typing import Any
 
 import pytest
 
+from draftverify.calibration import Estimate
 from draftverify.cli.main import main
+from draftverify.cli.plan import forecast_line
 from draftverify.errors import ConfigError, StoreError
 from draftverify.experiments import forecast
 from draftverify.experiments.build import Builder
@@ -181,6 +184,21 @@ def test_an_estimate_does_the_first_tasks_and_they_count(
     assert "the 224 runs" in capsys.readouterr().out
     assert main(arguments) == 0
     assert "task runs now: 224" in capsys.readouterr().out
+
+
+def test_an_interval_that_says_nothing_is_told_in_words() -> None:
+    """From a nanosecond to a month is no forecast."""
+
+    def said(low: float, high: float) -> str:
+        left = forecast.Left(
+            units=2, seconds=Estimate(60.0, low, high, 6, 6), cost=Estimate(0.0, 0.0, 0.0, 6, 6)
+        )
+        return forecast_line(forecast.Forecast(done=6, whole=left, pipelines={}))
+
+    assert "some 60 s (45 s to 1 h 5 min)" in said(45.0, 3900.0)
+    assert all(
+        "60 s (too few tasks for an interval)" in said(*ends) for ends in ((1e-9, 1e7), (0.0, math.inf))
+    )
 
 
 @pytest.mark.parametrize("epoch", [None, 4])

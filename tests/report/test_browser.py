@@ -7,18 +7,32 @@ import sqlite3
 import threading
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import combinations
 from urllib.parse import parse_qsl, quote
 
 import pytest
 
-from draftverify.records import load_run
+from draftverify.records import RunDirectory, load_run
 from draftverify.report import overview, task_detail, task_rows
 from draftverify.report.page import app_html, app_policy, page_html
 from draftverify.report.task_rows import task_list
+from draftverify.values import Check, Decision, Outcome, Refusal, Round, Task, TaskRecord
 from tests.browser import watched
 from tests.report.runs import shapes
 
 FIGURES = "main section .chart svg"
+NAMES = tuple(f"blocks@block={size}" for size in (2, 4, 8, 16, 32))
+
+
+def refused_beside_kept():
+    """A round of two items, of which the second is kept."""
+    return Round(
+        index=0,
+        items=("a", "b"),
+        parents=(-1, -1),
+        checks=(Check("reject", reason="remainder"), Check("pass")),
+        decision=Decision(kept=(1,), refused=(Refusal(0, "remainder"),)),
+    )
 
 
 def opened(page, path, at=""):
@@ -173,6 +187,38 @@ def test_a_phone_scrolls_down_alone(chromium, request, made):
         opened(seen.page, request.getfixturevalue(made))
         seen.page.wait_for_timeout(200)
         assert seen.page.evaluate("document.documentElement.scrollWidth") <= 375
+
+
+@pytest.mark.parametrize("width", [1180, 390])
+def test_names_in_charts_are_not_cut_and_touch_no_other(chromium, tmp_path, width):
+    """Of pipelines that fare alike; a name that finds no room beside its point stands in the table alone."""
+    with RunDirectory(
+        tmp_path, name="n", config={"pipelines": {name: {} for name in NAMES}}, config_hash="h"
+    ) as run:
+        run.store.add_tasks([Task(id=f"t{place}", input={}) for place in range(6)])
+        for place, name in enumerate(NAMES):
+            for task in range(6):
+                outcome = Outcome(status="accepted", seconds=(1 + task % 2) * 10.0 ** (-place / 3), rounds=1)
+                rounds = (refused_beside_kept(),)
+                run.store.commit(name, TaskRecord(task=f"t{task}", outcome=outcome, rounds=rounds))
+    page_file = tmp_path / "report.html"
+    with load_run(tmp_path) as records:
+        page_file.write_text(page_html(records), encoding="utf-8")
+    with watched(chromium, viewport={"width": width, "height": 900}) as seen:
+        opened(seen.page, tmp_path)
+        chart = seen.page.get_by_label("Cost per task against quality, a point per pipeline").locator("svg")
+        edge = chart.bounding_box()
+        found = [each for each in chart.locator("text").all() if each.text_content() in NAMES]
+        assert found
+        boxes = [each.bounding_box() for each in found]
+        for box in boxes:
+            assert edge["x"] <= box["x"]
+            assert box["x"] + box["width"] <= edge["x"] + edge["width"]
+        for one, other in combinations(boxes, 2):
+            over = abs(one["y"] - other["y"]) < 10
+            assert not over or one["x"] + one["width"] < other["x"] or other["x"] + other["width"] < one["x"]
+        ends = seen.page.locator("[aria-label^='What became of refused items'] svg text").all_text_contents()
+        assert any(each.startswith("accepted  ") and "…" not in each for each in ends)
 
 
 def test_dark_is_dark_and_can_be_chosen(chromium, shaped):

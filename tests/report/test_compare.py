@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from rich.console import Console
 
@@ -273,6 +275,31 @@ def test_no_line_is_wider_than_80_columns(tmp_path: Path) -> None:
     assert max(map(len, text.splitlines())) <= 80
     assert "…" not in text
     assert "AB–A" in text
+
+
+@pytest.mark.parametrize("seconds", [4.4e-5, 1.234e7])
+def test_the_verdict_stands_whole_beside_long_figures(tmp_path: Path, seconds: float) -> None:
+    """A second run of the same: figures in powers of ten leave the last column less room."""
+    sides = [made(tmp_path / name, {"plain": MANY}, seconds=seconds) for name in "ab"]
+    found = compared(*sides, only=["seconds/solved"])
+    (only,) = found.cells
+    wide = msgspec.structs.replace(only.test, low=-1.0, effect=123.45)
+    for test in (only.test, wide):
+        text = shown(msgspec.structs.replace(found, cells=(msgspec.structs.replace(only, test=test),)))
+        assert max(map(len, text.splitlines())) <= 80
+        assert re.search(r"no difference seen$", text, re.M)
+
+
+def test_very_long_figures_have_the_verdict_below_them(tmp_path: Path) -> None:
+    """Where 80 columns do not hold both."""
+    found = compared(made(tmp_path / "a", {"plain": MANY, "spec": MANY}), only=["score"])
+    (only,) = found.cells
+    test = msgspec.structs.replace(
+        only.test, base=-1.23e-5, other=-4.56e-5, effect=-1.23e-5, low=-7.89e-5, high=-1.11e-5
+    )
+    text = shown(msgspec.structs.replace(found, cells=(msgspec.structs.replace(only, test=test),)))
+    assert max(map(len, text.splitlines())) <= 80
+    assert re.search(r"^ +no difference seen$", text, re.M)
 
 
 def test_the_command_says_what_differs_and_fails_only_where_asked(

@@ -54,9 +54,9 @@ def lines(round: Round, *, marks: bool, texts: Texts | None = None, color: bool 
 def test_alternatives_stand_one_a_line() -> None:
     """With state, verdict, score, reason and feedback; the fallback's name, the try and the policy's step besides."""
     shown = lines(ROUND, marks=True)
-    assert "0 kept: kept  pass · 0.5" in shown
+    assert "0 kept: kept  pass · score 0.5" in shown
     assert "1 held: (held)" in shown
-    assert "2 struck: [-struck-]  reject · 0.1 · wrong · 1 != 2" in shown
+    assert "2 struck: [-struck-]  reject · score 0.1 · wrong · 1 != 2" in shown
     assert "3 not judged: ~left~  unchecked" in shown
     assert "spliced: {+new+}" in shown
     assert "drafted 4 of 5 · by fallback · try 2" in shown
@@ -158,7 +158,7 @@ def test_code_keeps_its_lines() -> None:
         checks=(Check("reject", 0.25, "assertion", "expected 1\ngot 2\n", "tests"),),
     )
     shown = lines(round, marks=True).expandtabs(8)
-    assert "    0 struck: reject · 0.25 · tests · assertion\n" in shown
+    assert "    0 struck: reject · score 0.25 · tests · assertion\n" in shown
     for line in ("│ def f(x):", "│     if x:", "return 1", "│     return 2", "│ expected 1", "│ got 2"):
         assert any(line in each for each in shown.splitlines()), line
     assert "\r" not in shown
@@ -193,7 +193,7 @@ def test_the_threshold_that_struck_is_named() -> None:
         decision=Decision(refused=(Refusal(0, "below the threshold"),)),
     )
     shown = lines(round, marks=True, rule={"use": "best", "threshold": 0.9})
-    assert "[-a-]  pass · 0.5 · refused by the rule: below the threshold 0.9" in shown
+    assert "[-a-]  pass · score 0.5 · refused by the rule: below the threshold 0.9" in shown
 
 
 def test_who_said_it_and_what_it_cost() -> None:

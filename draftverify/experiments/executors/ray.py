@@ -379,20 +379,19 @@ class _Actors(Workers):
         return group.team.perform(unit, alone=alone)
 
     def close(self, *, kill: bool) -> None:
-        ray = _ray()
         self.closing = True
         actors = [actor for group in self._all for actor in group.living]
         closed = [] if kill else [actor.handle.close.remote() for actor in actors if actor.ready]
         if closed:  # those that have found no room have nothing to close
-            ray.wait(closed, num_returns=len(closed), timeout=PATIENCE)
+            _ray().wait(closed, num_returns=len(closed), timeout=PATIENCE)
         for actor in actors:
             with suppress(Exception):
-                ray.kill(actor.handle)
+                _ray().kill(actor.handle)
         self._posted.put(None)
         if self._clerk.is_alive():
             self._clerk.join()
         if self._ours:
-            ray.shutdown()
+            _ray().shutdown()
 
     def post(self, work: Callable[[], None]) -> None:
         """Have something done by the clerk."""

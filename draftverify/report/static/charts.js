@@ -103,12 +103,10 @@ export function picture(found, unit) {
     const near = xs.length && Math.max(...xs) < 6 * Math.min(...xs);
     const range = near ? { type: "value", min: 0, name: `${unit} per task` }
       : { type: "log", name: `${unit} per task (log)`, min: () => niceLow(Math.min(...xs)), max: () => niceHigh(Math.max(...xs)) };
-    const top = Math.max(...xs);
-    const beside = (one, other) => Math.abs(one.quality.value - other.quality.value) < 0.08
-      && (near ? Math.abs(one[unit].value - other[unit].value) < 0.2 * top : Math.abs(Math.log(one[unit].value / other[unit].value)) < 0.7);
-    // Of two points beside each other the left one is named on its left.
-    const left = points.map((point, index) => points.some((other, at) => at !== index && beside(point, other)
-      && (other[unit].value > point[unit].value || (other[unit].value === point[unit].value && at > index))));
+    const [low, high] = near ? [0, 1.1 * Math.max(...xs)] : [niceLow(Math.min(...xs)), niceHigh(Math.max(...xs))].map(Math.log10);
+    const along = (point) => ((near ? point[unit].value : Math.log10(point[unit].value)) - low) / (high - low);
+    const names = points.map((point) => plain(point.pipeline) + (point.baseline ? " (baseline)" : ""));
+    const labels = few ? apart(points.map((point, place) => ({ x: 79 + along(point) * (colors.width - 139), y: 30 + (1 - point.quality.value) * 255, width: 6.6 * names[place].length })), colors.width) : points.map(() => ({ show: false }));
     return base(colors, {
       grid: { left: 30, right: 40, top: 30, bottom: 34, containLabel: true },
       xAxis: axis(colors, { ...range, nameGap: 28, axisLabel: { formatter: write, hideOverlap: true } }),
@@ -120,10 +118,10 @@ export function picture(found, unit) {
           type: "scatter", z: 3,
           data: points.map((point, place) => ({
             name: plain(point.pipeline), value: [point[unit].value, point.quality.value],
-            symbol: point.baseline ? "diamond" : "circle", symbolSize: point.baseline ? 15 : 11, label: left[place] ? { position: [-3, -16], align: "right" } : { position: [14, -16] },
+            symbol: point.baseline ? "diamond" : "circle", symbolSize: point.baseline ? 15 : 11, label: labels[place],
             itemStyle: { color: point.baseline ? colors.paper : colorOf(colors, point.index), borderColor: colorOf(colors, point.index), borderWidth: 2 },
           })),
-          label: { show: few, textBorderColor: colors.paper, textBorderWidth: 3, formatter: (point) => point.name + (points[point.dataIndex].baseline ? " (baseline)" : ""), color: colors.ink, fontSize: 12 },
+          label: { textBorderColor: colors.paper, textBorderWidth: 3, formatter: (point) => names[point.dataIndex], color: colors.ink, fontSize: 12 },
           tooltip: { formatter: (point) => `${point.name}\n${found.quality}: ${percent(point.value[1])}\n${unit} per task: ${write(point.value[0])}` },
           markLine: reference(colors, points),
         },
@@ -137,6 +135,23 @@ export function picture(found, unit) {
       return { ...style, data: [{ xAxis: own[unit].value }, { yAxis: own.quality.value }] };
     }
   };
+}
+
+/** Where each point's name stands: beside it above or below, or nowhere if it would touch another, a point or the edge; the table has it. */
+function apart(spots, width) {
+  const taken = [];
+  const ways = [[14, -16, 0], [-3, -16, 1], [14, 16, 0], [-3, 16, 1]];
+  return spots.map(({ x, y, width: long }) => {
+    for (const [dx, dy, back] of ways) {
+      const box = { from: back ? x - 8 - long : x + 8, to: back ? x - 8 : x + 8 + long, y: y + dy };
+      const free = taken.every((other) => Math.abs(other.y - box.y) > 15 || other.to + 8 < box.from || box.to + 8 < other.from);
+      const crosses = spots.some((other) => other.x !== x && (dy > 0 || Math.abs(other.y - y) < 20) && other.x > box.from - 4 && other.x < box.to + 4);
+      if (!free || crosses || box.from < 4 || box.to > width - 4) continue;
+      taken.push(box);
+      return { show: true, position: [dx, dy], align: back ? "right" : "left" };
+    }
+    return { show: false };
+  });
 }
 
 const niceLow = (x) => 10 ** (Math.floor(Math.log10(x) * 3) / 3);
@@ -250,7 +265,7 @@ export function flow(found) {
     };
     const link = (source, target, value) => links.set(`${source}>${target}`, { source, target, value: value + (links.get(`${source}>${target}`)?.value ?? 0) });
     for (const each of found) {
-      const parts = [node(0, plain(each.where, 40), colors.loss), node(1, plain(each.then, 40), colors.series[0]), node(2, `task ${each.ended === "exhausted" ? "refused" : each.ended}`, ended[each.ended] ?? colors.soft)];
+      const parts = [node(0, plain(each.where, 40), colors.loss), node(1, plain(each.then, 40), colors.series[0]), node(2, each.ended === "exhausted" ? "refused" : each.ended, ended[each.ended] ?? colors.soft)];
       link(parts[0], parts[1], each.items);
       link(parts[1], parts[2], each.items);
     }

@@ -122,8 +122,8 @@ function remarks(run) {
       told.push(el("span", {}, `${count(same)} of ${count(of)} answers equal the baseline's`),
         why.length ? el("details", {}, el("summary", {}, "where they part"), table(["task", n("position"), "why"], why.map((each) => [each.task, each.position ?? "–", each.why]))) : null);
     }
-    const unpaired = own.unpaired ? [["it", own.unpaired.own], ["the baseline", own.unpaired.baseline], ["either", own.unpaired.both]].filter(([, number]) => number) : [];
-    if (unpaired.length) told.push(el("span", {}, "in no speed-up: ", unpaired.map(([who, number]) => `${number} ${number > 1 ? "tasks" : "task"} that ${who} did not finish`).join(", ")));
+    const unpaired = own.unpaired ? [["it did not finish", own.unpaired.own], ["the baseline did not finish", own.unpaired.baseline], ["neither finished", own.unpaired.both]].filter(([, number]) => number) : [];
+    if (unpaired.length) told.push(el("span", {}, "in no speed-up: ", unpaired.map(([what, number]) => `${number} ${number > 1 ? "tasks" : "task"} that ${what}`).join(", ")));
     if (pipeline.block) told.push(el("span", {}, "block size: ", typeof pipeline.block.why === "string" ? pipeline.block.why : JSON.stringify(pipeline.block)));
     const shown = told.filter(Boolean);
     return shown.length ? [el("li", {}, named(run, pipeline), el("div", { class: "said" }, shown.map((each) => el("div", {}, each))))] : [];

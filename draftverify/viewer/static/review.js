@@ -69,7 +69,7 @@ function nothing() {
   if (skipped.length && open) words.push(`You skipped ${skipped.length}; they are still open.`);
   if (held) words.push(`${held} ${held === 1 ? "is" : "are"} with other reviewers.`);
   if (!open) words.push(decided
-    ? `All is decided. The same draftverify run command goes on with the ${decided} answers.`
+    ? `All is decided. The same draftverify run command goes on with ${decided === 1 ? "the answer" : `the ${decided} answers`}.`
     : "Nothing waits for a person.");
   $("question").replaceChildren(make("div", { className: "card", id: "done" }, words.map((each) => make("p", {}, each))));
   timer = setTimeout(next, AGAIN); // what a run asks meanwhile, and what others let go of

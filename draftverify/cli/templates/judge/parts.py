@@ -52,9 +52,7 @@ class Checklist:
         }
         missed = [rule for rule, keeps in kept.items() if not keeps]
         score = sum(kept.values()) / len(kept)
-        return Check(
-            "pass", score, missed[0] if missed else "", f"missed: {', '.join(missed)}" if missed else ""
-        )
+        return Check("pass", score, f"missed: {', '.join(missed)}" if missed else "")
 
 
 class CalledGood:
