@@ -18,6 +18,7 @@ PAGES = [
     "concepts.md",
     "experiments.md",
     "sweeps.md",
+    "audit.md",
     "judges.md",
     "metrics.md",
     "comparing.md",
