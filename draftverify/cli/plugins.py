@@ -68,13 +68,13 @@ def _table(shown: list[Examined]) -> None:
                 table.add_row(f"  {each.plugin.name}", _told(each))
             console.print(Text(role or "(all)", "bold"))
             console.print(table)
-    told = set()
+    seen: set[tuple[str, str, str]] = set()
     for each in shown:
         trouble = (each.plugin.role, each.plugin.name, each.message)
-        if each.status != "ok" and trouble not in told:
+        if each.status != "ok" and trouble not in seen:
             console.print()
             _trouble(each)
-        told.add(trouble)  # twins have the same
+        seen.add(trouble)  # twins have the same
 
 
 def _cells(each: Examined) -> tuple[str, str, str, str]:
