@@ -14,7 +14,7 @@ import re
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from importlib import metadata, util
 from pathlib import Path
@@ -57,6 +57,8 @@ Role: TypeAlias = Literal[
 ]
 Factory: TypeAlias = Callable[..., Any]
 
+CACHES = "draftverify.caches"
+"""The group of what `draftverify cache` shows; it is no role of a part."""
 LISTED = 12
 """Names that a message lists where none is near."""
 
@@ -97,12 +99,12 @@ class Plugin(msgspec.Struct, frozen=True):
     """One entry point: a name in a role, and what stands behind it.
 
     Args:
-        role: which of the roles; "" when the package's entry points cannot be read at all.
+        role: which of the roles; "" when the package's entry points cannot be read at all, and in a group that is none.
         name: as a config writes it after `use:`.
         target: "module:Class".
         distribution: the package that registers it.
         version: of that package.
-        unreadable: why the package's entry points cannot be read.
+        unreadable: why the package's entry points, or this one, cannot be read.
     """
 
     role: Role | Literal[""]
@@ -143,7 +145,7 @@ class Plugin(msgspec.Struct, frozen=True):
             ResourceError: an optional package is missing; the message says which extra installs it.
         """
         if self.unreadable:
-            raise PluginError(f"the entry points of {self.package} cannot be read: {self.unreadable}")
+            raise PluginError(self.unreadable)
         what = f"{self.role or 'entry point'} {self.name!r}"
         entry = metadata.EntryPoint(self.name, self.target, "")
         if not entry.pattern.match(self.target):
@@ -209,14 +211,16 @@ def _scan(path: tuple[str, ...]) -> tuple[Plugin, ...]:
         try:
             entries = [(entry.group, entry.name, entry.value) for entry in distribution.entry_points]
         except Exception as error:
-            why = f"{type(error).__name__}: {error}"
+            why = f"the entry points of {name} {version} cannot be read: {type(error).__name__}: {error}"
             found.append(Plugin("", "(all)", "entry_points.txt", name, version, why))
             continue
-        found += [
-            Plugin(roles[group], entry, value, name, version)
-            for group, entry, value in entries
-            if group in roles
-        ]
+        for group, entry, value in entries:
+            if group in roles:
+                found.append(Plugin(roles[group], entry, value, name, version))
+            elif group.startswith("draftverify.") and group != CACHES:
+                why = f"{name} {version} registers {entry!r} in the group {group!r}, which there is not"
+                why += did_you_mean(group, [*roles, CACHES])
+                found.append(Plugin("", entry, value, name, version, why))
     order = ["", *ROLES]
     return tuple(sorted(found, key=lambda each: (order.index(each.role), each.name, each.distribution)))
 
@@ -228,7 +232,7 @@ def examine() -> tuple[Examined, ...]:
     for plugin in plugins:
         twins = [other for other in plugins if (other.role, other.name) == (plugin.role, plugin.name)]
         if len(twins) > 1:
-            message = f"registered by {' and '.join(twin.package for twin in twins)}"
+            message = f"registered by {' and '.join(twin.package for twin in twins)}; uninstall one of them"
             examined.append(Examined(plugin, "duplicate", message))
             continue
         try:
@@ -257,28 +261,40 @@ def find(role: Role, name: str) -> Plugin:
     return found[0]
 
 
-def unknown(role: Role, name: str, *, local: Iterable[str] = ()) -> str:
-    """What to say of a name that nothing in this role has.
+def unknown(role: Role | Sequence[Role], name: str, *, local: Iterable[str] = ()) -> str:
+    """What to say of a name that nothing in this role, or in any of these, has.
 
     Args:
         role: where it was looked for.
         name: what was looked for.
         local: names that a config's own files add.
     """
-    noun = ROLES[role].noun
+    roles: Sequence[Role] = [role] if isinstance(role, str) else role
+    noun = one_of([ROLES[each].noun for each in roles])
     others = sorted(
         {ROLES[plugin.role].noun for plugin in installed() if plugin.role and plugin.name == name}
     )
     if others:
         return f"{name!r} is {' and '.join(others)}, not {noun}"
-    known = [*(plugin.name for plugin in installed() if plugin.role == role), *local]
+    astray = [plugin for plugin in installed() if not plugin.role and plugin.name == name]
+    if astray:
+        return astray[0].unreadable
+    known = [*(plugin.name for plugin in installed() if plugin.role in roles), *local]
     near = did_you_mean(name, known)
     if len(known) > LISTED and not near.startswith("; did"):
         stem, _, own = name.partition(".")
-        near = f"; `draftverify plugins --role {role}` lists what there is"
+        only = f" --role {roles[0]}" if len(roles) == 1 else ""
+        near = f"; `draftverify plugins{only}` lists what there is"
         if own[:1].isupper():  # as a class of a parts file
             near += f"; for a class of {stem}.py write parts: [./{stem}.py]"
     return f"there is no {noun.partition(' ')[2]} {name!r}{near}"
+
+
+def one_of(nouns: Sequence[str]) -> str:
+    """ "a generator, verifier or rule"."""
+    first, *others = nouns
+    bare = [noun.partition(" ")[2] for noun in others]
+    return ", ".join([first, *bare[:-1]]) + (f" or {bare[-1]}" if bare else "")
 
 
 def load(role: Role, name: str) -> Factory:
@@ -301,15 +317,18 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; there are {', '.join(known)}" if known else ""
 
 
-def unfit(target: Any, role: Role) -> str:
-    """Why this object cannot build a part of this role; "" when it can, as far as can be seen."""
+def unfit(target: Any, *roles: Role) -> str:
+    """Why this object cannot build a part of any of these roles; "" when it can, as far as can be seen."""
     if not callable(target):
         return f"is a {type(target).__name__}, not a class or a function that returns a part"
-    method = ROLES[role].method
-    if not method or not inspect.isclass(target) or role in roles_of(target):
+    methods = [ROLES[role].method for role in roles]
+    if not all(methods) or not inspect.isclass(target) or {*roles} & {*roles_of(target)}:
         return ""
-    able = " or ".join(roles_of(target))
-    return f"has no {method}(), so it is no {role}" + (f"; it could be a {able}" if able else "")
+    wanted = ", ".join(f"{method}()" for method in methods)
+    what = f"has no {wanted}" if len(methods) == 1 else f"has none of {wanted}"
+    able = " or ".join(ROLES[role].noun for role in roles_of(target))
+    noun = one_of([ROLES[role].noun for role in roles]).partition(" ")[2]
+    return f"{what}, so it is no {noun}" + (f"; it could be {able}" if able else "")
 
 
 def roles_of(cls: Any) -> tuple[Role, ...]:

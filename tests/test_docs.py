@@ -19,6 +19,7 @@ PAGES = [
     "concepts.md",
     "experiments.md",
     "sweeps.md",
+    "audit.md",
     "judges.md",
     "metrics.md",
     "comparing.md",

@@ -146,6 +146,19 @@ def test_two_plugins_of_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
         plugins.load("rule", "twin")
 
 
+def test_a_group_that_is_none_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A misspelt group in a package's pyproject.toml is no silence: the list and whoever uses the name say so."""
+    put_on_path(monkeypatch, "stray_group")
+    says = (
+        "dv-stray-group 1.0 registers 'stray.dice' in the group 'draftverify.generator', which there is not"
+    )
+    assert examined("stray.dice").status == "broken"
+    assert examined("stray.dice").message.startswith(says)
+    with pytest.raises(PluginError, match=r"did you mean draftverify\.generators") as error:
+        plugins.load("generator", "stray.dice")
+    assert says in str(error.value)
+
+
 def test_one_package_found_twice_on_the_path_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same directory twice on the path makes no duplicates."""
     put_on_path(monkeypatch, "healthy", "healthy")

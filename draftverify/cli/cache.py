@@ -12,11 +12,9 @@ from typing import Any
 import click
 
 from draftverify.errors import ResourceError
-from draftverify.plugins import Plugin, did_you_mean
+from draftverify.plugins import CACHES, Plugin, did_you_mean
 
 __all__ = ["cache"]
-
-GROUP = "draftverify.caches"
 
 
 @click.group(invoke_without_command=True)
@@ -64,7 +62,7 @@ def clear(name: str | None, everything: bool) -> None:
 
 def _caches() -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for entry in metadata.entry_points(group=GROUP):
+    for entry in metadata.entry_points(group=CACHES):
         assert entry.dist is not None
         plugin = Plugin("", entry.name, entry.value, entry.dist.metadata["Name"], entry.dist.version)
         found[entry.name] = plugin.load()

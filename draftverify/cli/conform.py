@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["conform"]
 
-CHECKED = ("generator", "verifier", "rule")
+CHECKED: tuple[Role, ...] = ("generator", "verifier", "rule")
 INDENT = " " * 10
 WORDS = {
     "passed": ("passed", "green"),
@@ -27,6 +27,7 @@ WORDS = {
     "unexercised": ("not run", "yellow"),
     "skipped": ("not run", "yellow"),
 }
+COUNTED = ("passed", "failed", "expected", "not run")
 
 
 @click.command()
@@ -75,15 +76,22 @@ def _ensure_one(name: str, *, may_be_local: bool) -> None:
     Raises:
         click.UsageError: it is.
     """
-    from draftverify.plugins import did_you_mean, installed
+    from draftverify.plugins import installed, unknown
 
-    found = [(plugin.name, plugin.role) for plugin in installed() if plugin.role in CHECKED]
-    roles = [role for each, role in found if each == name]
+    named = {plugin.role for plugin in installed() if plugin.name == name}
+    roles = [role for role in CHECKED if role in named]
     if len(roles) > 1:
         raise click.UsageError(f"{name} is a {' and a '.join(roles)}; say which with --role")
-    if not roles and not may_be_local:
-        near = did_you_mean(name, [each for each, _ in found])
-        raise click.UsageError(f"no generator, verifier or rule is named {name!r}{near}")
+    if roles or may_be_local:
+        return
+    if name.endswith(".py"):
+        raise click.UsageError(f"a part of a file is written {name}:Class, with the name of the class")
+    stem, _, own = name.partition(".")
+    if own and Path(f"{stem}.py").is_file():
+        raise click.UsageError(
+            f"no installed part is named {name!r}; for one of {stem}.py write {stem}.py:{own}"
+        )
+    raise click.UsageError(unknown(CHECKED, name))
 
 
 def _tell(report: Report) -> None:
@@ -105,7 +113,7 @@ def _tell(report: Report) -> None:
             told(f"Expected: {result.reason}")
         if result.message:
             told(result.message)
-    counts = Counter(WORDS[result.status][0].lower() for result in report.results)
-    click.echo("\n" + ", ".join(f"{count} {word}" for word, count in counts.items()))
+    found = Counter(WORDS[result.status][0].lower() for result in report.results)
+    click.echo("\n" + ", ".join(f"{found[word]} {word}" for word in COUNTED if found[word]))
     if report.ended("unexercised"):
         click.echo("What was not run has not been tested; `passed` is what had something to look at.")

@@ -68,10 +68,13 @@ def _table(shown: list[Examined]) -> None:
                 table.add_row(f"  {each.plugin.name}", _told(each))
             console.print(Text(role or "(all)", "bold"))
             console.print(table)
+    seen: set[tuple[str, str, str]] = set()
     for each in shown:
-        if each.status != "ok":
+        trouble = (each.plugin.role, each.plugin.name, each.message)
+        if each.status != "ok" and trouble not in seen:
             console.print()
             _trouble(each)
+        seen.add(trouble)  # twins have the same
 
 
 def _cells(each: Examined) -> tuple[str, str, str, str]:
@@ -103,6 +106,10 @@ def _sentence(each: Examined) -> str:
 def _trouble(each: Examined) -> None:
     click.secho(f"{each.plugin.role} {each.plugin.name}".strip() + f" is {each.status}", bold=True)
     click.echo("  " + each.message)
+    _traceback(each)
+
+
+def _traceback(each: Examined) -> None:
     if each.traceback and each.status == "broken":
         click.echo("\n".join("  " + line for line in each.traceback.rstrip().splitlines()))
 
@@ -111,10 +118,11 @@ def _describe(each: Examined) -> None:
     from draftverify.experiments.parameters import parameters
 
     plugin = each.plugin
-    click.secho(f"{plugin.role} {plugin.name}", bold=True)
+    click.secho(f"{plugin.role} {plugin.name}".strip(), bold=True)
     click.echo(f"  {plugin.target}, of {plugin.package}")
     if each.status != "ok":
-        _trouble(each)
+        click.echo(f"  {each.status}: " + each.message)
+        _traceback(each)
         return
     target = plugin.load()
     takes = parameters(target)

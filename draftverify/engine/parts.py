@@ -180,7 +180,8 @@ class Parts:
         if needs - provides:
             raise PipelineError(
                 f"the rule {rule} needs {_listed(needs - provides)}, which the verifier {verifier} does not provide "
-                f"(it provides {_listed(provides)}); choose another rule or another verifier"
+                f"(it provides {_listed(provides)}); choose another rule or another verifier, "
+                "or name them in the verifier's `provides` where it gives them"
             )
         beyond = needs - CHECKS
         for clause in self.policy.clauses if beyond else ():

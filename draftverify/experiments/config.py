@@ -357,6 +357,8 @@ def _read_parts(reading: Reading) -> None:
             reading.wrong(node, error.message)
             reading.unread.add(Path(node.value).stem)
             continue
+        if any(file.path == other.path for other in reading.files):
+            continue  # named twice, as on the command line and in the file of inputs
         if any(file.stem == other.stem for other in reading.files):
             reading.wrong(node, f"two parts files are named {file.stem}; rename one")
         reading.files.append(file)

@@ -108,7 +108,8 @@ class Reading:
 
     def broken(self, node: Located, error: DraftVerifyError) -> Wrong:
         """Note an error of a plugin together with the place that names it."""
-        self.errors.append((node.where, type(error)(f"{node.where}: {node.dotted}: {error}")))
+        told = ": ".join(filter(None, (node.where, node.dotted, str(error))))
+        self.errors.append((node.where, type(error)(told)))
         return Wrong()
 
 

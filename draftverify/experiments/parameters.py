@@ -134,7 +134,7 @@ class Component(Form):
             file, target = reading.local[name]
             fit = [role for role in self.roles if not plugins.unfit(target, role)]
             if not fit:
-                raise reading.wrong(use, f"{name} {plugins.unfit(target, self.roles[0])}")
+                raise reading.wrong(use, f"{name} {plugins.unfit(target, *self.roles)}")
             return fit[0], file, target
         known = {plugin.role for plugin in plugins.installed() if plugin.name == name}
         found = [role for role in self.roles if role in known]
@@ -152,9 +152,9 @@ class Component(Form):
         local = [
             each
             for each, (_, target) in reading.local.items()
-            if isinstance(target, type) and self.roles[0] in plugins.roles_of(target)
+            if isinstance(target, type) and {*self.roles} & {*plugins.roles_of(target)}
         ]
-        raise reading.wrong(use, plugins.unknown(self.roles[0], name, local=local))
+        raise reading.wrong(use, plugins.unknown(self.roles, name, local=local))
 
     def refuses(self, target: Any) -> str:
         """What is needed instead of this class, as far as can be seen before it is built; "" when it fits."""

@@ -8,6 +8,7 @@ import random
 import sys
 import typing
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -21,7 +22,7 @@ from draftverify.testing.calls import LAWS, SHAPES
 from draftverify.testing.contexts import difference, snapshot
 from draftverify.testing.registry import check
 from draftverify.testing.subject import METHODS, Subject, bare, free, owned
-from draftverify.values import EMPTY
+from draftverify.values import EMPTY, Decision, Memory, Outcome, Round, TaskRecord, Trail
 
 _EVIDENCE = {"verdicts", "scores", "target", "raw_maxima", "cross", "hidden"}
 _WORDS = {"laws": LAWS, "shape": SHAPES, "shapes": SHAPES, "provides": _EVIDENCE, "needs": _EVIDENCE}
@@ -194,7 +195,7 @@ def keeps_no_state_about_tasks(subject: Subject) -> None:
     """An answer does not depend on the calls that were served before, by this instance or by another."""
     expected = subject.answers
     hint = "keep nothing on self, or in what it opened; what a task needs again goes into context.scratch"
-    one = subject.fresh()
+    one = subject.notes["spare"] = subject.fresh()
     backwards = [subject.answer(call, on=one) for call in reversed(subject.calls)][::-1]
     again = [subject.answer(call, on=one) for call in subject.calls]
     if kept := subject.outside.changed():
@@ -304,6 +305,78 @@ def answers_the_same_without_scratch(subject: Subject) -> None:
             cached |= bool(scratch)
         free(scratch)
     exercised(cached, "it kept nothing in context.scratch in any of the calls")
+
+
+@check(after=["keeps_no_state_about_tasks"], when=Subject.repeats)
+def answers_from_the_memory_given(subject: Subject) -> None:
+    """What earlier tasks taught comes from `context.memory` alone: not from a memory that an earlier call was given."""
+    records = _ended(subject)
+    memories = [Memory(), Memory(1, Trail.of(records[: len(records) // 2])), Memory(2, Trail.of(records))]
+    calls = subject.drawing_calls() if subject.role == "rule" else subject.calls[:4]
+
+    def said(call: tuple[Any, ...], memory: Memory, on: Any) -> Any:
+        context, *others = bare(call)
+        context = msgspec.structs.replace(context, memory=memory)
+        try:
+            answer = subject.call((context, *others), on)
+        except Exception as error:  # without records it raised nothing
+            what = f"with the records of earlier tasks in context.memory it raised {type(error).__name__}: {error}"
+            ensure(False, f"{what}; a run with `epoch:` brings such records, of tasks without an answer too")
+        free(context.scratch)
+        return answer
+
+    watched = _Watched(records)
+    with subject.outside.as_at_first():
+        for call in calls:
+            said(
+                call, Memory(2, watched), subject.notes["spare"]
+            )  # what it takes from it the next checks do not see
+    exercised(watched.read, "it never looked at the records of context.memory")
+    expected = []
+    for memory in memories:
+        with subject.outside.as_at_first():
+            one = subject.fresh()
+            expected.append([said(call, memory, one) for call in calls])
+    with subject.outside.as_at_first():
+        one = subject.fresh()
+        for version in (2, 0, 1, 2):
+            for call, answer in zip(calls, expected[version], strict=True):
+                what = "after calls with another context.memory the same call was answered differently"
+                hint = "let what was made of a memory hold for that memory alone, told by `is`"
+                subject.same(answer, said(call, memories[version], one), f"{what}; {hint}")
+
+
+class _Watched(Sequence[TaskRecord]):
+    """Records that know whether anybody looked."""
+
+    def __init__(self, records: Sequence[TaskRecord]) -> None:
+        self.records = records
+        self.read = False
+
+    def __len__(self) -> int:
+        self.read = True
+        return len(self.records)
+
+    def __getitem__(self, index: Any) -> Any:
+        self.read = True
+        return self.records[index]
+
+
+def _ended(subject: Subject) -> list[TaskRecord]:
+    """Records of tasks that ended: some with what the component's own calls were about, one with nothing."""
+    records = [TaskRecord(task="without an answer", outcome=Outcome(status="exhausted"))]
+    for number, (call, answer) in enumerate(zip(subject.calls[:8], subject.answers, strict=False)):
+        items = tuple(getattr(answer if subject.role == "generator" else call[1], "items", ()))
+        decision = Decision(kept=tuple(range(len(items))), emitted=items)
+        outcome = Outcome(status="accepted", value=items, rounds=1)
+        records.append(
+            TaskRecord(
+                task=f"earlier {number}",
+                outcome=outcome,
+                rounds=(Round(index=0, items=items, asked=len(items), decision=decision),),
+            )
+        )
+    return records
 
 
 @check(after=["keeps_no_state_about_tasks"], when=lambda s: s.repeats() and s.declared("concurrent", True))

@@ -205,7 +205,10 @@ class _Run:
 
     def _result(self, name: str) -> Result:
         for earlier in CHECKS[name].after:
-            if self.applies(earlier) and self.result(earlier).status not in ("passed", "unexercised"):
+            before = self.result(earlier) if self.applies(earlier) else None
+            if before is not None and before.status == "skipped":
+                return Result(name, "skipped", before.message)  # which failed, not which was not run for it
+            if before is not None and before.status not in ("passed", "unexercised"):
                 return Result(name, "skipped", f"not run, since {earlier} failed")
         message = unexercised = ""
         try:

@@ -163,6 +163,8 @@ def difference(left: Any, right: Any, tolerance: float = 0.0, path: str = "") ->
         return None if same else f"the values of {path} differ"
     if isinstance(left, dict) and isinstance(right, dict) and list(left) == list(right):
         steps = ((left[key], right[key], f"{path}.{key}" if path else str(key)) for key in left)
+    elif isinstance(left, dict) and isinstance(right, dict) and {*left} != {*right}:
+        return f"{path} has the keys {_shown([*left])}, then {_shown([*right])}"
     elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
         steps = ((*pair, f"{path}[{index}]") for index, pair in enumerate(zip(left, right, strict=True)))
     elif isinstance(left, float) and isinstance(right, float):

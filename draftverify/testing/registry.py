@@ -41,7 +41,7 @@ def check(
     """Register a check for one role, or for all (None)."""
 
     def register(function: Callable[[Subject], None]) -> Callable[[Subject], None]:
-        name, doc = function.__name__, (function.__doc__ or "").strip()
+        name, doc = function.__name__, " ".join((function.__doc__ or "").split())
         CHECKS[name] = ConformanceCheck(name, doc, role, tuple(after), when, function)
         return function
 

@@ -8,6 +8,7 @@ import pytest
 
 from draftverify.cli.exits import Exit
 from draftverify.cli.main import main
+from tests.broken_plugin_packages import put_on_path
 
 PARTS = '''
 from draftverify import PASS, REJECT, Context, Decision, Proposal, Refusal, Verification
@@ -42,6 +43,13 @@ class Never:
 
     def decide(self, context, proposal, verification, rng) -> Decision:
         return Decision(refused=tuple(Refusal(i, "no") for i, each in enumerate(verification.checks)))
+
+
+class Counts:
+    """A metric."""
+
+    def __call__(self, task, outcome) -> float:
+        return float(len(outcome.value))
 '''
 INPUTS = """
 parts: [./mine.py]
@@ -126,7 +134,28 @@ def test_a_part_that_cannot_read_the_kits_inputs_is_told_how_to_give_its_own(
     [
         (["mine.py:Divides"], Exit.CONFIG, "its arguments stand in the file of --inputs, under arguments:"),
         (["mine.py:Divide"], Exit.CONFIG, "did you mean mine.Divides?"),
-        (["nobody.knows"], Exit.USAGE, "no generator, verifier or rule is named 'nobody.knows'"),
+        (
+            ["nobody.knows"],
+            Exit.USAGE,
+            "there is no generator, verifier or rule 'nobody.knows'; `draftverify plugins`",
+        ),
+        (
+            ["adaptive_consistency"],
+            Exit.USAGE,
+            "'adaptive_consistency' is a stopping rule, not a generator, verifier or rule",
+        ),
+        (["mine.Divides"], Exit.USAGE, "for one of mine.py write mine.py:Divides"),
+        (["mine.py"], Exit.USAGE, "a part of a file is written mine.py:Class"),
+        (
+            ["mine.py:Counts"],
+            Exit.CONFIG,
+            "has none of propose(), verify(), decide(), so it is no generator, verifier or rule; it could be a",
+        ),
+        (
+            ["jsonl", "--inputs", "inputs.yaml"],
+            Exit.CONFIG,
+            "'jsonl' is a source of tasks, not a generator, verifier or rule",
+        ),
         (["python"], Exit.USAGE, "python is a generator and a verifier; say which with --role"),
         (["first", "--inputs", "wrong.yaml"], Exit.CONFIG, "wrong.yaml:2"),
         (["regex", "--inputs", "shape.yaml"], Exit.CONFIG, "proposals.0"),
@@ -140,3 +169,31 @@ def test_a_mistake_says_where_and_what(
     Path("shape.yaml").write_text("arguments: {pattern: a}\nproposals: [{tree: [a, b], parents: [0, -1]}]\n")
     assert main(["conform", *arguments]) == code
     assert says in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_file_of_the_command_may_be_among_the_parts_of_the_inputs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It is one file, and not two of one name."""
+    assert main(["conform", "mine.py:Divides", "--inputs", "inputs.yaml"]) == Exit.OK
+    assert " passed, " in capsys.readouterr().out.splitlines()[-2]
+
+
+def test_what_was_not_run_names_the_check_that_failed(capsys: pytest.CaptureFixture[str]) -> None:
+    """And not another that was not run either; the numbers stand in one order."""
+    Path("bare.yaml").write_text("arguments: {largest: 50}")
+    assert main(["conform", "mine.py:Divides", "--inputs", "bare.yaml"]) == Exit.NOT_CONFORMING
+    out = capsys.readouterr().out
+    assert {line.strip() for line in out.splitlines() if "since" in line} == {"not run, since answers failed"}
+    assert out.splitlines()[-1].startswith("3 passed, 1 failed, ")
+
+
+def test_a_plugin_that_cannot_be_used_is_told_as_anywhere(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name of two packages is no part of two roles; a group that is none is named."""
+    put_on_path(monkeypatch, "twin_one", "twin_two", "stray_group")
+    assert main(["conform", "twin"]) == Exit.PLUGIN
+    assert "conform: rule 'twin' is registered twice, by dv-twin-one 1.0" in capsys.readouterr().err
+    assert main(["conform", "stray.dice"]) == Exit.USAGE
+    assert "did you mean draftverify.generators" in " ".join(capsys.readouterr().err.split())

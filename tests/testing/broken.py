@@ -240,6 +240,32 @@ class KeepsACursorInScratch:
         return Proposal.chain(list(range(start, start + n)))
 
 
+class TrustsTheMemory:
+    """Takes every earlier task for one that has an answer."""
+
+    caught_by = "answers_from_the_memory_given"
+    says = "of tasks without an answer too"
+
+    def propose(self, context: Any, n: int) -> Proposal:
+        known = [record.outcome.value[0] for record in context.memory.records]
+        return Proposal.alternatives([*known, *range(n)][:n])
+
+
+class KeepsTheFirstMemory:
+    """Reads the first memory that it meets, and stays with that."""
+
+    caught_by = "answers_from_the_memory_given"
+    says = "after calls with another context.memory"
+
+    def __init__(self) -> None:
+        self._known: list[Any] = []
+
+    def propose(self, context: Any, n: int) -> Proposal:
+        if not self._known:
+            self._known = [item for record in context.memory.records for item in record.outcome.value or ()]
+        return Proposal.alternatives([*self._known[::-1], *range(n)][:n])
+
+
 class RemembersTasks:
     """Remembers on itself what it has proposed, and does not propose it again."""
 

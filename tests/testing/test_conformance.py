@@ -144,6 +144,37 @@ class Remembers:
         return Verification(checks=tuple(Check("pass" if each else "reject") for each in passed))
 
 
+class Recalls:
+    """A generator that drafts what earlier tasks ended with, the last one first."""
+
+    def propose(self, context: Any, n: int) -> Proposal:
+        known = [item for record in context.memory.records for item in record.outcome.value or ()]
+        return Proposal.alternatives([*known[::-1], *range(n)][:n])
+
+
+def test_a_part_that_reads_the_memory_is_given_some() -> None:
+    """The check looks at it, and lets one pass that keeps nothing of what it read."""
+    report = check_component(Recalls())
+    assert "answers_from_the_memory_given" in [each.check for each in report.ended("passed")]
+
+
+class Marks:
+    """A verifier that leaves a mark in its task's input."""
+
+    def verify(self, context: Any, proposal: Proposal) -> Verification:
+        context.task.input["seen"] = True
+        return Verification(checks=tuple(Check("pass") for _ in proposal.items))
+
+
+def test_a_report_names_the_key_that_was_added_and_the_check_that_failed() -> None:
+    """Two long mappings look alike when cut; and what is skipped for another skipped check names the failed one."""
+    with pytest.raises(ConformanceError) as caught:
+        check_component(Marks())
+    assert "task.input has the keys ['prompt', 'text', 'question', 'prompt_ids'], then" in str(caught.value)
+    skipped = caught.value.report.ended("skipped")
+    assert {each.message for each in skipped} == {"not run, since leaves_its_arguments_alone failed"}
+
+
 class SeedsALibrary:
     """Draws with NumPy's generator, seeded anew for each round."""
 
