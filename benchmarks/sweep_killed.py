@@ -3,11 +3,11 @@
     python -m benchmarks.sweep_killed examples/sweep.yaml --limit 3 --set defaults.done.max_tokens=16 \
         --out benchmarks/results/sweep.json --report docs/gallery/sweep.html
 
-Every step is the command that one would type, in a process of its own, from the repository's root; `runs/NAME` may not
-be there yet. The run is ended by SIGKILL when half of what the estimate left is committed, and the same command goes
-on with it. What was committed before the kill has to stand there afterwards as it stood: the same row, of the same time,
-of the first attempt. The JSON holds each command with its output and seconds, the estimate beside the time that the rest
-took, and the figures of all cells.
+Every step is the command that one would type, in a process of its own, from the repository's root; `runs/NAME` may
+not be there yet. The run is ended by SIGKILL when half of what the estimate left is committed, and the same command
+goes on with it. What was committed before the kill has to stand there afterwards as it stood: the same row, of the
+same time, of the first attempt. The JSON holds each command with its output and seconds, the estimate beside the time
+that the rest took, and the figures of all cells.
 """
 
 from __future__ import annotations
