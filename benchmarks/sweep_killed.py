@@ -2,6 +2,7 @@
 
     python -m benchmarks.sweep_killed examples/sweep.yaml --limit 3 --set defaults.done.max_tokens=16 \
         --out benchmarks/results/sweep.json --report docs/gallery/sweep.html
+    python -m benchmarks.sweep_killed --show benchmarks/results/sweep.json
 
 Every step is the command that one would type, in a process of its own, from the repository's root; `runs/NAME` may
 not be there yet. The run is ended by SIGKILL when half of what the estimate left is committed, and the same command
@@ -92,16 +93,51 @@ def attempts(path: Path) -> int:
         return sum(1 for _ in run.store.entries(texts=False, every_attempt=True))
 
 
+SHOWN = {
+    "--dry-run": (6, 2),
+    "--estimate": (4, 1),
+    "compare": (5, 17),
+}
+"""Of a command's output, the first and the last lines that `--show` prints; of the others the last."""
+
+
+def shown(found: dict[str, Any]) -> str:
+    """The commands as they were typed, and the beginning and end of what each printed."""
+    steps = found["steps"]
+    options = steps[2]["command"].partition(" run ")[2]
+    lines = ["```text", f"$ sweep=({options})" if " " in options else f"$ sweep={options}"]
+    for each in steps:
+        lines += [
+            "",
+            "$ " + each["command"].replace(options, '"${sweep[@]}"' if " " in options else "$sweep"),
+        ]
+        if "exit" in each:
+            lines.append(f"(kill -9, with {found['runs']['before_the_kill']} of {found['runs']['all']} done)")
+        key = next((key for key in SHOWN if key in each["command"]), None)
+        first, last = SHOWN[key] if key is not None else (0, 1)
+        out = each["stdout"]
+        left = len(out) - first - last
+        lines += out if left <= 1 else [*out[:first], f"… {left} lines …", *out[-last:]]
+        lines.append(f"({each['seconds']:.0f} s)")
+    return "\n".join(line.rstrip() for line in [*lines, "```"])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("config", type=Path)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("config", type=Path, nargs="?")
+    parser.add_argument("--out", type=Path)
     parser.add_argument("--report", type=Path, help="where to put the run's page")
     parser.add_argument("--limit", type=int, help="at most so many tasks of each group")
     parser.add_argument(
         "--set", dest="overrides", action="append", default=[], help="as draftverify run has it"
     )
+    parser.add_argument("--show", type=Path, help="print the commands and what they printed, and run nothing")
     options = parser.parse_args()
+    if options.show is not None:
+        print(shown(json.loads(options.show.read_text())))
+        return
+    if options.config is None or options.out is None:
+        parser.error("a config and --out are needed")
 
     experiment = load_experiment(options.config, overrides=options.overrides, limit=options.limit)
     path = Path("runs") / experiment.name
