@@ -7,15 +7,15 @@
     python -m benchmarks.experiment examples/code-humaneval.yaml --out benchmarks/results/code_humaneval.json
     python -m benchmarks.experiment examples/code-repair.yaml --out benchmarks/results/code_repair_examples.json
 
-Pipelines are interleaved per task, the order alternating; where the config calibrates, predictions are stored before
-the measured tasks are run. The JSON holds every figure of the run's summary.
+The run is what `draftverify run` would make of the config, in runs/NAME, begun anew: a run that is there is moved
+aside. Pipelines are interleaved per task, the order alternating; where the config calibrates, predictions are stored
+before the measured tasks are run. The JSON holds every figure of the run's summary.
 """
 
 from __future__ import annotations
 
 import argparse
 import shutil
-import tempfile
 from pathlib import Path
 
 from benchmarks.provenance import write
@@ -29,15 +29,18 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--report", type=Path, help="where to put the run's page")
     parser.add_argument("--limit", type=int, help="at most so many tasks of each group")
+    parser.add_argument(
+        "--set", dest="overrides", action="append", default=[], help="as draftverify run has it"
+    )
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        experiment = load_experiment(options.config, limit=options.limit)
-        limit = [] if options.limit is None else ["--limit", str(options.limit)]
-        command = ("draftverify", "run", str(options.config), *limit)
-        result = run(experiment, out=Path(folder) / experiment.name, command=command)
-        if options.report is not None:
-            options.report.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(result.path / "report.html", options.report)
+    experiment = load_experiment(options.config, overrides=options.overrides, limit=options.limit)
+    limit = [] if options.limit is None else ["--limit", str(options.limit)]
+    sets = [word for each in options.overrides for word in ("--set", each)]
+    command = ("draftverify", "run", str(options.config), *limit, *sets)
+    result = run(experiment, out=Path("runs") / experiment.name, fresh=True, command=command)
+    if options.report is not None:
+        options.report.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(result.path / "report.html", options.report)
     write(options.out, "benchmarks.experiment", {"repeats": 1, **result.summary.plain()})
     for pipeline in result.summary.pipelines:
         for row in pipeline.rows:

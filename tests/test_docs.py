@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from draftverify.cli.exits import Exit
 from draftverify.cli.main import main
+from tests.report.runs import overview_of, unpacked
 
 DOCS = Path(__file__).parent.parent / "docs"
 BLOCK = re.compile(r"^```(python|yaml|json|console)\n(.*?)^```$", re.M | re.S)
@@ -64,3 +66,16 @@ def test_links_between_pages_hold(page):
     """A relative link in a page names a file that is there."""
     for target in re.findall(r"\]\((?!https?:)([^)#\s]+)", (DOCS / page).read_text()):
         assert (DOCS / target).exists(), f"{page} links to {target}"
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "gallery").glob("*.html")), ids=lambda page: page.stem)
+def test_a_page_of_the_gallery_says_what_one_would_type(page):
+    """Its command is draftverify's, its run lies below runs/, and no path of a machine is in it."""
+    html = page.read_text()
+    run = overview_of(html)
+    assert run["command"][:2] == ["draftverify", "run"]
+    assert (DOCS.parent / run["command"][2]).is_file()
+    assert run["path"] == f"runs/{run['name']}"
+    packed = [unpacked(html, name) for name in re.findall(r'id="(rows|block-\d+)"', html)]
+    assert not re.findall(r"/(?:tmp|root|home|work)/[^\"\s]*", json.dumps([run, packed]))
+    assert f"(gallery/{page.name})" in (DOCS / "gallery.md").read_text()

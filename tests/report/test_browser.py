@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import threading
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import resources
 from itertools import combinations
 from urllib.parse import parse_qsl, quote
 
@@ -182,11 +184,24 @@ def test_hostile_drafts_run_nothing_and_steer_nothing(chromium, shaped):
 
 @pytest.mark.parametrize("made", ["shaped", "tokens"])
 def test_a_phone_scrolls_down_alone(chromium, request, made):
-    """At 375 pixels no section is wider than the page; wide tables scroll within themselves."""
+    """At 375 pixels no section is wider than the page; wide tables scroll in themselves; "12 accepted" is one line."""
     with watched(chromium, viewport={"width": 375, "height": 800}) as seen:
         opened(seen.page, request.getfixturevalue(made))
         seen.page.wait_for_timeout(200)
         assert seen.page.evaluate("document.documentElement.scrollWidth") <= 375
+        lines = "Array.from(document.querySelectorAll('.word'), (word) => word.getClientRects().length)"
+        assert set(seen.page.evaluate(lines)) == {1}
+
+
+def test_a_log_axis_ends_at_round_figures(chromium):
+    """1, 2 or 5 times a power of ten, around what is shown."""
+    charts = resources.files("draftverify.report").joinpath("static/charts.js").read_text()
+    ends = "".join(re.findall(r"^const (?:ends|niceLow|niceHigh) = .*$", charts, re.M))
+    with watched(chromium) as seen:
+        found = seen.page.evaluate(
+            f"(() => {{ {ends} return [[4.7, 31], [0.2, 100]].map(([a, b]) => [niceLow(a), niceHigh(b)]) }})()"
+        )
+    assert found == [[2, 50], [0.2, 100]]
 
 
 @pytest.mark.parametrize("width", [1180, 390])

@@ -129,7 +129,7 @@ def test_the_command_writes_the_file_anywhere(shaped, tmp_path, capsys):
 
 
 def test_the_command_that_made_the_run_is_told(tmp_path, monkeypatch):
-    """run.json has it, and the page."""
+    """run.json has it, and the page; the directory stands there as it was given, without where it lies on the disk."""
     (tmp_path / "parts.py").write_text(
         "from draftverify import Task\nfrom draftverify import Check, Proposal, Verification\n"
         "class Some:\n    def load(self):\n        return [Task(id='a')]\n"
@@ -145,7 +145,10 @@ def test_the_command_that_made_the_run_is_told(tmp_path, monkeypatch):
     assert main(["run", "e.yaml", "--out", "made"]) == 0
     expected = ["draftverify", "run", "e.yaml", "--out", "made"]
     assert json.loads((tmp_path / "made" / "run.json").read_text())["starts"][0]["command"] == expected
-    assert overview_of((tmp_path / "made" / "report.html").read_text())["command"] == expected
+    html = (tmp_path / "made" / "report.html").read_text()
+    assert overview_of(html)["command"] == expected
+    assert overview_of(html)["path"] == "made"
+    assert str(tmp_path) not in html
 
 
 def test_a_secret_that_looks_like_the_page_does_not_break_it(shaped):

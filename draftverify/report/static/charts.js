@@ -154,8 +154,10 @@ function apart(spots, width) {
   });
 }
 
-const niceLow = (x) => 10 ** (Math.floor(Math.log10(x) * 3) / 3);
-const niceHigh = (x) => 10 ** (Math.ceil(Math.log10(x) * 3) / 3);
+/** The ends of a log axis: 1, 2 or 5 times a power of ten. */
+const ends = (x) => [1, 2, 5, 10].map((step) => step * 10 ** Math.floor(Math.log10(x)));
+const niceLow = (x) => ends(x).findLast((end) => end <= x) ?? x;
+const niceHigh = (x) => ends(x).find((end) => end >= x) ?? x;
 
 /** Seconds per task by part, a bar per pipeline. */
 export function split(rows) {

@@ -194,7 +194,7 @@ function acceptance(run) {
   const staged = run.pipelines.filter((pipeline) => pipeline.stages.length > 1);
   if (!lines.length && !staged.length) return null;
   return section("acceptance", "Acceptance by position and stage",
-    "Of the items that were checked at a position of the block, the share that was accepted; items after the first refusal of a chain were not checked, and are not counted.",
+    "Of the items that were checked at a position of the block, the share that was accepted; items after the first refusal of a chain were not checked, and are not counted. Positions and stages count first tries alone.",
     lines.length ? pair(chart("Acceptance by position in the block", 300, positions(lines.slice(0, 8).map((each) => ({ ...each, positions: each.positions.filter((one) => one.position < POSITIONS) })))),
       byPosition(run, lines.slice(0, 3), 8)) : null,
     lines.length > 3 || lines.some((pipeline) => pipeline.positions.length > 8) ? el("details", {}, el("summary", {}, "All positions"), lazy(() => byPosition(run, lines, 8 * POSITIONS))) : null,
