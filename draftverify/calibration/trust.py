@@ -136,10 +136,11 @@ def assisted_rate(
     θ = λ · mean_U(j) + mean_L(y − λ j), with L the n labelled items, U the N others, and λ = Cov_L(y, j) / (Var(j)
     (1 + n / N)), within 0 to 1: 0 is the labels alone, and that is what a judge who knows nothing leads to.
 
-    Its variance is that of two sums, of y − λ j over L and of λ j over U, each task's share of both together; the
-    interval is Student's t with one degree of freedom less than tasks that have a label. Where y − λ j is the same of
-    every label they say nothing of its variance: then the interval reaches as far as a difference may lie that so many
-    tasks do not show (Clopper–Pearson, each one trial).
+    The interval is Student's t with one degree of freedom less than tasks that have a label. Its variance leaves out
+    one task at a time (jackknife), apart for the tasks that have a label and for the others, and fits λ anew each
+    time: with few tasks a λ that was fitted on them makes the interval too narrow. Where y − λ j is the same of every
+    label they say nothing of its variance: then the interval reaches as far as a difference may lie that so many tasks
+    do not show (Clopper–Pearson, each one trial).
 
     Args:
         labels: [n], what the labels say of each labelled item, from 0 to 1, such as 1 for a win and ½ for a tie.
@@ -162,14 +163,10 @@ def assisted_rate(
         raise ConfigError("a label is not from 0 to 1; a rate is the mean of such labels", path="labels")
     if not (np.isfinite(j).all() and np.isfinite(u).all()):
         raise ConfigError("a verdict is not a finite number; items that were not judged are left out")
-    n, others = len(y), len(u)
-    place, _ = _places(range(n + others) if tasks is None else tasks, n + others)
-    weight = _tuned(y, j, u)
-    return Assisted(
-        rate=_rectified(y - weight * j, weight * u, place),
-        alone=_rectified(y, u[:0], place[:n]),
-        weight=weight,
-    )
+    place, _ = _places(range(len(y) + len(u)) if tasks is None else tasks, len(y) + len(u))
+    both, weight = _assisted(y, j, u, place)
+    alone, _ = _assisted(y, j, u[:0], place[: len(y)])
+    return Assisted(both, alone, weight)
 
 
 def labels_needed(width: float, variance: float, *, correlation: float = 0.0, unlabelled: int = 0) -> int:
@@ -307,35 +304,46 @@ def error_correlation(
     return _within(bootstrap(correlation, range(size)), -1.0, 1.0)
 
 
-def _tuned(y: Any, j: Any, u: Any) -> float:
-    """λ; 0 without other items or where the judge always says the same."""
-    spread = float(np.concatenate([j, u]).var(ddof=1)) if len(j) + len(u) > 1 else 0.0
-    if not len(u) or not spread > 0:
-        return 0.0
-    covariance = float(((y - y.mean()) * (j - j.mean())).mean())
-    return min(max(covariance / (spread * (1.0 + len(y) / len(u))), 0.0), 1.0)
+def _assisted(y: Any, j: Any, u: Any, place: Any) -> tuple[Estimate, float]:
+    """θ and λ of items whose tasks are `place`, the labelled ones first; the interval within 0 and 1."""
+    n, size = len(y), int(place.max()) + 1
+    middle = np.concatenate([j, u]).mean()
+    j, u = j - middle, u - middle  # so that no square of a large number is taken
+    own, others = place[:n], place[n:]
+    sums = np.stack(
+        [np.bincount(own, each, size) for each in (np.ones(n), y, j, y * j, j * j)]
+        + [np.bincount(others, each, size) for each in (np.ones(len(u)), u, u * u)]
+    )
+    whole = sums.sum(axis=1, keepdims=True)
+    (value,), (weight,) = (each.tolist() for each in _rectified(whole))
+    labelled = sums[0] > 0
+    tasks = int(labelled.sum())
+    reach = math.inf
+    if tasks > 1:
+        without, _ = _rectified(whole - sums)
+        variance = _jackknife(without[labelled]) + _jackknife(without[~labelled & (sums[5] > 0)])
+        reach = t_quantile(TAIL, tasks - 1) * math.sqrt(variance)
+    if np.ptp(y - weight * j) <= 1e-12:
+        reach = max(reach, 1.0 - (1.0 - TAIL) ** (1.0 / tasks))
+    found = int((sums[[0, 5]].sum(axis=0) > 0).sum())
+    return Estimate(value, max(value - reach, 0.0), min(value + reach, 1.0), n + len(u), found), weight
 
 
-def _rectified(own: Any, others: Any, place: Any) -> Estimate:
-    """mean(own) + mean(others), the items' tasks being `place`, those of `own` first; the interval within 0 and 1."""
-    n = len(own)
-    labelled, shares, value = len(np.unique(place[:n])), _centred(own, place[:n]), float(own.mean())
-    if len(others):
-        shares = np.concatenate([shares, _centred(others, place[n:])])
-        value += float(others.mean())
-    error = math.sqrt(float((np.bincount(place, shares) ** 2).sum()))
-    reach = t_quantile(TAIL, labelled - 1) * error if labelled > 1 else math.inf
-    if np.ptp(own) <= 1e-12:
-        reach = max(reach, 1.0 - (1.0 - TAIL) ** (1.0 / labelled))
-    tasks = len(np.unique(place))
-    return Estimate(value, max(value - reach, 0.0), min(value + reach, 1.0), len(place), tasks)
+def _rectified(sums: Any) -> tuple[Any, Any]:
+    """θ and λ, [k] each, of [8, k] sums: n, Σy, Σj, Σyj and Σj² over L, N, Σu and Σu² over U."""
+    n, y, j, yj, jj, others, u, uu = sums
+    pooled = n + others
+    with np.errstate(divide="ignore", invalid="ignore"):
+        spread = (jj + uu - (j + u) ** 2 / pooled) / (pooled - 1.0)
+        raw = (yj - y * j / n) / n / (spread * (1.0 + n / others))
+        weight = np.where((others > 0) & (spread > 1e-12), np.clip(raw, 0.0, 1.0), 0.0)
+        return y / n + weight * (np.where(others > 0, u / np.maximum(others, 1.0), 0.0) - j / n), weight
 
 
-def _centred(values: Any, place: Any) -> Any:
-    """[n]: what each item moves the mean by; widened, as a variance over few tasks falls short of the true one."""
-    tasks = len(np.unique(place))
-    widened = math.sqrt(tasks / (tasks - 1)) if tasks > 1 else 1.0
-    return (values - values.mean()) / len(values) * widened
+def _jackknife(without: Any) -> float:
+    """The variance of a figure, of what it is without each of some tasks."""
+    many = len(without)
+    return float(((without - without.mean()) ** 2).sum()) * (many - 1) / many if many > 1 else 0.0
 
 
 def _cost_per_right(costs: float | Sequence[float], place: Any, both: Any) -> Estimate:
