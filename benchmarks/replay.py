@@ -324,13 +324,13 @@ def gsm8k(data: Path) -> Found:
         said[system] = [check.verdict for check in checks]
     lax, passes, truth, tasks = [], [], [], []
     for system in NAMES:
-        judged = [i for i, verdict in enumerate(said[system]) if verdict in ("pass", "reject")]
-        word = trust([said[system][i] == "pass" for i in judged], [labels[system][i] for i in judged], judged)
+        passed = [verdict == "pass" for verdict in said[system]]
+        word = trust(passed, labels[system], range(len(rows)))
+        found[system] = word.base
         lax.append(word.false_pass)
-        found[system] = rate([float(each) for each in labels[system]], [1.0] * len(rows))
-        passes += [said[system][i] == "pass" for i in judged]
-        truth += [labels[system][i] for i in judged]
-        tasks += judged
+        passes += passed
+        truth += labels[system]
+        tasks += range(len(rows))
     right = [sum(labels[system][i] for system in NAMES) for i in range(len(rows))]
     found["any of the four right"] = rate([pass_at_k(4, each, 4) for each in right], [1.0] * len(rows))
     found["arithmetic check, TPR"] = trust(passes, truth, tasks).true_pass
@@ -472,7 +472,7 @@ PARTS: dict[str, Callable[[Path], Found]] = {
 # ---- the table ----------------------------------------------------------------------------------------------------
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One line: a figure, and what became of it."""
 
     figure: str
