@@ -46,8 +46,8 @@ class Trust(msgspec.Struct, frozen=True, kw_only=True):
             something passes gets answers of this precision and no better, where tasks are alike.
         informedness: T − F; 0 of a verifier that knows nothing, whatever its T.
         resampled: what drafting again until something passes comes to on these very tasks: the first that passes of
-            each task's items in random order, over the tasks of which some item passed. Tasks whose wrong answers
-            pass more easily than their right ones weigh as much as the others here, so it is mostly below `precision`.
+            each task's items in random order, over the tasks of which some item passed. Tasks of which right items are
+            rare count as much as others here, so it is mostly below `precision`.
         cost_per_right: (c_d + c_v)/(πT), what one right answer that passes costs; None where no cost was given.
         unpassed: of how many tasks nothing passed.
     """

@@ -10,14 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import ppi, replay
+from benchmarks import ppi, published, replay
 from benchmarks import trust as trust_of_models
+from benchmarks.code import programs as recorded
 
 best_of_n_module = sys.modules[
     "draftverify.calibration.best_of_n"
 ]  # the package has its function by that name
 DATA = Path(os.environ.get("DRAFTVERIFY_DATA", "no such folder"))
-SYSTEMS = replay.NAMES
+SYSTEMS = published.NAMES
 
 
 def made_up(folder: Path, answers: int = 12) -> Path:
@@ -56,6 +57,8 @@ def test_a_miss_is_an_exit_status_and_a_missing_folder_is_named(tmp_path, monkey
     assert "miss   GSM8K, 6B fine-tuned: 0.5000 [" in said
     assert "published 0.2168" in said
     assert replay.main(["--part", "math"]) == 0
+    assert replay.main(["--show", str(out)]) == 0
+    assert "| GSM8K, 6B fine-tuned | 0.2168 | 0.5000 [0.1997, 0.8003] | miss |" in capsys.readouterr().out
 
 
 def test_without_data_nothing_is_computed(monkeypatch, capsys):
@@ -70,24 +73,24 @@ def test_without_data_nothing_is_computed(monkeypatch, capsys):
         assert said in capsys.readouterr().err
 
 
-def programs(tasks: int, samples: int = 100) -> list[replay.Programs]:
+def programs(tasks: int, samples: int = 100) -> list[recorded.Programs]:
     """Tasks with a right half and a wrong half; the generated tests pass the right ones and one of the others."""
     verdicts = "p" * (samples // 2) + "r" * (samples - samples // 2)
     scores = tuple(1.0 if i <= samples // 2 else 0.0 for i in range(samples))
     cross = tuple("pp" if score else "--" for score in scores)
     return [
-        replay.Programs(task=f"t{i}", paper=verdicts, alone=verdicts, scores=scores, cross=cross)
+        recorded.Programs(task=f"t{i}", paper=verdicts, alone=verdicts, scores=scores, cross=cross)
         for i in range(tasks)
     ]
 
 
 def test_the_figures_of_programs_by_hand(monkeypatch):
     """pass@k, CodeT's set of 51 samples of which 50 are right, and promises that such tasks never break."""
-    monkeypatch.setattr(replay, "SPLITS", 2)
+    monkeypatch.setattr(recorded, "SPLITS", 2)
     # Its bounds of all 4,950 gains take ten seconds; tests/calibration/test_best_of_n.py has them.
     monkeypatch.setattr(best_of_n_module, "_differences", lambda curves: np.zeros((3, 100, 100)))
-    found = replay.code(programs(24))
-    assert set(found) == {figure.name for figure in replay.FIGURES if figure.part == "code"}
+    found = recorded.figures(programs(24))
+    assert set(found) == {figure.name for figure in published.FIGURES if figure.part == "code"}
     assert found["CodeGen-16B, pass@1"].value == pytest.approx(0.5)
     assert found["CodeGen-16B, pass@100"].value == 1.0
     assert found["CodeT's dual agreement, pass@1"].value == pytest.approx(50 / 51)
@@ -98,17 +101,17 @@ def test_the_figures_of_programs_by_hand(monkeypatch):
 def test_what_the_programs_did_is_kept_and_read(tmp_path, monkeypatch):
     """The file is written when it is not there, and read when it is: nothing runs twice."""
     kept = tmp_path / "programs.json"
-    monkeypatch.setattr(replay, "run_programs", lambda data: programs(2))
-    first = replay._programs(tmp_path, kept)
-    monkeypatch.setattr(replay, "run_programs", lambda data: pytest.fail("it ran again"))
-    assert replay._programs(tmp_path, kept) == first
+    monkeypatch.setattr(recorded, "run_programs", lambda data: programs(2))
+    first = recorded.programs(tmp_path, kept)
+    monkeypatch.setattr(recorded, "run_programs", lambda data: pytest.fail("it ran again"))
+    assert recorded.programs(tmp_path, kept) == first
 
 
 def test_every_figure_is_named_once():
     """A part and a name are one figure, and each part says which folder it reads."""
-    names = [(figure.part, figure.name) for figure in replay.FIGURES]
+    names = [(figure.part, figure.name) for figure in published.FIGURES]
     assert len(set(names)) == len(names)
-    assert {part for part, _ in names} == set(replay.FOLDERS) == {"code", *replay.PARTS}
+    assert {part for part, _ in names} == set(published.FOLDERS) == {"code", *replay.PARTS}
 
 
 def test_few_labels_on_made_up_answers(tmp_path, monkeypatch):
