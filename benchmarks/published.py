@@ -31,7 +31,7 @@ PROMISE = (
     "score and precision were not published (.097 by whole problems): generated tests passed, and ½, here"
 )
 UNREAD = "a solution without a statement that can be checked is not passed"
-CONDITIONS = "at which rates and steps was not published"
+CONDITIONS = "set-up not published: here a rate of .8, looked at from the 30th of 2,000 steps on"
 FIGURES = (
     Figure("code", "CodeGen-16B, pass@1", 0.217, 0.002, "pass_at_k", RUN),
     Figure("code", "CodeGen-16B, pass@10", 0.496, 0.002, "pass_at_k", RUN),

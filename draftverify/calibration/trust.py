@@ -144,7 +144,7 @@ def assisted_rate(
 
     Args:
         labels: [n], what the labels say of each labelled item, from 0 to 1, such as 1 for a win and ½ for a tie.
-        judged: [n], what the judge says of the same items, on any scale.
+        judged: [n], what the judge says of the same items, on the labels' scale: a verdict, or a probability.
         unlabelled: [N], what the judge says of the others; none leave the labels' own mean.
         tasks: [n + N], whose item each is, the labelled ones first; each is its own when None.
 
