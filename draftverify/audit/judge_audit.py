@@ -25,8 +25,9 @@ import numpy as np
 from draftverify.audit.comparisons import Comparison
 from draftverify.audit.judge_probes import PROBES, WIN, Asking, Figure, Probe, ProbeName
 from draftverify.audit.judges import as_judge
-from draftverify.calibration.agreement import cohen_kappa, labels_needed
+from draftverify.calibration.agreement import cohen_kappa
 from draftverify.calibration.artifact import read_artifact, write_artifact
+from draftverify.calibration.trust import labels_needed
 from draftverify.engine.parts import identity_of, name_of
 from draftverify.errors import ConfigError, ContractError
 

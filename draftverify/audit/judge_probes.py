@@ -23,9 +23,10 @@ import numpy as np
 
 from draftverify.audit.comparisons import Comparison
 from draftverify.audit.judges import Choice, Judging, Presented, Said
-from draftverify.calibration.agreement import alpha_of_counts, assisted_rate, kappa_of_places
+from draftverify.calibration.agreement import alpha_of_counts, kappa_of_places
 from draftverify.calibration.intervals import Estimate, rate
 from draftverify.calibration.selective import bootstrap
+from draftverify.calibration.trust import assisted_rate
 
 __all__ = ["PROBES", "Asking", "Figure", "Probe", "ProbeName"]
 
@@ -340,7 +341,7 @@ def win_rate(asking: Asking) -> Probe:
                 asking.comparisons[place].question
                 for place in (*own, *(p for p in places if p not in set(own)))
             ]
-            found = assisted_rate(theirs[has].tolist(), ours[has].tolist(), ours[~has].tolist(), where)
+            found = assisted_rate(theirs[has].tolist(), ours[has].tolist(), ours[~has].tolist(), where).rate
             figures.append(
                 figure(
                     f"{system}: corrected", found, "labels and judge together, without its bias", (0.0, 1.0)

@@ -7,12 +7,7 @@ from draftverify.calibration.acceptance import (
     pass_at_k_rate,
     tally,
 )
-from draftverify.calibration.agreement import (
-    assisted_rate,
-    cohen_kappa,
-    krippendorff_alpha,
-    labels_needed,
-)
+from draftverify.calibration.agreement import cohen_kappa, krippendorff_alpha
 from draftverify.calibration.artifact import (
     Artifact,
     ScoreArtifact,
@@ -69,10 +64,22 @@ from draftverify.calibration.solved import (
     solved_rate,
     solved_ratio,
 )
+from draftverify.calibration.trust import (
+    Assisted,
+    BlindSpots,
+    Trust,
+    assisted_rate,
+    blind_spots,
+    error_correlation,
+    labels_needed,
+    trust,
+)
 
 __all__ = [
     "Artifact",
+    "Assisted",
     "BestOfN",
+    "BlindSpots",
     "CostModel",
     "Curve",
     "Estimate",
@@ -90,6 +97,7 @@ __all__ = [
     "Spent",
     "Scored",
     "StageCounts",
+    "Trust",
     "accepted_rate",
     "acceptance_rate",
     "arithmetic_mean",
@@ -100,10 +108,12 @@ __all__ = [
     "aurc",
     "auroc",
     "best_of_n",
+    "blind_spots",
     "auroc_within",
     "bootstrap",
     "cost_per_solved",
     "coverage",
+    "error_correlation",
     "fit_costs",
     "fit_scores",
     "geometric_mean",
@@ -140,5 +150,6 @@ __all__ = [
     "solved_ratio",
     "specificity",
     "tally",
+    "trust",
     "write_artifact",
 ]

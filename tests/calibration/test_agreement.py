@@ -1,4 +1,4 @@
-"""κ and α against worked examples, the assisted rate's coverage and gain, and the labels that a width needs."""
+"""κ and α against worked examples."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from draftverify import ConfigError
-from draftverify.calibration import assisted_rate, cohen_kappa, krippendorff_alpha, labels_needed
+from draftverify.calibration import cohen_kappa, krippendorff_alpha
 
 
 def test_kappa_of_a_worked_table():
@@ -45,33 +44,3 @@ def test_weights_count_a_unit_as_often():
     assert krippendorff_alpha(units, np.array([1.0, 2.0, 1.0])) == pytest.approx(
         krippendorff_alpha([units[0], units[1], units[1], units[2]])
     )
-
-
-def test_the_assisted_rate_covers_and_is_narrower_than_the_labels_alone():
-    """A biased judge that is right on 85 %: the interval holds the truth about as often as it says, and is narrower."""
-    rng = np.random.default_rng(3)
-    held, narrower = 0, []
-    for _ in range(24):
-        truth = (rng.random(560) < 0.6).astype(float)
-        judge = np.where(rng.random(560) < 0.85, truth, 1.0)
-        found = assisted_rate(truth[:80], judge[:80], judge[80:])
-        alone = assisted_rate(truth[:80], judge[:80], [])
-        held += found.low <= 0.6 <= found.high
-        narrower.append((found.high - found.low) / (alone.high - alone.low))
-    assert held >= 20
-    assert np.mean(narrower) < 0.9
-
-
-def test_a_judge_that_knows_nothing_leaves_the_labels():
-    """A constant judge has no spread to learn from."""
-    found = assisted_rate([1, 0, 1, 1], [1, 1, 1, 1], [1] * 50)
-    assert found.value == pytest.approx(0.75)
-
-
-def test_labels_that_a_width_needs():
-    """The worst case of a share is z²/w²; a judge that says the same as the labels saves nearly all of them."""
-    assert labels_needed(0.1, 0.25) == math.ceil(1.959963984540054**2 / 0.01)
-    assert labels_needed(0.1, 0.25, correlation=0.9, unlabelled=100_000) < 85
-    assert labels_needed(0.1, 0.25, correlation=0.9, unlabelled=0) == labels_needed(0.1, 0.25)
-    with pytest.raises(ConfigError, match="above 0"):
-        labels_needed(0.0, 0.25)

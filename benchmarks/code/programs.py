@@ -1,0 +1,151 @@
+"""What the recorded programs did, kept, and the published figures that follow: for `benchmarks.replay`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from benchmarks.code import codet, hidden
+from benchmarks.code.estimators import agreement, over_tasks, pass_at
+from benchmarks.code.recorded import PUBLISHED_STOPS, load
+from draftverify.calibration import Estimate, Judged, best_of_n, certified, pass_at_k
+from draftverify.calibration.intervals import beta_quantile, rate
+from draftverify_code.sandbox import Sandbox
+
+
+class Programs(msgspec.Struct, frozen=True):
+    """What the recorded programs of one task did, in the order of the recording.
+
+    Args:
+        task: its name in HumanEval.
+        paper: the hidden tests' verdicts, a letter each, as the CodeT paper's program reads the recording.
+        alone: the same where the tests see the tested function alone, which the figures here are of.
+        scores: the share of generated tests that each passed; −1 without any.
+        cross: of each, a letter for each generated test: passed (p), not (-), not run (?).
+    """
+
+    task: str
+    paper: str
+    alone: str
+    scores: tuple[float, ...]
+    cross: tuple[str, ...]
+
+
+def run_programs(data: Path) -> list[Programs]:
+    """Every recorded program against its hidden tests and all generated ones, in the sandbox."""
+    recordings = load(data, None, PUBLISHED_STOPS)
+    with Sandbox() as sandbox:
+        found = hidden.judged([(one.suite, one.programs) for one in recordings], sandbox)
+        paper = {one.task.id: hidden.letters(each) for one, each in zip(recordings, found, strict=True)}
+        apart = [one for one in recordings if one.suite_alone != one.suite]
+        found = hidden.judged([(one.suite_alone, one.programs) for one in apart], sandbox)
+        alone = {one.task.id: hidden.letters(each) for one, each in zip(apart, found, strict=True)}
+        pools = [list(dict.fromkeys(one.programs)) for one in recordings]
+        work = [(one.task, pool) for one, pool in zip(recordings, pools, strict=True)]
+        verified = codet.verified(work, data / "generated_tests.jsonl", sandbox)
+    done = []
+    for one, pool, each in zip(recordings, pools, verified, strict=True):
+        own = codet.parted(each, pool, one.programs)
+        cross: Any = own.evidence.cross if own.evidence is not None else ()
+        done.append(
+            Programs(
+                task=one.task.id,
+                paper=paper[one.task.id],
+                alone=alone.get(one.task.id, paper[one.task.id]),
+                scores=tuple(-1.0 if check.score is None else float(check.score) for check in own.checks),
+                cross=tuple("".join(MARKS.get(float(mark), "?") for mark in row) for row in cross),
+            )
+        )
+    return done
+
+
+MARKS = {1.0: "p", 0.0: "-"}
+
+
+def figures(programs: Sequence[Programs]) -> dict[str, Estimate]:
+    """pass@k, CodeT's selection, best of n and the certificates, from what the programs did."""
+    right = {one.task: [letter == "p" for letter in one.alone] for one in programs}
+    paper = {one.task: [letter == "p" for letter in one.paper] for one in programs}
+    codes = {mark: value for value, mark in MARKS.items()}
+    agreed = []
+    for one in programs:
+        cross = np.array([[codes.get(mark, np.nan) for mark in row] for row in one.cross])
+        chosen = agreement(cross, right[one.task], "count")
+        agreed.append(
+            pass_at_k(len(one.alone), sum(right[one.task]), 1) if chosen is None else chosen
+        )  # by lot where no program passes any test, as in the published program
+    scores = [one.scores for one in programs]
+    truth = [[float(each) for each in right[one.task]] for one in programs]
+    best = best_of_n(scores, truth)
+    reading = "as the CodeT paper reads it"
+    return {
+        **{f"CodeGen-16B, pass@{k}": pass_at(right, k) for k in (1, 10, 100)},
+        **{f"CodeGen-16B, pass@{k} {reading}": pass_at(paper, k) for k in (10, 100)},
+        "CodeT's dual agreement, pass@1": over_tasks(agreed),
+        **{f"best of {n} by generated tests": best.at(n) for n in (1, 4, 100)},
+        **certificates(scores, truth),
+    }
+
+
+SPLITS, PRECISION, DELTA = 300, 0.5, 0.1
+BY_WHOLE = "by whole problems, at most δ = .1"
+
+
+def certificates(scores: Sequence[Sequence[float]], right: Sequence[Sequence[float]]) -> dict[str, Estimate]:
+    """How often a threshold that was certified on half of the problems breaks its promise on the other half.
+
+    Certified for a precision of ½ at δ = .1: by whole tasks, as the library does it, and as if items were independent
+    (Clopper–Pearson along the same sequence of thresholds). A split on which nothing can be certified breaks none.
+    """
+    rng = np.random.default_rng(2026)
+    rows, truth = np.array(scores), np.array(right)
+    broken = {"as if items were independent": 0, BY_WHOLE: 0}
+    for _ in range(SPLITS):
+        order = rng.permutation(len(rows))
+        own, other = order[: len(rows) // 2], order[len(rows) // 2 :]
+        judged = [
+            Judged(str(i), float(score), bool(hit))
+            for i in own
+            for score, hit in zip(rows[i], truth[i], strict=True)
+        ]
+        by_task, _why = certified(judged, precision=PRECISION, confidence=1.0 - DELTA)
+        for name, threshold in (
+            (BY_WHOLE, by_task),
+            ("as if items were independent", _independent(rows[own].ravel(), truth[own].ravel())),
+        ):
+            if threshold is not None:
+                chosen = rows[other] >= threshold
+                broken[name] += bool(chosen.any() and truth[other][chosen].mean() < PRECISION)
+    return {
+        f"certificates broken, {name}": rate([1.0] * count + [0.0] * (SPLITS - count), [1.0] * SPLITS)
+        for name, count in broken.items()
+    }
+
+
+def _independent(scores: Any, right: Any) -> float | None:
+    """The last threshold, from the strictest down, whose precision is certain as if items were independent."""
+    least = int(np.ceil(np.log(DELTA) / np.log(PRECISION)))
+    best = None
+    for threshold in np.unique(scores)[::-1]:
+        chosen = scores >= threshold
+        count, hits = int(chosen.sum()), float(right[chosen].sum())
+        if count < least:
+            continue
+        if not hits or beta_quantile(DELTA, hits, count - hits + 1.0) < PRECISION:
+            break
+        best = float(threshold)
+    return best
+
+
+def programs(data: Path, kept: Path | None) -> list[Programs]:
+    """What they did: read from `kept` where that is there, else run, and kept."""
+    if kept is not None and kept.exists():
+        return msgspec.json.decode(kept.read_bytes(), type=list[Programs])
+    done = run_programs(data)
+    if kept is not None:
+        kept.write_bytes(msgspec.json.encode(done))
+    return done
