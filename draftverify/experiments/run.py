@@ -184,6 +184,7 @@ def estimate(
     """
     with _begun(experiment, out, fresh, accept_changed, False, store, watcher, command) as work:
         load = work.load
+        work.foretold = False
         with work.crew, work.recollection:
             chosen = work.first_of(load.first, ENOUGH)
             if chosen:
@@ -346,6 +347,7 @@ class _Work:
     retried: set[Key]
     recollection: Recollection = field(default_factory=Recollection)
     meter: Meter = field(init=False)
+    foretold: bool = True  # on the way, once; an estimate does it at its end, from all that it did
     ran: int = 0
 
     def __post_init__(self) -> None:
@@ -499,7 +501,7 @@ class _Work:
             self.meter.add(name, record)
             if self.watcher is not None:
                 self.watcher.done(name, record)
-                if (forecast := self.meter.due()) is not None:
+                if self.foretold and (forecast := self.meter.due()) is not None:
                     self.watcher.forecast(forecast)
 
 
