@@ -145,6 +145,7 @@ def estimate(
     """
     with _begun(experiment, out, fresh, accept_changed, False, store, watcher, command) as work:
         load = work.load
+        work.foretold = False
         with work.crew, work.recollection:
             chosen = work.first_of(load.first, ENOUGH)
             if chosen:

@@ -82,6 +82,7 @@ class Work:
     retried: set[Key]
     recollection: Recollection = field(default_factory=Recollection)
     meter: Meter = field(init=False)
+    foretold: bool = True  # on the way, once; an estimate does it at its end, from all that it did
     ran: int = 0
 
     def __post_init__(self) -> None:
@@ -236,5 +237,5 @@ class Work:
             self.meter.add(name, record)
             if self.watcher is not None:
                 self.watcher.done(name, record)
-                if (forecast := self.meter.due()) is not None:
+                if self.foretold and (forecast := self.meter.due()) is not None:
                     self.watcher.forecast(forecast)

@@ -226,7 +226,9 @@ class RunDirectory:
         tagged = about.get("tags") != tags
         if tagged:
             about["tags"] = tags
-        if last != start:
+        # The same command noted twice would say nothing; one without --estimate does.
+        other = bool(starts and self._command) and starts[-1].get("command") != _as_written(self._command)
+        if last != start or other:
             changed = self._changed(last)
             at = datetime.now(timezone.utc).isoformat(timespec="seconds")
             noted = {"accepted": changed} if changed else {}
@@ -239,7 +241,7 @@ class RunDirectory:
             or config.read_text(encoding="utf-8", errors="replace") != written
         ):
             _write_whole(config, written)
-        if last != start or tagged:
+        if last != start or other or tagged:
             _write(self.path / "run.json", _dump(about))
         url = self.url or sqlite_url(self.path / "records.db")
         begun = bool(about.get("begun"))

@@ -228,6 +228,16 @@ def test_estimates_change_no_result(tmp_path: Path, epoch: int | None) -> None:
         assert {each.pipeline for each in some.predictions} == {each.pipeline for each in one.predictions}
 
 
+def test_an_estimate_rests_on_all_that_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two tasks of each of six groups, which are more than the six that a run needs on its way."""
+    lines = [json.dumps({"id": f"{kind}{i}", "kind": kind}) for i in range(3) for kind in "uvwxyz"]
+    (tmp_path / "tasks.jsonl").write_text("\n".join(lines))
+    tasks = {"use": "jsonl", "path": "tasks.jsonl", "id": "id", "group": "kind"}
+    file = write(tmp_path, tasks=tasks, calibrate=None)
+    assert main(["run", str(file), "--out", str(tmp_path / "run"), "--estimate"]) == 0
+    assert "from the first 12 tasks" in capsys.readouterr().out
+
+
 def test_no_prediction_is_made_before_all_that_calibrates_is_done(tmp_path: Path) -> None:
     """A small group beside a large one, and epochs of two: an estimate does some of what calibrates, and no more."""
     lines = [json.dumps({"id": f"x{i}", "kind": "xy"[i > 0]}) for i in range(12)]

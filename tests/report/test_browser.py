@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+import shutil
 import sqlite3
 import threading
 from contextlib import closing
@@ -191,6 +193,20 @@ def test_a_phone_scrolls_down_alone(chromium, request, made):
         assert seen.page.evaluate("document.documentElement.scrollWidth") <= 375
         lines = "Array.from(document.querySelectorAll('.word'), (word) => word.getClientRects().length)"
         assert set(seen.page.evaluate(lines)) == {1}
+
+
+def test_a_command_stands_as_a_shell_takes_it(chromium, shaped, tmp_path):
+    """Words that a shell would part or read are in quotes."""
+    command = ["draftverify", "run", "it's.yaml", "--set", "a.b=[1, 2]", "--limit", "3"]
+    shutil.copytree(shaped, tmp_path / "run")
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    about["starts"][-1]["command"] = command
+    (tmp_path / "run" / "run.json").write_text(json.dumps(about))
+    with load_run(tmp_path / "run") as run:
+        (tmp_path / "run" / "report.html").write_text(page_html(run))
+    with watched(chromium) as seen:
+        opened(seen.page, tmp_path / "run")
+        assert shlex.split(seen.page.locator(".command").inner_text()) in (command, ["$", *command])
 
 
 def test_a_log_axis_ends_at_round_figures(chromium):

@@ -149,6 +149,11 @@ def test_the_command_that_made_the_run_is_told(tmp_path, monkeypatch):
     assert overview_of(html)["command"] == expected
     assert overview_of(html)["path"] == "made"
     assert str(tmp_path) not in html
+    assert main([*expected[1:], "--estimate"]) == 0
+    for _ in range(2):
+        assert main(expected[1:]) == 0
+    starts = json.loads((tmp_path / "made" / "run.json").read_text())["starts"]
+    assert [start["command"] for start in starts] == [expected, [*expected, "--estimate"], expected]
 
 
 def test_a_secret_that_looks_like_the_page_does_not_break_it(shaped):

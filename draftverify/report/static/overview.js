@@ -1,6 +1,6 @@
 // The run as a whole: head, results, charts with their figures, trust, config and legend.
 import { colorOf, draw, flow, picture, positions, speedups, split, stages } from "./charts.js";
-import { count, digits, el, figure, percent, plain, seconds, table, times } from "./text.js";
+import { count, digits, el, figure, percent, plain, seconds, table, times, typed } from "./text.js";
 
 const n = (text) => ({ text, n: true });
 const all = (pipeline) => pipeline.rows[pipeline.rows.length - 1];
@@ -60,7 +60,7 @@ export function head(run, themes) {
       run.last ? el("span", {}, `last result ${when(run.last)}`) : null,
       run.versions.draftverify ? el("span", {}, `draftverify ${run.versions.draftverify}`) : null,
       run.versions.processor ? el("span", {}, `${run.versions.processor}, ${run.versions.cores} cores`) : null),
-    run.command.length ? el("div", { class: "command mono" }, run.command.join(" ")) : null,
+    run.command.length ? el("div", { class: "command mono" }, typed(run.command)) : null,
     run.finished ? null : el("div", { class: "progress", role: "progressbar", "aria-valuenow": Math.round(100 * share), "aria-valuemin": 0, "aria-valuemax": 100 }, bar));
 }
 
@@ -269,7 +269,7 @@ export function config(run) {
     el("details", {}, el("summary", {}, "Config as it ran, secrets taken out"), el("pre", { class: "box" }, run.config)),
     el("details", {}, el("summary", {}, "Versions and starts"),
       table(["what", "version"], Object.entries(run.versions)),
-      table(["started", "command", "changed since"], run.starts.map((each) => [each.at ? when(each.at) : "–", el("code", {}, (each.command ?? []).join(" ")), (each.accepted ?? []).join("; ")]))));
+      table(["started", "command", "changed since"], run.starts.map((each) => [each.at ? when(each.at) : "–", el("code", {}, typed(each.command ?? [])), (each.accepted ?? []).join("; ")]))));
 }
 
 /** The words and colours of the page. */

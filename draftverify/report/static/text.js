@@ -3,6 +3,9 @@
 const STEERING = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\u2028\u2029]+/gu;
 const NAMED = 6; // of a run of such characters; the others are counted
 
+/** A command as a shell takes it. */
+export const typed = (command) => command.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(" ");
+
 /** The text's nodes: control, format (bidirectional, zero-width) and unpaired characters are shown by their numbers. */
 export function nodes(text) {
   const found = document.createDocumentFragment();
