@@ -105,7 +105,7 @@ def run(
                 work.perform(load.first, "calibrate")
                 predict(experiment, directory.store, load, builder, bench)
             work.perform(load.measured, "measure")
-        if directory.store.retrying():
+        if retry_errors:
             directory.store.end_retry()
         # Read once, for the figures and for the page.
         entries = tuple(directory.store.entries(phase="measure"))

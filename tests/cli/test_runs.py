@@ -50,13 +50,13 @@ def test_no_runs_are_no_error(made: Path, arguments: list[str], capsys: pytest.C
 
 
 def test_other_tags_do_not_make_it_another_run(made: Path) -> None:
-    """Nothing runs again, the records stay, and the new tags stand."""
+    """Nothing runs again, the records stay, and the config's new tags stand beside the command line's."""
     before = Path("runs/scripted/summary.json").read_bytes()
     made.write_text(made.read_text().replace("[nightly, lr=3]", "[weekly]"))
     assert main(["run", str(made)]) == 0
     assert Path("runs/scripted/summary.json").read_bytes() == before
     with load_run("runs/scripted") as run:
-        assert run.tags == ("weekly",)
+        assert run.tags == ("weekly", "try-1")
 
 
 @pytest.mark.parametrize("tag", ["", "two words", "a,b", "x" * 101, "\x1b[31m"])

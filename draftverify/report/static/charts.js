@@ -106,7 +106,7 @@ export function picture(found, unit) {
     const [low, high] = near ? [0, 1.1 * Math.max(...xs)] : [niceLow(Math.min(...xs)), niceHigh(Math.max(...xs))].map(Math.log10);
     const along = (point) => ((near ? point[unit].value : Math.log10(point[unit].value)) - low) / (high - low);
     const names = points.map((point) => plain(point.pipeline) + (point.baseline ? " (baseline)" : ""));
-    const labels = few ? apart(points.map((point, place) => ({ x: 79 + along(point) * (colors.width - 139), y: 30 + (1 - point.quality.value) * 255, width: 6.6 * names[place].length })), colors.width) : points.map(() => ({ show: false }));
+    const labels = few ? apart(points.map((point, place) => ({ x: 79 + along(point) * (colors.width - 139), y: 30 + (1 - point.quality.value) * 255, width: 7 * names[place].length })), colors.width) : points.map(() => ({ show: false }));
     return base(colors, {
       grid: { left: 30, right: 40, top: 30, bottom: 34, containLabel: true },
       xAxis: axis(colors, { ...range, nameGap: 28, axisLabel: { formatter: write, hideOverlap: true } }),
