@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeAlias, get_args, overload
 import msgspec
 from msgspec.structs import astuple
 
-from draftverify.errors import ContractError, OutcomeError
+from draftverify.errors import ConfigError, ContractError, OutcomeError
 from draftverify.randomness import Array as Array
 from draftverify.randomness import Draws
 from draftverify.secret import redact
@@ -46,12 +46,24 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         input: what the parts read, e.g. {"prompt": "…"}.
         group: the kind of work, for tables ("summarise", "rewrite", …).
         truth: what metrics compare the outcome with, e.g. {"answer": "42"}; no part and no person is shown it.
+
+    Raises:
+        ConfigError: `input` or `truth` is no mapping.
     """
 
     id: str
     input: Mapping[str, Any] = EMPTY
     group: str = ""
     truth: Mapping[str, Any] = EMPTY
+
+    def __post_init__(self) -> None:
+        for name, hint in (("input", "prompt"), ("truth", "answer")):
+            value = getattr(self, name)
+            if not isinstance(value, Mapping):
+                raise ConfigError(
+                    f"the {name} of task {self.id!r:.80} is {value!r:.80} ({type(value).__name__}); a mapping is "
+                    f"needed, as {name}={{{hint!r}: …}}"
+                )
 
     def without_truth(self) -> Task:
         """The task as parts and persons are shown it."""

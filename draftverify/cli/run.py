@@ -136,6 +136,10 @@ def run(
         for line in forecast_lines(result):
             click.echo(line)
         click.echo(f"what was done is in {directory}; without --estimate the same command goes on from it")
+        _tell_failures(progress)
+        if result.failed:
+            click.echo(f"which failed, and why: draftverify show {directory} --tasks failed")
+            click.get_current_context().exit(Exit.FAILED_TASKS)
         return
     print_tables(console, result.summary)
     with load_run(result.path, url=store, thorough=False, patient=True) as records:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from draftverify.engine.boundary import shown
-from draftverify.errors import ConfigError
+from draftverify.errors import ConfigError, below
 from draftverify.experiments.build import Builder
 from draftverify.experiments.specs import ComponentSpec, Experiment
 from draftverify.values import Task, is_utf8
@@ -61,7 +64,8 @@ def workload(experiment: Experiment, builder: Builder) -> Workload:
     first: set[str] = set()
     of_source: list[tuple[set[str], set[str]]] = []
     for spec, names in sources.values():
-        loaded = _load(builder.part(spec))
+        with _spoken_of(experiment.file):
+            loaded = _load(builder.part(spec))
         for task in loaded:
             other = tasks.setdefault(task.id, task)
             if _contents(other) != _contents(task):
@@ -105,8 +109,25 @@ def _split(tasks: Sequence[Task], calibrate: int, limit: int | None) -> tuple[li
     return first, rest
 
 
+@contextmanager
+def _spoken_of(config: str) -> Iterator[None]:
+    """Of a file that is not there the error names the comment of the config that says where it comes from."""
+    try:
+        yield
+    except ConfigError as error:
+        missing = Path(error.where)
+        if missing.exists() or not os.path.exists(config):
+            raise
+        for number, line in enumerate(Path(config).read_text("utf-8").splitlines(), 1):
+            if line.lstrip().startswith("#") and missing.name in line:
+                message = f"{error.message}; {config}:{number} says where it comes from"
+                raise ConfigError(message, where=error.where, path=error.path) from error
+        raise
+
+
 def _load(source: Any) -> list[Task]:
-    made = source.load()
+    with below("tasks"):
+        made = source.load()
     what = f"load() of {type(source).__name__}"
     if isinstance(made, (str, bytes, Mapping)) or not isinstance(made, Iterable):
         raise ConfigError(f"{what} must return a list of Tasks, not {shown(made)}", path="tasks")

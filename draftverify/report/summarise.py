@@ -298,10 +298,9 @@ def _identity(
         want, got = expected[record.task], record.outcome
         if "failed" in (want.status, got.status):
             # A failure is no equal answer, not even to another failure.
-            who, how = (pipeline, got) if got.status == "failed" else ("the baseline", want)
-            divergences.append(
-                Divergence(record.task, None, want.value, got.value, f"{who} failed: {how.reason}")
-            )
+            sides = ((pipeline, got), ("the baseline", want))
+            failed = [f"{who} failed: {how.reason}" for who, how in sides if how.status == "failed"]
+            divergences.append(Divergence(record.task, None, want.value, got.value, "; ".join(failed)))
             continue
         if want.value == got.value:
             same += 1

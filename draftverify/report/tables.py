@@ -317,9 +317,11 @@ def _identical(pipeline: PipelineSummary, limit: int | None) -> Iterator[str]:
 
 def _parted(divergence: Divergence) -> str:
     where = "" if divergence.position is None else f", position {divergence.position}"
-    parted = f"expected {words(divergence.expected, 80)}, got {words(divergence.got, 80)}"
-    why = f" ({words(divergence.why, 600)})" if divergence.why else ""
-    return f"task {words(divergence.task, NAME)}{where}: {parted}{why}"
+    why = words(divergence.why, 600)
+    if divergence.position is not None or divergence.expected != divergence.got:
+        parted = f"expected {words(divergence.expected, 80)}, got {words(divergence.got, 80)}"
+        why = f"{parted} ({why})" if why else parted
+    return f"task {words(divergence.task, NAME)}{where}: {why}"
 
 
 def step_cells(summary: Summary) -> Iterator[list[str]]:

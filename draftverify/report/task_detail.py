@@ -91,12 +91,7 @@ def detail_of(
         base = entries.get(frame.bases[name])
         ended = base is not None and "waiting" not in (own["status"], base.record.outcome.status)
         if base is not None and ended and differs(entry.record.outcome, base.record.outcome):
-            position, expected, got = first_difference(base.record.outcome.value, entry.record.outcome.value)
-            own["differs"] = {
-                "position": position,
-                "expected": show.text(expected),
-                "got": show.text(got),
-            }
+            own["differs"] = show.difference(base.record.outcome, entry.record.outcome)
         keys = {metric: (name, task.id, metric) for metric in frame.metrics}
         scores = {metric: frame.said[key] for metric, key in keys.items() if key in frame.said}
         if scores:
@@ -133,6 +128,17 @@ class _Show:
         text = redact(text)
         left = len(text) - self._clipped
         return text if left <= 0 else f"{text[: self._clipped]}… ({left} more characters)"
+
+    def difference(self, base: Outcome, own: Outcome) -> Plain:
+        """Where two outcomes part; of one that failed its reason, since it has no value to compare."""
+        if "failed" in (base.status, own.status):
+            sides = [
+                f"failed: {each.reason}" if each.status == "failed" else each.value for each in (base, own)
+            ]
+            position, expected, got = None, *sides
+        else:
+            position, expected, got = first_difference(base.value, own.value)
+        return {"position": position, "expected": self.text(expected), "got": self.text(got)}
 
     def record(self, record: TaskRecord, texts: Sequence[Texts | None]) -> Plain:
         """How it ended, and its rounds."""

@@ -107,6 +107,24 @@ def provides_what_it_says(subject: Subject) -> None:
         exercised(passed, f"no item passed, and 'scores' is about those that do; {_PASSES}")
 
 
+@check(
+    "verifier",
+    after=["provides_what_it_says", "answers_can_be_read"],
+    when=lambda s: _provides("verdicts")(s) and not _provides("scores")(s),
+)
+def says_that_it_gives_scores(subject: Subject) -> None:
+    """A verifier that gives every item that passes a score has 'scores' in `provides`; rules go by that."""
+    verified = _found(subject)
+    passed = [one for _, _, found in verified for one in found.checks if one.verdict == "pass"]
+    ensure(
+        not passed or any(one.score is None for one in passed),
+        "every item that passed has a score, and 'scores' is not in `provides`, so that a rule that compares scores "
+        "(best) refuses the verifier; say provides = frozenset({'verdicts', 'scores'}), of a function scores=True, or "
+        "leave the score out",
+    )
+    exercised(passed, f"no item passed, and scores are about those that do; {_PASSES}")
+
+
 @check("verifier", after=["provides_what_it_says"], when=_provides("target"))
 def target_rows_are_distributions(subject: Subject) -> None:
     """Target rows are finite, non-negative and sum to 1; the empty block has its one row."""

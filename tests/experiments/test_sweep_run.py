@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from draftverify.calibration import Estimate
+from draftverify.cli.exits import Exit
 from draftverify.cli.main import main
 from draftverify.cli.plan import forecast_line
 from draftverify.errors import ConfigError, StoreError
@@ -327,11 +328,13 @@ def test_failed_tasks_are_made_again_and_the_latest_attempt_counts(
 
 
 def test_an_estimate_from_failed_tasks_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """They may have taken less than the others will."""
+    """They may have taken less than the others will; the exit code is a run's, and the next command is named."""
     tasks = {"use": "run_parts.Numbered", "count": 9}
     file = write(tmp_path, tasks=tasks, **broken(tmp_path, "t0", "t2"))
-    assert main(["run", str(file), "--out", str(tmp_path / "run"), "--estimate"]) == 0
-    assert "6 of their runs failed" in capsys.readouterr().out
+    assert main(["run", str(file), "--out", str(tmp_path / "run"), "--estimate"]) == Exit.FAILED_TASKS
+    out = capsys.readouterr().out
+    assert "6 of their runs failed" in out
+    assert f"draftverify show {tmp_path / 'run'} --tasks failed" in out
 
 
 def test_what_was_refused_is_no_error(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from draftverify import (
     Pipeline,
     Proposal,
     Refusal,
+    ResourceError,
     Task,
     Verification,
     feedback,
@@ -21,7 +22,7 @@ from draftverify import (
     retry,
 )
 from draftverify.testing import check_component
-from draftverify_llm import Completion, LocalModel, Sample
+from draftverify_llm import Completion, Endpoint, LlamaCpp, LocalModel, Sample
 from draftverify_llm.text import Prompt
 
 
@@ -195,6 +196,23 @@ def test_a_template_that_cannot_be_filled_is_refused_when_opened(template: str, 
         Sample(Echo(), template=template).open()
     assert caught.value.path == "template"
     assert message in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "message"),
+    [
+        (LocalModel("smollm2"), ResourceError, "Did you mean 'smollm2-135m-instruct'"),
+        (LlamaCpp("nosuch.gguf"), ResourceError, "no such file is there"),
+        (Endpoint("localhost", "large"), ConfigError, "base_url must be an http"),
+    ],
+    ids=lambda given: type(given).__name__,
+)
+def test_a_model_that_cannot_be_had_is_refused_when_opened(
+    model: Any, error: type[Exception], message: str
+) -> None:
+    """Once, and not by every task; nothing is loaded for it."""
+    with pytest.raises(error, match=message):
+        Sample(model).open()
 
 
 def test_words_around_an_answer_can_be_left_out() -> None:

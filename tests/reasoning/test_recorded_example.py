@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from draftverify.cli.exits import Exit
 from draftverify.cli.main import main
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +36,16 @@ def replayed() -> dict[str, tuple[float, float]]:
             row["tally"]["trials"] / row["tasks"],
         )
     return found
+
+
+def test_without_the_recording_the_error_says_where_it_comes_from(
+    example: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It names the line of the config's header that fetches the file."""
+    assert main(["run", "reasoning-recorded.yaml"]) == Exit.CONFIG
+    found = re.search(r"reasoning-recorded\.yaml:(\d+) says where it comes from", capsys.readouterr().err)
+    assert found is not None
+    assert "curl" in (example / "reasoning-recorded.yaml").read_text().splitlines()[int(found[1]) - 1]
 
 
 def test_the_four_ways_on_a_pool_in_the_same_layout(example: Path) -> None:

@@ -166,15 +166,18 @@ def test_values_are_compared_with_the_baselines() -> None:
 
 
 def test_two_failures_are_not_identical() -> None:
-    """A failed task equals nothing, whatever stands in its value."""
+    """A failed task equals nothing, whatever stands in its value; the text names the failures, and no values."""
     records = {
         "plain": [record("t0", None, status="failed"), record("t1")],
         "spec": [record("t0", None, status="failed"), record("t1")],
     }
-    found = summary(records=records).pipelines[1].identical
+    made = summary(records=records)
+    found = made.pipelines[1].identical
     assert found is not None
     assert (found.same, found.of) == (1, 2)
-    assert "failed: broken" in found.divergences[0].why
+    told = "spec failed: broken; the baseline failed: broken"
+    assert found.divergences[0].why == told
+    assert f"task t0: {told}" in text_of(made)
 
 
 def test_statuses_count_waiting_tasks() -> None:

@@ -468,6 +468,17 @@ class PromisesScores(_Even):
     provides = frozenset({"verdicts", "scores"})
 
 
+class KeepsItsScoresToItself(_Even):
+    """Scores what passes, and does not say so: rules that compare scores refuse it."""
+
+    caught_by = "says_that_it_gives_scores"
+    says = "'scores' is not in `provides`"
+
+    def verify(self, context: Any, proposal: Proposal) -> Verification:
+        checks = super().verify(context, proposal).checks
+        return Verification(checks=tuple(Check(check.verdict, 0.5) for check in checks))
+
+
 class PromisesATarget(_Even):
     """Says that it gives distributions, and gives verdicts."""
 

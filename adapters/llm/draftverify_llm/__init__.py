@@ -22,7 +22,15 @@ from draftverify_llm.recordings import (
     samples_drawn,
 )
 from draftverify_llm.requirements import need
-from draftverify_llm.text import BatchTextModel, Completion, Message, TextModel, read_sampling, reads_sampling
+from draftverify_llm.text import (
+    BatchTextModel,
+    Completion,
+    Message,
+    TextModel,
+    check_model,
+    read_sampling,
+    reads_sampling,
+)
 from draftverify_llm.weights import gguf_file, quiet_transformers, resolve, torch_directory
 
 __all__ = [
@@ -43,6 +51,7 @@ __all__ = [
     "Sample",
     "TextModel",
     "by_length",
+    "check_model",
     "family_of_config",
     "family_of_weights",
     "fields_of",

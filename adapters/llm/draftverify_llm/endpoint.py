@@ -110,6 +110,10 @@ class Endpoint:
             if self._client is None:
                 self._client = httpx.Client(**self._connection())
 
+    def check(self) -> None:
+        """As `open`, which sends nothing."""
+        self.open()
+
     def close(self) -> None:
         """Close the connections; the next use opens new ones."""
         with self._lock:

@@ -17,6 +17,7 @@ from draftverify_llm.text import (
     Prompt,
     TextModel,
     as_messages,
+    check_model,
     check_sampling,
     read_prompt,
     read_sampling,
@@ -100,10 +101,11 @@ class Sample:
         return getattr(self.model, "deterministic", False)
 
     def open(self) -> None:
-        """Check the arguments.
+        """Check the arguments, and that the model can be had.
 
         Raises:
             ConfigError: one is out of its range, the template cannot be filled, or `take` is no regular expression.
+            ResourceError: the model's weights cannot be found.
         """
         check_sampling(1, self.max_tokens, *read_sampling({}, self.temperature, self.top_p))
         if self.template is not None:
@@ -112,6 +114,7 @@ class Sample:
             regex.compile(self.take or "")
         except regex.error as error:
             raise ConfigError(f"{self.take!r} is no regular expression: {error}", path="take") from error
+        check_model(self.model)
 
     def propose(self, context: Context, n: int) -> Proposal:
         """Sample `n` answers, seeded by this round's draws.

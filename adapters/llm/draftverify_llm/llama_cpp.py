@@ -14,7 +14,7 @@ from typing import Any
 from draftverify.errors import ContractError, ResourceError
 from draftverify_llm.family import family_of_weights
 from draftverify_llm.text import Completion, Prompt, as_messages, check_sampling, only_text, read_finish
-from draftverify_llm.weights import gguf_file, need
+from draftverify_llm.weights import gguf_file, need, on_disk
 
 __all__ = ["LlamaCpp"]
 
@@ -66,6 +66,14 @@ class LlamaCpp:
         with self._lock:
             if self._server is None:
                 self._server, self._chats = self._load()
+
+    def check(self) -> None:
+        """Refuse weights that cannot be found, before anything is loaded or fetched.
+
+        Raises:
+            ResourceError: they name no catalogue entry, files or hub id.
+        """
+        on_disk(str(self.weights))
 
     def close(self) -> None:
         """Let the model go; the next use loads it again."""

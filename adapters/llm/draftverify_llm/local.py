@@ -14,7 +14,7 @@ from draftverify.errors import ConfigError, ResourceError
 from draftverify_llm.family import family_of_config, family_of_weights
 from draftverify_llm.sampling import sample
 from draftverify_llm.text import Completion, Prompt, as_messages, check_sampling, only_text, read_prompt
-from draftverify_llm.weights import need, quiet_transformers, torch_directory
+from draftverify_llm.weights import need, on_disk, quiet_transformers, torch_directory
 
 __all__ = ["LocalModel"]
 
@@ -91,6 +91,15 @@ class LocalModel:
         with self._lock:
             if self._loaded is None:
                 self._loaded = self._load()
+
+    def check(self) -> None:
+        """Refuse weights that cannot be found, before anything is loaded or fetched.
+
+        Raises:
+            ResourceError: they name no catalogue entry, files or hub id.
+        """
+        if not self._live:
+            on_disk(str(self.weights))
 
     def close(self) -> None:
         """Let the weights go; the next use loads them again."""

@@ -16,6 +16,7 @@ __all__ = [
     "Prompt",
     "TextModel",
     "as_messages",
+    "check_model",
     "check_sampling",
     "only_text",
     "read_finish",
@@ -207,6 +208,17 @@ def only_text(prompt: Prompt) -> str:
             "turns need a model with a chat template, and `chat` not false; else give `prompt` (text)"
         )
     return prompt
+
+
+def check_model(model: object) -> None:
+    """Refuse a model that cannot be had, where it can tell without being loaded (`check`): it may never be asked.
+
+    Raises:
+        DraftVerifyError: of the model.
+    """
+    check = getattr(model, "check", None)
+    if callable(check):
+        check()
 
 
 def check_sampling(n: int, max_tokens: int, temperature: float, top_p: float) -> None:

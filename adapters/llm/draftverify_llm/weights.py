@@ -17,7 +17,7 @@ from draftverify_llm.catalogue import CATALOGUE
 from draftverify_llm.download import download
 from draftverify_llm.requirements import need
 
-__all__ = ["gguf_file", "quiet_transformers", "resolve", "torch_directory"]
+__all__ = ["gguf_file", "on_disk", "quiet_transformers", "resolve", "torch_directory"]
 
 FORMAT = 2
 """Raised when the conversion changes, so that an older cache is converted again."""
@@ -41,8 +41,20 @@ def resolve(weights: str, report: Report | None = None) -> Path:
         ResourceError: nothing of that name can be found or fetched.
         CorruptDownloadError: what arrived is not what the catalogue means.
     """
+    path = on_disk(weights)
+    if path is not None:
+        return path
+    return download(CATALOGUE[weights], report) if weights in CATALOGUE else _from_hub(weights)
+
+
+def on_disk(weights: str) -> Path | None:
+    """The files of `weights` that is a path; None of what is to be fetched, a catalogue name or a hub id.
+
+    Raises:
+        ResourceError: it is none of these; nothing is fetched to find out.
+    """
     if weights in CATALOGUE:
-        return download(CATALOGUE[weights], report)
+        return None
     path = Path(weights).expanduser()
     if path.is_file() and path.suffix == ".gguf":
         return path.resolve()
@@ -53,7 +65,7 @@ def resolve(weights: str, report: Report | None = None) -> Path:
     if path.exists():
         raise ResourceError(f"{path} is neither a .gguf file nor a model directory. {_choices()}")
     if _HUB_ID.fullmatch(weights) and path.suffix != ".gguf":
-        return _from_hub(weights)
+        return None
     near = difflib.get_close_matches(weights, CATALOGUE, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise ResourceError(f"no model {weights!r} is known, and no such file is there.{hint} {_choices()}")

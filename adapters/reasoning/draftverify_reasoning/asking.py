@@ -13,6 +13,7 @@ from draftverify_llm import (
     Completion,
     Message,
     TextModel,
+    check_model,
     fields_of,
     filled,
     read_sampling,
@@ -70,10 +71,11 @@ class Asking:
         read_sampling(settings, self.temperature, self.top_p)
 
     def open(self) -> None:
-        """Check the arguments.
+        """Check the arguments, and that the model can be had.
 
         Raises:
             ConfigError: one is out of its range, or the template cannot be filled.
+            ResourceError: the model's weights cannot be found.
         """
         read_sampling({}, self.temperature, self.top_p)
         fields_of(self.template)
@@ -87,6 +89,7 @@ class Asking:
             raise ConfigError(
                 "a system prompt is a turn; without chat put it into the template", path="system"
             )
+        check_model(self.model)
 
     def _needs_continuing(self) -> None:
         """Refuse a model that cannot go on with an answer that was begun."""
