@@ -32,6 +32,10 @@ CANDIDATES = 200
 """Thresholds that are tried at most, at equal steps of how many items they let through."""
 
 
+FEW = 3
+"""Tasks that fall short, from which on bootstrap-t has an error to measure by."""
+
+
 class Judged(msgspec.Struct, frozen=True):
     """An item that was judged, and what it turned out to be.
 
@@ -114,16 +118,18 @@ def certified(
 ) -> tuple[float | None, str]:
     """The lowest score from which at least `precision` of the items are right, with this confidence.
 
-    The bound is the quantile of the precision over bootstrap samples of whole tasks. Such samples of tasks that were
-    all right know of no other, so a threshold is tried only where it trusts items of so many tasks that right ones
-    alone could certify it: log(1 − confidence) / log(precision).
+    The bound is the lesser of two over bootstrap samples of whole tasks: the quantile of the precision, and
+    bootstrap-t, which knows that a sample with few hard tasks looks surer than it is. Samples of tasks that were all
+    right know of no other, so a threshold is tried only where it trusts items of so many tasks that right ones alone
+    could certify it: log(1 − confidence) / log(precision).
 
     Returns:
         The score, or None, and why, in words.
 
     References:
         Bauer, Multiple testing in clinical trials, Statistics in Medicine 10 (1991), for the fixed sequence; Field and
-        Welsh, Bootstrapping clustered data, JRSS B 69 (2007); Angelopoulos et al., Learn then test, 2110.01052, for
+        Welsh, Bootstrapping clustered data, JRSS B 69 (2007); Hall, Theoretical comparison of bootstrap confidence
+        intervals, Annals of Statistics 16 (1988), for bootstrap-t; Angelopoulos et al., Learn then test, 2110.01052, for
         thresholds whose risk is controlled.
     """
     scores, right, groups = columns(judged)
@@ -138,7 +144,7 @@ def certified(
     drawn = _redrawn(tasks)
     best, bound = None, math.nan
     for place in map(int, np.flatnonzero((trusted > 0).sum(axis=0) >= needed)):
-        bound = float(np.quantile(_shares(drawn, hits[:, place], trusted[:, place], 0.0), alpha))
+        bound = _lower(drawn, hits[:, place], trusted[:, place], alpha)
         if bound < precision:
             break
         best = place
@@ -156,8 +162,8 @@ def certified_rejection(
 ) -> tuple[float | None, str]:
     """The highest score below which at most `lost` of the right items lie, with this confidence.
 
-    As `certified`, from the lowest score up, by the quantile of the share of right items that lie below. Where no right
-    item lies below, samples know of none: so log(1 − confidence) / log(1 − lost) tasks must have a right item.
+    As `certified`, from the lowest score up, by the same bound of the share of right items that do not lie below. Where
+    none lies below, samples know of none: so log(1 − confidence) / log(1 − lost) tasks must have a right item.
 
     Returns:
         The score, or None, and why, in words. Items that score less may be rejected.
@@ -177,7 +183,7 @@ def certified_rejection(
     drawn = _redrawn(tasks)
     best = None
     for place in range(len(cuts)):
-        if float(np.quantile(_shares(drawn, below[:, place], of, 1.0), confidence)) > lost:
+        if _lower(drawn, of - below[:, place], of, 1.0 - confidence) < 1.0 - lost:
             break
         best = place
     if best is None:
@@ -245,7 +251,26 @@ def _redrawn(tasks: int) -> Any:
     return drawn.astype(float)  # once, rather than in every product
 
 
-def _shares(drawn: Any, some: Any, of: Any, without: float) -> Any:
-    """[REDRAWS]: Σ some / Σ of; `without` where a sample has none."""
-    whole = drawn @ of
-    return np.divide(drawn @ some, whole, out=np.full(len(drawn), without), where=whole > 0)
+def _lower(drawn: Any, some: Any, of: Any, alpha: float) -> float:
+    """A lower bound of Σ some / Σ of at level α: the α quantile over samples, or bootstrap-t's where that is less.
+
+    Bootstrap-t measures how far each sample's share lies from the share at hand in its own standard error, linearised
+    (Σ (some − share · of)² over tasks). Of one or two tasks that fall short many samples have none, and no error to
+    measure by, so it is asked where there are three.
+
+    Args:
+        drawn: [samples, tasks], how often each task is drawn.
+        some, of: [tasks], counts.
+    """
+    share = some.sum() / of.sum()
+    sums = drawn @ np.stack([some, of, some * some, some * of, of * of], axis=1)
+    whole = np.maximum(sums[:, 1], 1e-12)
+    shares = np.where(sums[:, 1] > 0, sums[:, 0] / whole, 0.0)
+    quantile = float(np.quantile(shares, alpha))
+    if (some < of).sum() < FEW:
+        return quantile
+    squares = sums[:, 2] - 2.0 * shares * sums[:, 3] + shares**2 * sums[:, 4]
+    errors = np.sqrt(np.maximum(squares, 0.0)) / whole
+    away = np.where(errors > 1e-12, (shares - share) / np.maximum(errors, 1e-12), np.sign(shares - share) * 1e12)
+    error = math.sqrt(float(((some - share * of) ** 2).sum())) / float(of.sum())
+    return min(quantile, float(share - np.quantile(away, 1.0 - alpha, method="lower") * error))
