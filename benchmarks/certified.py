@@ -1,6 +1,6 @@
 """How often a certified threshold breaks its promise, and how much it accepts beside the best possible.
 
-    DRAFTVERIFY_DATA=DIR python -m benchmarks.certified [--repeats 400] [--scores FILE] [--out FILE]
+    DRAFTVERIFY_DATA=DIR python -m benchmarks.certified [--repeats 200] [--scores FILE] [--out FILE]
 
 Simulated: in each repeat 82 tasks, whose items resemble each other, are drawn anew, thresholds are certified on them at
 δ = .1, and what these accept and reject is looked up in a population of 20,000 other tasks. `five` are tasks of 5
@@ -19,8 +19,7 @@ Two ways:
 Beside it the i.i.d. certificate: the same sequence with the Clopper–Pearson bound, each item a trial.
 
 Must hold, of the simulations and of `anew`: violations not significantly above δ (one-sided, 5 %), and of what an
-oracle would accept at least half on average, where anything was certified in most repeats. The exit status is 1 where
-not.
+oracle would accept at least half on average, where nothing is certified 0. The exit status is 1 where not.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ import numpy as np
 from benchmarks.provenance import write
 from draftverify.calibration import Judged, certified, certified_rejection
 
-TASKS, REPEATS, SEED = 82, 400, 2026
+TASKS, REPEATS, SEED = 82, 200, 2026
 PRECISION, LOST, DELTA = 0.9, 0.1, 0.1
-LEVELS = (0.6, 0.7, 0.8, 0.9)
+LEVELS = (0.4, 0.5, 0.6, 0.7, 0.8)
 """Precisions that are asked for of the recorded programs, of which a fifth is right."""
 PROGRAMS = 20
 """Of each recorded problem, the first."""
@@ -77,13 +76,14 @@ def main() -> int:
         "simulated": {name: simulated(*each, given.repeats) for name, each in POPULATIONS.items()},
         "humaneval": recorded(scored(Path(data), given.scores), given.repeats),
     }
-    held = [each["accept"]["cluster"] for each in found["simulated"].values()]
-    held += [each["anew"]["cluster"] for each in found["humaneval"]["levels"].values()]
+    accepts = [each["accept"]["cluster"] for each in found["simulated"].values()]
+    accepts += [each["anew"]["cluster"] for each in found["humaneval"]["levels"].values()]
     rejects = [each["reject"] for each in found["simulated"].values()]
-    found["held"] = all(each["held"] for each in [*held, *rejects])
+    found["promises_held"] = all(each["held"] for each in [*accepts, *rejects])
+    found["half_kept"] = all(each["kept"] >= 0.5 for each in accepts)
     write(given.out, "benchmarks.certified", found)
     print(json.dumps(found, indent=1))
-    return 0 if found["held"] else 1
+    return 0 if found["promises_held"] and found["half_kept"] else 1
 
 
 def most(repeats: int) -> int:
@@ -167,8 +167,7 @@ def told(broken: Sequence[bool], kept: Sequence[float], certain: int) -> dict[st
         "certified": certain / repeats,
         "kept": float(np.mean(kept)) if kept else None,
         "kept_where_certified": float(np.sum(kept)) / certain if certain else None,
-        "held": sum(broken) <= most(repeats)
-        and (2 * certain <= repeats or float(np.sum(kept)) / certain >= 0.5),
+        "held": sum(broken) <= most(repeats),
     }
 
 
