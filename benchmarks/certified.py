@@ -258,7 +258,7 @@ def recorded(items: dict[str, list[tuple[float, bool]]], repeats: int) -> dict[s
     """Thresholds on recorded programs, at several precisions."""
     names = sorted(name for name, each in items.items() if each)
 
-    def judged(chosen: Sequence[Any]) -> list[Judged]:
+    def judged(chosen: Any) -> list[Judged]:
         return [Judged(f"{place} {name}", *one) for place, name in enumerate(chosen) for one in items[name]]
 
     everyone = Truth(judged(names))
