@@ -36,14 +36,7 @@ from draftverify.calibration.paired import (
 )
 from draftverify.calibration.places import Places, StageCounts, position_trials
 from draftverify.calibration.prediction import Prediction, coverage, measured_ratio, predict
-from draftverify.calibration.scores import (
-    Judged,
-    Reliability,
-    ScoreFit,
-    certified,
-    fit_scores,
-    reliability,
-)
+from draftverify.calibration.scores import Reliability, ScoreFit, fit_scores, reliability
 from draftverify.calibration.selective import (
     RiskCoverage,
     aurc,
@@ -64,6 +57,14 @@ from draftverify.calibration.solved import (
     solved_rate,
     solved_ratio,
 )
+from draftverify.calibration.thresholds import (
+    Beforehand,
+    Judged,
+    beforehand,
+    certified,
+    certified_rejection,
+    least_abstained,
+)
 from draftverify.calibration.trust import (
     Assisted,
     BlindSpots,
@@ -78,6 +79,7 @@ from draftverify.calibration.trust import (
 __all__ = [
     "Artifact",
     "Assisted",
+    "Beforehand",
     "BestOfN",
     "BlindSpots",
     "CostModel",
@@ -102,7 +104,9 @@ __all__ = [
     "acceptance_rate",
     "arithmetic_mean",
     "assisted_rate",
+    "beforehand",
     "certified",
+    "certified_rejection",
     "cohen_kappa",
     "RiskCoverage",
     "aurc",
@@ -122,6 +126,7 @@ __all__ = [
     "items_per_pass",
     "krippendorff_alpha",
     "labels_needed",
+    "least_abstained",
     "load",
     "load_scores",
     "log_interval",

@@ -81,6 +81,22 @@ class ScoreArtifact(
     task_ids: str
     versions: Mapping[str, str] = {}
 
+    def check_verifier(self, identity: str, name: str, path: str | os.PathLike[str]) -> None:
+        """Refuse another verifier than the one that it was fitted for.
+
+        Args:
+            identity, name: of the verifier at hand.
+            path: where this was read.
+
+        Raises:
+            ConfigError: its identity is another.
+        """
+        if self.verifier != identity:
+            raise ConfigError(
+                f"{path} was fitted for {self.name} ({self.verifier}), and the verifier is {name} ({identity}): its "
+                "weights, arguments or code are others. Fit it again"
+            )
+
 
 def save(
     path: str | os.PathLike[str],
@@ -117,6 +133,8 @@ def load_scores(path: str | os.PathLike[str]) -> ScoreArtifact:
     Raises:
         ConfigError: when the file is missing, is not one, or has a version that this release does not know.
     """
+    if not Path(path).exists():
+        raise ConfigError(f"there is no {path}: `draftverify fit CONFIG` writes it, from labelled tasks")
     return read_artifact(path, ScoreArtifact, "score fit")
 
 

@@ -8,7 +8,7 @@ import inspect
 import json
 import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from inspect import iscoroutinefunction
 from pathlib import Path
@@ -21,7 +21,13 @@ from draftverify.calibration.controller import Fixed
 from draftverify.engine.budget import Budget
 from draftverify.engine.families import families_of, stands_outside
 from draftverify.engine.requests import Decide, Draft, Finish, Prepare, Verify
-from draftverify.errors import ConfigError, PipelineError, SelfVerificationWarning, self_verification_told
+from draftverify.errors import (
+    ConfigError,
+    PipelineError,
+    SelfVerificationWarning,
+    below,
+    self_verification_told,
+)
 from draftverify.protocols import AcceptanceRule, BlockSize, Done, Generator, Verifier
 from draftverify.rejection import Policy
 from draftverify.secret import Secret
@@ -170,6 +176,17 @@ class Parts:
         for part in self.parts():
             if hasattr(part, "check_settings"):
                 part.check_settings({**settings, **self.settings})
+
+    def check_thresholds(self) -> None:
+        """Refuse thresholds of the rule and of the stopping rule that were fitted for another verifier.
+
+        Raises:
+            ConfigError: one was; the path says which.
+        """
+        for role, part in (("rule", self.rule), ("done", self.done)):
+            for name, value in _thresholds(part):
+                with below(f"{role}.{name}"):
+                    value.check_scores_of(self.verifier)
 
     def _check_evidence(self) -> None:
         rule, verifier = name_of(self.rule), name_of(self.verifier)
@@ -388,6 +405,20 @@ def _content(path: Path) -> Any:
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def _thresholds(part: object) -> Iterator[tuple[str, Any]]:
+    """The arguments of a part, and of those in a list among them, that know whose scores they compare with."""
+    try:
+        arguments = inspect.signature(type(part)).parameters
+    except (TypeError, ValueError):  # nothing that a config or a person would have given a threshold
+        return
+    for name in arguments:
+        value = getattr(part, name, None)
+        if hasattr(value, "check_scores_of"):
+            yield name, value
+        for place, inner in enumerate(value if isinstance(value, (list, tuple)) else ()):
+            yield from ((f"{name}.{place}.{deeper}", found) for deeper, found in _thresholds(inner))
 
 
 def either(*parts: object) -> Done | None:

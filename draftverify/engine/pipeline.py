@@ -73,6 +73,8 @@ class Pipeline(Parts):
 
     shape: ClassVar[Shape] = "alternatives"
     _opened: set[int] = set()  # noqa: RUF012 - empty until `open` brings one
+    _compared: bool = False
+    """Whether the thresholds are known to be of this verifier's scores; told when it opens, or at the first task."""
 
     # Running
 
@@ -85,6 +87,9 @@ class Pipeline(Parts):
         restore: Sequence[Round] = (),
         inner: Sequence[TaskRecord] = (),
     ) -> Session:
+        if not self._compared:
+            self.check_thresholds()
+            self._compared = True
         return Session(
             self, task, memory=memory, restore=restore, inner=inner, person=person, on_event=on_event
         )
@@ -309,6 +314,8 @@ class Pipeline(Parts):
                     generator.check_verifier(self.verifier)
                 if hasattr(self.verifier, "check_generator"):
                     self.verifier.check_generator(generator)
+        self.check_thresholds()
+        self._compared = True
 
     def close(self) -> None:
         """Close what `open` opened, all of it, even where one part cannot be closed."""

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from draftverify.calibration import Judged, ScoreArtifact, fit_scores, save_scores
+from draftverify.calibration import Beforehand, Judged, ScoreArtifact, beforehand, fit_scores, save_scores
 from draftverify.engine.parts import identity_of, name_of
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, ContractError, below
@@ -30,12 +30,12 @@ from draftverify.metrics import check_metrics, measures_of, score
 from draftverify.plugins import did_you_mean
 from draftverify.protocols import BlockSize, Generator, Metric, Verifier
 from draftverify.rejection import retry
-from draftverify.rules import All, Rounds
+from draftverify.rules import All, CertifiedThreshold, Rounds
 from draftverify.secret import quiet
 from draftverify.values import EMPTY, Failure, Outcome, Task, TaskRecord
 from draftverify.verifiers import Calibrated
 
-__all__ = ["Fitted", "fit", "fit_verifier"]
+__all__ = ["Fitted", "fit", "fit_verifier", "plan"]
 
 _log = quiet(logging.getLogger(__name__))
 
@@ -44,10 +44,10 @@ AT_ONCE = 16
 
 
 class Fitted(msgspec.Struct, frozen=True):
-    """What came of one calibrated verifier.
+    """What came of one file of scores.
 
     Args:
-        pipelines: those that it judges in.
+        pipelines: those whose verifier, or whose rule's threshold, it is for.
         path: the file that was written.
         artifact: what stands in it.
         unscored: items without a score, and such as the metric had no say on; they taught nothing.
@@ -69,10 +69,14 @@ def fit(
     blocks: int = 1,
     precision: float = 0.9,
     confidence: float = 0.9,
+    lost: float = 0.1,
     best: bool = False,
     watcher: Callable[[str, int, int], None] = lambda name, done, total: None,
 ) -> list[Fitted]:
-    """Fit every calibrated verifier of an experiment on its tasks, and write the files that they name.
+    """Fit what scores mean on an experiment's tasks, and write the files that its pipelines name.
+
+    A calibrated verifier names one, for the verifier within it, and so does a rule's or a stopping rule's threshold
+    `{use: calibrated, path: FILE}`, for its pipeline's verifier.
 
     Args:
         experiment: its tasks have a truth, and it has metrics.
@@ -81,18 +85,16 @@ def fit(
         blocks: how many blocks of each task are drafted and judged.
         precision: the share of accepted items that is to be right.
         confidence: how sure that is to be.
+        lost: the share of the right items that may lie below the score to reject below.
         best: count each task's best item alone, as for a rule that takes one.
         watcher: told the pipeline, and how many of its tasks are done.
 
     Raises:
-        ConfigError: no pipeline has a calibrated verifier, there is no metric, or no task taught anything.
+        ConfigError: no pipeline names such a file, or two verifiers share one; there is no metric, or no task taught
+            anything.
         DraftVerifyError: a part cannot be built or opened, or a metric failed: what it would have said is unknown.
     """
-    for name in pipelines:
-        if name not in experiment.names:
-            raise ConfigError(
-                f"there is no pipeline {name!r}{did_you_mean(name, experiment.names)}", path="pipelines"
-            )
+    asked = _asked(experiment, pipelines)
     builder = Builder()
     metrics = {name: builder.part(spec) for name, spec in experiment.metrics.items()}
     measures = measures_of(metrics)
@@ -107,27 +109,21 @@ def fit(
             f"metric {wanted!r} measures in {measures[wanted].unit!r}; one that says right or wrong is needed",
             path="metrics",
         )
-    asked: dict[str, list[tuple[PipelineSpec, ComponentSpec]]] = {}
-    for spec in experiment.pipelines:
-        if not pipelines or spec.name in pipelines:
-            for each in _calibrated(spec.verifier):
-                asked.setdefault(str(each.arguments["scores"]), []).append((spec, each))
-    if not asked:
-        raise ConfigError(
-            "no pipeline has a calibrated verifier to fit; write {use: calibrated, verifier: {…}, scores: FILE}",
-            path="pipelines",
-        )
     load = workload(replace(experiment, calibrate=None), builder)
     check_metrics({wanted: judging[wanted]}, load.measured)
     found = []
     for path, uses in asked.items():
         # Those that name one file share it; it is fitted in the first of their pipelines.
-        spec, calibrated = uses[0]
+        spec, judge = uses[0]
         tasks = load.tasks(spec.name)
+        able = beforehand(len(tasks), precision=precision, confidence=confidence, lost=lost)
+        if not able.can_accept:
+            told = "%s: %d tasks can certify no threshold; all right, %d are needed for %g at %g"
+            _log.warning(told, path, len(tasks), able.needed, precision, confidence)
         with below(spec.path):
             artifact, unscored = fit_verifier(
                 builder.part(spec.generator),
-                builder.part(calibrated.arguments["verifier"]),
+                builder.part(judge),
                 tasks,
                 judging[wanted],
                 metric_name=wanted,
@@ -137,6 +133,7 @@ def fit(
                 seed=spec.seed,
                 precision=precision,
                 confidence=confidence,
+                lost=lost,
                 best=best,
                 watcher=partial(watcher, spec.name),
             )
@@ -159,6 +156,7 @@ def fit_verifier(
     seed: int = 0,
     precision: float = 0.9,
     confidence: float = 0.9,
+    lost: float = 0.1,
     best: bool = False,
     watcher: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[ScoreArtifact, int]:
@@ -171,7 +169,7 @@ def fit_verifier(
         metric: by which an item is right: where it says ½ or more.
         metric_name: what the file calls it.
         block: how many items a block has; None: as the generator says, see `Pipeline`.
-        blocks, precision, confidence, best: as for `fit`.
+        blocks, precision, confidence, lost, best: as for `fit`.
         settings, seed: as for a Pipeline.
         watcher: told how many tasks are done.
 
@@ -223,7 +221,7 @@ def fit_verifier(
                 found[item.task] = item
         items = list(found.values())
     artifact = ScoreArtifact(
-        fit=fit_scores(items, precision=precision, confidence=confidence),
+        fit=fit_scores(items, precision=precision, confidence=confidence, lost=lost),
         verifier=identity,
         name=name_of(verifier),
         metric=metric_name,
@@ -234,21 +232,92 @@ def fit_verifier(
     return artifact, unscored
 
 
+def plan(
+    experiment: Experiment,
+    *,
+    pipelines: Sequence[str] = (),
+    precision: float = 0.9,
+    confidence: float = 0.9,
+    lost: float = 0.1,
+) -> dict[str, Beforehand]:
+    """What a fit could certify at best, by the file that it would write; nothing is drafted or judged.
+
+    Args:
+        experiment, pipelines, precision, confidence, lost: as for `fit`.
+
+    Raises:
+        ConfigError: as `fit`, as far as can be seen.
+    """
+    asked = _asked(experiment, pipelines)
+    load = workload(replace(experiment, calibrate=None), Builder())
+    return {
+        path: beforehand(
+            len(load.tasks(uses[0][0].name)), precision=precision, confidence=confidence, lost=lost
+        )
+        for path, uses in asked.items()
+    }
+
+
 def _failed(failures: Sequence[Failure], tasks: Sequence[Task]) -> str:
     how_many = "all" if len(failures) == len(tasks) else f"{len(failures)} of"
     return f"{how_many} {len(tasks)} tasks failed, the first by {failures[0]}"
 
 
-def _calibrated(spec: Any) -> Iterator[ComponentSpec]:
-    """The calibrated verifiers among a verifier and its stages."""
+def _asked(experiment: Experiment, pipelines: Sequence[str]) -> dict[str, list[tuple[PipelineSpec, Any]]]:
+    """The files to write, each with the pipelines that name it and the specs of the verifiers that they name it for.
+
+    Raises:
+        ConfigError: a pipeline is unknown, none names a file, or two verifiers share one.
+    """
+    for name in pipelines:
+        if name not in experiment.names:
+            raise ConfigError(
+                f"there is no pipeline {name!r}{did_you_mean(name, experiment.names)}", path="pipelines"
+            )
+    chosen = [spec for spec in experiment.pipelines if not pipelines or spec.name in pipelines]
+    # Verifiers first: a threshold may be of the probabilities of one.
+    named = [
+        (str(each.arguments["scores"]), spec, each.arguments["verifier"])
+        for spec in chosen
+        for each in _parts(spec.verifier, Calibrated)
+    ] + [
+        (str(each.arguments["path"]), spec, spec.verifier)
+        for spec in chosen
+        for each in _parts((spec.rule, spec.done), CertifiedThreshold)
+    ]
+    if not named:
+        raise ConfigError(
+            "no pipeline has a calibrated verifier to fit, or a threshold; write verifier: {use: calibrated, verifier: "
+            "{…}, scores: FILE}, or threshold: {use: calibrated, path: FILE} of a rule",
+            path="pipelines",
+        )
+    asked: dict[str, list[tuple[PipelineSpec, Any]]] = {}
+    for path, spec, judge in named:
+        uses = asked.setdefault(path, [])
+        if uses and _same_spec(uses[0][1]) != _same_spec(judge):
+            raise ConfigError(
+                f"{path} is named for two verifiers, by {uses[0][0].name} and {spec.name}; give each a file",
+                path="pipelines",
+            )
+        uses.append((spec, judge))
+    return asked
+
+
+def _same_spec(spec: Any) -> bytes:
+    """The same for equal specs, whether they stand in place or under `models`."""
+    return msgspec.json.encode((spec.use, spec.arguments, spec.file), order="deterministic")
+
+
+def _parts(spec: Any, kind: type) -> Iterator[ComponentSpec]:
+    """The parts of this class within a spec, or within several; not those within one of them."""
     if isinstance(spec, ComponentSpec):
-        if spec.role == "verifier" and spec.target is Calibrated:
+        if spec.role != "function" and spec.target is kind:
             yield spec
             return
         spec = tuple(spec.arguments.values())
     if isinstance(spec, (list, tuple)):
         for each in spec:
-            yield from _calibrated(each)
+            yield from _parts(each, kind)
 
 
 def _items(record: TaskRecord, task: Task, metric: Metric) -> tuple[list[Judged], int]:

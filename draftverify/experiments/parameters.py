@@ -46,6 +46,7 @@ from draftverify.plugins import PartsFile, Role, did_you_mean, roles_of
 from draftverify.secret import Secret
 
 __all__ = [
+    "Compared",
     "Component",
     "Function",
     "Model",
@@ -265,6 +266,25 @@ class Function(Component):
         return {"type": "string", "description": "a function: of a parts file, or of an installed package"}
 
 
+@dataclass(frozen=True)
+class Compared(Plain):
+    """A score to compare with: a number, or a part that is one, `{use: calibrated, path: FILE}`."""
+
+    def check(self, node: Located, reading: Reading) -> Any:
+        part = Component("threshold")
+        return part.check(node, reading) if part.means(node, reading) else super().check(node, reading)
+
+    def build(self, value: Any, make: Make | None = None) -> Any:
+        if make is not None and isinstance(value, (ComponentSpec, Mapping)):
+            return make(value)
+        return super().build(value)
+
+    def schema(self, definitions: dict[str, Schema], name: str) -> Schema:
+        return {
+            "anyOf": [super().schema(definitions, name), Component("threshold").schema(definitions, name)]
+        }
+
+
 _PROTOCOL_OWN = frozenset({"__init__", "__subclasshook__"})
 
 
@@ -424,6 +444,8 @@ def form_of(annotation: Any) -> Form:
     if origin is typing.Literal:
         return Plain(annotation)
     if origin is typing.Annotated:
+        if "threshold" in arguments[1:]:
+            return Compared(annotation)
         given = next((note for note in arguments[1:] if isinstance(note, Form)), None)
         form = given or (Function() if "function" in arguments[1:] else form_of(arguments[0]))
         return Plain(annotation) if isinstance(form, Plain) else form
@@ -431,7 +453,8 @@ def form_of(annotation: Any) -> Form:
     # Plain alternatives are checked together, so that pydantic says once what all of them expect.
     plain = [form.annotation for form in forms if isinstance(form, Plain)]
     if len(plain) == len(forms):
-        return Plain(annotation)
+        compared = any(isinstance(form, Compared) for form in forms)
+        return Compared(annotation) if compared else Plain(annotation)
     if origin in (Union, types.UnionType):
         # A path comes first: it is what a text that is meant as nothing else must be.
         rest = [form for form in forms if not isinstance(form, Plain)]

@@ -3,12 +3,14 @@
 Each rule on samples has a file that reads like its paper: `speculative`, `lenience`, `lossy`, `ensemble` and `cascades`
 are maps of p and q played by the template of `positionwise`; `block_verification`, `matching`, `trees`, `k_seq` and
 `typical` judge blocks in other ways. How they do it for many blocks at once is in `batch`, `chains` and `walk`, on the
-arrays of `arrays`. `selection` decides by verdicts, and `stopping` says when a task is finished. See docs/rules.md.
+arrays of `arrays`. `selection` decides by verdicts, `thresholds` has the score from which a fit certified that it may,
+and `stopping` says when a task is finished. See docs/rules.md.
 """
 
 from draftverify.rules.agreement import ConsensusSet, DualAgreement, consensus_sets
 from draftverify.rules.ballots import Count, count
 from draftverify.rules.block_verification import BlockVerification
+from draftverify.rules.bounds import Threshold
 from draftverify.rules.cascades import Cascade
 from draftverify.rules.ensemble import Ensemble
 from draftverify.rules.k_seq import KSeq
@@ -38,6 +40,7 @@ from draftverify.rules.stopping import (
     leader_confidence,
     leader_evidence,
 )
+from draftverify.rules.thresholds import CertifiedThreshold
 from draftverify.rules.tournament import Tournament
 from draftverify.rules.trees import Tree
 from draftverify.rules.typical import Typical
@@ -51,6 +54,7 @@ __all__ = [
     "BestStep",
     "BlockVerification",
     "Cascade",
+    "CertifiedThreshold",
     "ConsensusSet",
     "Count",
     "DualAgreement",
@@ -69,6 +73,7 @@ __all__ = [
     "Speculative",
     "SpeculativeRejection",
     "SureMajority",
+    "Threshold",
     "TokenMatch",
     "Tournament",
     "Tree",

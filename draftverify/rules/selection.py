@@ -18,7 +18,7 @@ from msgspec import UNSET
 from draftverify.errors import ConfigError, ContractError
 from draftverify.randomness import Draws
 from draftverify.rules.ballots import count
-from draftverify.rules.bounds import at_least_one, between, score_or_none
+from draftverify.rules.bounds import Threshold, at_least_one, between, score_or_none
 from draftverify.rules.stopping import AdaptiveConsistency
 from draftverify.values import (
     Check,
@@ -98,7 +98,7 @@ class First:
         self,
         enough: int = 1,
         *,
-        threshold: float | None = None,
+        threshold: Threshold | None = None,
         otherwise: Literal["best"] | None = None,
     ) -> None:
         self.enough = at_least_one("enough", enough)
@@ -156,7 +156,7 @@ class _Scored:
 class _Abstaining(_Scored):
     """Accepts items from a threshold on, and may say that there is no answer."""
 
-    def __init__(self, threshold: float | None = None, *, abstain_after: int | None = None) -> None:
+    def __init__(self, threshold: Threshold | None = None, *, abstain_after: int | None = None) -> None:
         self.threshold = score_or_none("threshold", threshold)
         self.abstain_after = None if abstain_after is None else at_least_one("abstain_after", abstain_after)
 
@@ -241,7 +241,7 @@ class BestStep(_Scored):
         threshold: as for `Best`.
     """
 
-    def __init__(self, threshold: float | None = None) -> None:
+    def __init__(self, threshold: Threshold | None = None) -> None:
         self.threshold = score_or_none("threshold", threshold)
 
     def decide(
@@ -264,7 +264,7 @@ class Beam(_Scored):
         threshold: as for `Best`.
     """
 
-    def __init__(self, width: int, threshold: float | None = None) -> None:
+    def __init__(self, width: int, threshold: Threshold | None = None) -> None:
         self.width = at_least_one("width", width)
         self.threshold = score_or_none("threshold", threshold)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -22,9 +22,9 @@ class Calibrated(Combined):
     """Judges by the probability that an item is right, which a fit on labelled tasks makes of a verifier's score.
 
     An item passes at `accept` or above, is rejected below `reject`, and between the two the verifier abstains: it
-    cannot tell, and a policy may ask a person or a dearer verifier. The score alone decides, whatever the verifier said
-    itself; a check without a score, and one that failed, stay as they are. The score of a check is the probability, so
-    that the thresholds of rules mean the same for every verifier.
+    cannot tell, and a policy may ask a person or a dearer verifier (`on: abstain, do: escalate`). The score alone
+    decides, whatever the verifier said itself; a check without a score, and one that failed, stay as they are. The
+    score of a check is the probability, so that the thresholds of rules mean the same for every verifier.
 
     `draftverify fit CONFIG` writes the file. It is refused for any other verifier than the one it was fitted for.
 
@@ -33,14 +33,20 @@ class Calibrated(Combined):
         scores: the file that `draftverify fit` wrote.
         accept: the lowest probability that passes; when absent the scores pass that the fit certified, those from its
             threshold on.
-        reject: the lowest probability that is not rejected; when absent all that does not pass is.
+        reject: the lowest probability that is not rejected; when absent all that does not pass is. "certified" takes
+            the score below which the fit certified that few of the right items lie; where it could certify no such
+            score nothing is rejected, and where it could certify none to accept nothing passes: it abstains instead.
 
     Raises:
         ConfigError: a probability lies outside 0 to 1, or `reject` above `accept`; or the verifier gives no scores.
     """
 
     def __init__(
-        self, verifier: Verifier, scores: Path, accept: float | None = None, reject: float | None = None
+        self,
+        verifier: Verifier,
+        scores: Path,
+        accept: float | None = None,
+        reject: float | Literal["certified"] | None = None,
     ) -> None:
         with below("verifier"):
             as_stages((verifier,))
@@ -51,9 +57,11 @@ class Calibrated(Combined):
         self.verifier = verifier
         self.scores = Path(scores)
         for name, value in (("accept", accept), ("reject", reject)):
-            if value is not None and not 0 <= value <= 1:
+            if isinstance(value, str) and (name, value) != ("reject", "certified"):
+                raise ConfigError(f"{name} is {value!r}; a probability is needed, 0 to 1", path=name)
+            if isinstance(value, (int, float)) and not 0 <= value <= 1:
                 raise ConfigError(f"{name} is {value}; a probability is needed, 0 to 1", path=name)
-        if accept is not None and reject is not None and reject > accept:
+        if accept is not None and isinstance(reject, (int, float)) and reject > accept:
             raise ConfigError(f"reject is {reject}, above accept, {accept}", path="reject")
         self.accept = accept
         self.reject = reject
@@ -86,30 +94,26 @@ class Calibrated(Combined):
 
     def _fitted(self) -> ScoreArtifact:
         """Raises: ConfigError: as `open`."""
-        if not self.scores.exists():
+        with below("scores"):
+            found = load_scores(self.scores)
+            found.check_verifier(identity_of(self.verifier), name_of(self.verifier), self.scores)
+        if self.reject == "certified" and found.fit.base is None:
             raise ConfigError(
-                f"there is no {self.scores}: `draftverify fit CONFIG` writes it, from labelled tasks",
-                path="scores",
+                f"{self.scores} was fitted by an older version, which certified nothing to reject. Fit it again",
+                path="reject",
             )
-        found = load_scores(self.scores)
-        identity = identity_of(self.verifier)
-        if found.verifier != identity:
-            raise ConfigError(
-                f"{self.scores} was fitted for {found.name} ({found.verifier}), and the verifier is "
-                f"{name_of(self.verifier)} ({identity}): its weights, arguments or code are others. Fit it again",
-                path="scores",
-            )
-        if self.accept is None and found.fit.threshold is None:
+        if self.accept is None and found.fit.threshold is None and self.reject != "certified":
             raise ConfigError(
                 f"{self.scores} holds no threshold: {found.fit.why}. Fit with more tasks or a lower precision, or say "
                 "which probability to accept",
                 path="accept",
             )
-        if self.accept is None and self.reject is not None and found.fit.threshold is not None:
+        reject = self.reject
+        if self.accept is None and isinstance(reject, (int, float)) and found.fit.threshold is not None:
             certified = found.fit.probability(found.fit.threshold)
-            if self.reject > certified:
+            if reject > certified:
                 raise ConfigError(
-                    f"reject is {self.reject}, above the {certified:.3f} that the fit certified; lower it, or say "
+                    f"reject is {reject}, above the {certified:.3f} that the fit certified; lower it, or say "
                     "which probability to accept",
                     path="reject",
                 )
@@ -123,7 +127,13 @@ class Calibrated(Combined):
 
 
 class _CalibratedWay(AllWay):
-    def __init__(self, proposal: Proposal, fit: ScoreFit, accept: float | None, reject: float | None) -> None:
+    def __init__(
+        self,
+        proposal: Proposal,
+        fit: ScoreFit,
+        accept: float | None,
+        reject: float | Literal["certified"] | None,
+    ) -> None:
         super().__init__(proposal)
         self.fit, self.accept, self.reject = fit, accept, reject
 
@@ -138,7 +148,7 @@ class _CalibratedWay(AllWay):
         changes: dict[str, Any] = {"score": probability}
         if self._passes(check.score, probability):
             changes.update(verdict="pass", reason="")
-        elif self.reject is None or probability < self.reject:
+        elif self._rejects(check.score, probability):
             changes.update(verdict="reject", reason=check.reason or "improbable")
         else:
             changes.update(verdict="abstain", reason="uncertain")
@@ -148,5 +158,9 @@ class _CalibratedWay(AllWay):
         if self.accept is not None:
             return probability >= self.accept
         # By the score, of which the fit certified it: where few scores are wrong the probability may fall.
-        assert self.fit.threshold is not None
-        return score >= self.fit.threshold
+        return self.fit.threshold is not None and score >= self.fit.threshold
+
+    def _rejects(self, score: float, probability: float) -> bool:
+        if self.reject == "certified":
+            return self.fit.reject is not None and score < self.fit.reject
+        return self.reject is None or probability < self.reject

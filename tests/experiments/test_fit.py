@@ -237,6 +237,37 @@ def test_too_few_tasks_are_said_and_the_probabilities_written(
     assert "holds no threshold" in " ".join(capsys.readouterr().err.split())
 
 
+def test_it_says_beforehand_what_the_labels_can_certify(
+    config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is drafted and no file is written; a fit that cannot come to anything warns before it drafts."""
+    assert main(["fit", config, "--plan", "--precision", "0.95", "--pipeline", "sure"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "60 tasks with labels" in said
+    assert "0.95: 45 tasks are needed at 0.9, all of them right; 60 are enough" in said
+    assert "0.962 is the most" in said
+    assert (
+        "to reject and lose 0.1 of the right items: 22 tasks that have one are needed; 60 are enough" in said
+    )
+    assert "47% where 50% are wrong" in said
+    assert main(["fit", config, "--plan", "--limit", "10", "--set", "tasks.count=10"]) == 0
+    assert "10 are too few, and 0.794 is the most" in " ".join(capsys.readouterr().out.split())
+    assert not Path("judge.json").exists()
+
+
+def test_the_output_has_both_thresholds_and_what_the_verifier_is_worth(
+    config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Right are the answers from 6 on: it passes all of them and nothing else, and loses none of them below 6."""
+    assert main(["fit", config, "--pipeline", "sure"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "60% are wrong: a precision of 0.9 leaves at least 56% unaccepted, whatever the method" in said
+    assert "it passes T 1.00 [0.94, 1.00] of the right ones, F 0.00 [0.00, 0.06] of the wrong ones" in said
+    assert "reject below score 6: 0.1 of the right items are lost at most, at 0.9" in said
+    made = load_scores("judge.json").fit
+    assert (made.threshold, made.reject, made.rejected) == (6.0, 6.0, 0.6)
+
+
 def test_a_run_refuses_the_scores_of_a_verifier_that_has_changed(
     config: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -13,7 +14,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from draftverify import Check, ConfigError, Pipeline, Verification, generator, verifier
+from draftverify import (
+    Answer,
+    Check,
+    ConfigError,
+    Pipeline,
+    Task,
+    Verification,
+    escalate,
+    generator,
+    verifier,
+)
 from draftverify.calibration import Judged, ScoreArtifact, fit_scores, load_scores, save_scores
 from draftverify.engine.parts import identity_of
 from draftverify.rules import All, EnoughEvidence, First
@@ -98,6 +109,49 @@ def test_between_two_probabilities_it_abstains(tmp_path: Path) -> None:
     assert "abstain" in found
 
 
+def test_two_certified_thresholds_part_what_passes_what_is_rejected_and_what_somebody_else_decides(
+    tmp_path: Path,
+) -> None:
+    """Right from 7 on and half of the time from 4 on: below 4 none is lost, from 7 on all are right, and a policy
+    takes the rest to a person."""
+    items = [Judged(str(i), float(i % 10), i % 10 >= 7 or (i % 10 >= 4 and i % 20 < 10)) for i in range(1000)]
+    file = scores(tmp_path, items=items)
+    made = load_scores(file).fit
+    assert (made.threshold, made.reject, made.rejected) == (7.0, 4.0, 0.4)
+    calibrated = Calibrated(Scorer(), file, reject="certified")
+    assert verdicts(calibrated, [3, 4, 6, 7]) == ["reject", "abstain", "abstain", "pass"]
+    drafted = generator(lambda context, n: [context.task.input["score"]])
+    asked = []
+
+    def person(asking: Any) -> Answer:
+        asked.append(asking.task.id)
+        return Answer("accept")
+
+    with Pipeline(drafted, calibrated, First(), block=1, policy=escalate(on=("abstain",))) as pipeline:
+        found = [pipeline.run(Task(id=str(i), input={"score": i}), ask=person).status for i in (3, 5, 8)]
+    assert (found, asked) == (["exhausted", "accepted", "accepted"], ["5"])
+
+
+def test_where_nothing_was_certified_it_abstains(tmp_path: Path) -> None:
+    """Rather than to guess: a person, or a dearer verifier, decides all."""
+    coins = [Judged(str(i), 1.0, i % 2 == 0) for i in range(100)]
+    path = scores(tmp_path, items=coins)
+    assert (load_scores(path).fit.threshold, load_scores(path).fit.reject) == (None, None)
+    assert verdicts(Calibrated(Scorer(), path, reject="certified"), [0, 9]) == ["abstain"] * 2
+
+
+def test_a_file_of_an_older_version_certified_nothing_to_reject(tmp_path: Path) -> None:
+    """It is read, and refused where it would have to say so."""
+    path = scores(tmp_path)
+    said = json.loads(path.read_text())
+    for name in ("reject", "lost", "rejected", "why_reject", "true_pass", "false_pass", "base"):
+        del said["fit"][name]
+    path.write_text(json.dumps(said))
+    Calibrated(Scorer(), path).open()
+    with pytest.raises(ConfigError, match="older version"):
+        Calibrated(Scorer(), path, reject="certified").open()
+
+
 def test_scores_are_probabilities(tmp_path: Path) -> None:
     """Which a rule's threshold and a stopping rule can be given as such."""
     drafted = generator(lambda context, n: [6, 7])
@@ -144,6 +198,7 @@ def test_without_a_certified_threshold_one_must_be_given(tmp_path: Path) -> None
         ({"accept": 1.5}, "accept is 1.5"),
         ({"reject": -1}, "reject is -1"),
         ({"accept": 0.2, "reject": 0.5}, "above"),
+        ({"accept": "certified"}, "accept is 'certified'"),
     ],
 )
 def test_probabilities_lie_between_0_and_1(arguments: dict[str, float], what: str) -> None:

@@ -1,0 +1,61 @@
+"""The score from which a rule accepts, as `draftverify fit` certified it: a number that knows whose scores it is of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from draftverify.calibration import ScoreArtifact, load_scores
+from draftverify.engine.parts import identity_of, name_of
+from draftverify.errors import ConfigError, below
+from draftverify.protocols import Verifier
+
+__all__ = ["CertifiedThreshold"]
+
+
+class CertifiedThreshold(float):
+    """The lowest score from which so many items are right as a fit on labelled tasks promises, for any rule.
+
+    It is a number, so a rule compares with it as with any other: `First(threshold=CertifiedThreshold("judge.json"))`,
+    in a config `threshold: {use: calibrated, path: ./judge.json}`. `draftverify fit CONFIG` writes the file, for the
+    verifier of the pipeline that names it. A pipeline with another verifier is refused as it is opened: scores of
+    another mean something else.
+
+    Args:
+        path: the file that `draftverify fit` wrote.
+
+    Raises:
+        ConfigError: there is no such file, it is another kind of file, or nothing could be certified.
+    """
+
+    path: Path
+    _read: ScoreArtifact
+
+    def __new__(cls, path: Path) -> CertifiedThreshold:
+        """The number that stands in the file now."""
+        path = Path(path)
+        with below("path"):
+            found = load_scores(path)
+        if found.fit.threshold is None:
+            raise ConfigError(
+                f"{path} holds no threshold: {found.fit.why}. Fit with more tasks or a lower precision, or write a "
+                "number",
+                path="path",
+            )
+        made = super().__new__(cls, found.fit.threshold)
+        made.path, made._read = path, found
+        return made
+
+    def __reduce__(self) -> tuple[type[CertifiedThreshold], tuple[Path]]:
+        """Another process reads the file again."""
+        return CertifiedThreshold, (self.path,)
+
+    def check_scores_of(self, verifier: Verifier) -> None:
+        """Refuse any other verifier than the one whose scores it was fitted on.
+
+        Args:
+            verifier: of the pipeline, open.
+
+        Raises:
+            ConfigError: it is another one.
+        """
+        self._read.check_verifier(identity_of(verifier), name_of(verifier), self.path)
