@@ -27,6 +27,7 @@ PAGES = [
     "comparing.md",
     "calibration.md",
     "trust.md",
+    "release.md",
     "plugins.md",
     "retrieval.md",
     "reasoning.md",
