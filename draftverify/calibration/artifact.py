@@ -97,7 +97,7 @@ class ReleaseArtifact(
     """The file of a pool of failed tasks, by which answers are released.
 
     Args:
-        pool: the failed tasks' highest scores.
+        pool: the failed tasks' scores.
         verifier: the identity of the verifier whose scores they are; those of another mean something else.
         name: what to call that verifier in messages.
         metric: by which the tries were wrong.

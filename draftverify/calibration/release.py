@@ -11,12 +11,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any, Literal, TypeAlias
 
 import msgspec
+import numpy as np
 
 from draftverify.errors import ConfigError
 
 __all__ = ["ReleasePool", "failures_needed", "release_pool"]
+
+Evidence: TypeAlias = Literal["highest", "product"]
+Rows: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 
 
 class ReleasePool(msgspec.Struct, frozen=True):
@@ -41,9 +46,15 @@ class ReleasePool(msgspec.Struct, frozen=True):
     for a rank of at most α (n + 1).
 
     The same as an e-process: E_t = 1{p_t ≤ α} / α never falls and E[E_T] ≤ 1, so that P(E_t ≥ 1/α at any t) ≤ α, which
-    is what Ville's inequality says of a capital. One that multiplies an e-value of each try's own p-value would ask
-    that each try be like a fresh draw of the pool's, whatever the tries before it were; tries of one task are not, and
-    the promise is then broken (`benchmarks/release.py` measures by how much).
+    is what Ville's inequality says of a capital.
+
+    *Evidence that adds up.* With `evidence="product"`, M is another number of a task's tries: the largest capital that
+    it ever had, where try s multiplies the capital by e(q) = (1 − q + q ln q)/(q ln² q), and q is the share of the
+    n + 1 tasks whose try s scores as high or higher. The same proof holds, since M is made in the same way of every
+    task and never falls. For the pool's tasks it needs scores of the new one that are not there yet; until they are
+    they are left out of the counts, which makes the pool's M larger, and p_t too. By itself, such a capital could be
+    released from 1/α on only if each try were like a fresh draw of the pool's, whatever the tries before it were. Tries
+    of one task are not (`benchmarks/release.py` measures what becomes of the promise), so here its rank decides.
 
     *What is not promised.* The probability is over the pool and the task together: a given pool's own error varies
     around it, as Beta(k, n + 1 − k) with k = ⌊α (n + 1)⌋ where scores have no ties. Nothing is said of a task that the
@@ -51,8 +62,7 @@ class ReleasePool(msgspec.Struct, frozen=True):
     pool's tell nothing: how high they come by luck was not seen, and `p_value` does not look at them.
 
     Args:
-        maxima: [n], of each failed task the highest score; None for a task none of whose tries had a score.
-        tries: T, how many tries each of them had at most.
+        scores: of each failed task, those of all its tries in their order; None for a try that cannot be released.
 
     References:
         Vovk, Gammerman and Shafer, "Algorithmic Learning in a Random World" (2005), for ranks among exchangeable
@@ -60,27 +70,56 @@ class ReleasePool(msgspec.Struct, frozen=True):
         Release?", arXiv:2605.12947, for pools of failures and release as a sequential test.
     """
 
-    maxima: tuple[float | None, ...]
-    tries: int
+    scores: tuple[tuple[float | None, ...], ...]
 
-    def p_value(self, scores: Sequence[float | None]) -> float:
+    @property
+    def tries(self) -> int:
+        """T, how many tries each of them had at most."""
+        return max(map(len, self.scores))
+
+    @property
+    def maxima(self) -> tuple[float | None, ...]:
+        """[n], of each failed task the highest score; None for a task none of whose tries had a score."""
+        return tuple(max((each for each in row if each is not None), default=None) for row in self.scores)
+
+    def p_value(self, scores: Sequence[float | None], evidence: Evidence = "highest") -> float:
         """p_t, of a task's scores up to now; it may be compared with any α at any time.
 
         Args:
             scores: of the tries in their order, higher is better; None for a try that cannot be released.
+            evidence: "highest" for the highest score, "product" for what all of them add up to. Which one is to be
+                said before the scores are seen.
         """
+        if evidence == "product":
+            return self._ranked_capital(scores[: self.tries])
         highest = max((each for each in scores[: self.tries] if each is not None), default=-math.inf)
         above = sum(highest <= (-math.inf if each is None else each) for each in self.maxima)
-        return (1 + above) / (len(self.maxima) + 1)
+        return (1 + above) / (len(self.scores) + 1)
+
+    def _ranked_capital(self, scores: Sequence[float | None]) -> float:
+        n, t = len(self.scores), len(scores)
+        if not t:
+            return 1.0
+        pool = np.array([_filled(row, self.tries) for row in self.scores])
+        own = np.array(_filled(scores, t))
+        # How many of the pool's tasks score as high or higher at each place, and of the pool's the new task too.
+        columns = np.sort(pool, axis=0)
+        counts = np.stack(
+            [n - np.searchsorted(columns[:, s], pool[:, s], "left") for s in range(self.tries)], axis=1
+        )
+        counts[:, :t] += own >= pool[:, :t]
+        shares = (1 + (pool[:, :t] >= own).sum(axis=0)) / (n + 1)
+        above = _largest_capital(counts / (n + 1)) >= _largest_capital(shares[None])[0] - 1e-9
+        return (1 + int(above.sum())) / (n + 1)
 
     def threshold(self, alpha: float) -> float | None:
-        """The score above which a try is released at α: the pool's ⌊α (n + 1)⌋-th highest; None where nothing ever is,
-        since the pool has fewer than `failures_needed(alpha)` tasks.
+        """The score above which a try is released at α, where the highest score counts: the pool's ⌊α (n + 1)⌋-th
+        highest; None where nothing ever is, since the pool has fewer than `failures_needed(alpha)` tasks.
 
         Raises:
             ConfigError: α is not between 0 and 1.
         """
-        rank = _rank(len(self.maxima), alpha)
+        rank = _rank(len(self.scores), alpha)
         if rank < 1:
             return None
         found = sorted((-math.inf if each is None else each for each in self.maxima), reverse=True)
@@ -96,16 +135,14 @@ def release_pool(failures: Iterable[Sequence[float | None]]) -> ReleasePool:
     Raises:
         ConfigError: there is no failed task, or a score is not finite.
     """
-    rows = [tuple(row) for row in failures]
-    tries = max(map(len, rows), default=0)
-    if not tries:
+    rows = [tuple(None if score is None else float(score) for score in row) for row in failures]
+    if not any(rows):
         raise ConfigError("a pool needs at least one failed task with a try; there is none")
     for row in rows:
         for score in row:
             if score is not None and not math.isfinite(score):
                 raise ConfigError(f"a failure has the score {score}; finite numbers are needed")
-    highest = (max((float(each) for each in row if each is not None), default=None) for row in rows)
-    return ReleasePool(tuple(highest), tries)
+    return ReleasePool(tuple(rows))
 
 
 def failures_needed(alpha: float) -> int:
@@ -125,3 +162,18 @@ def _rank(n: int, alpha: float) -> int:
     if not 0 < alpha < 1:
         raise ConfigError(f"alpha is {alpha}; more than 0 and less than 1 is needed", path="alpha")
     return math.floor(alpha * (n + 1) + 1e-9)
+
+
+def _filled(scores: Sequence[float | None], length: int) -> list[float]:
+    """Scores, −∞ for none, made this long."""
+    found = [-math.inf if each is None else each for each in scores]
+    return found + [-math.inf] * (length - len(found))
+
+
+def _largest_capital(shares: Rows) -> Rows:
+    """[n], the logarithm of the largest capital that shares [n, tries] ever lead to."""
+    q = np.minimum(shares, 1 - 1e-4)  # at 1 the formula is 0/0, and ½ in the limit
+    logs = np.log(q)
+    values = (1 - q + q * logs) / (q * logs * logs)
+    found: Rows = np.cumsum(np.log(values), axis=1).max(axis=1)
+    return found

@@ -113,7 +113,7 @@ def _show_pool(console: Console, pooled: Pooled) -> None:
     pool, alpha = pooled.artifact.pool, pooled.alpha
     console.print(
         Text(
-            f"{', '.join(pooled.pipelines)}: {len(pool.maxima)} of {pooled.artifact.tasks} tasks failed in all "
+            f"{', '.join(pooled.pipelines)}: {len(pool.scores)} of {pooled.artifact.tasks} tasks failed in all "
             f"their tries, {pool.tries} at most; {pooled.solved} had a try that is right"
         )
     )

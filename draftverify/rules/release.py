@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from msgspec import UNSET
 
-from draftverify.calibration import ReleaseArtifact, failures_needed, load_release
+from draftverify.calibration import ReleaseArtifact, ReleasePool, failures_needed, load_release
 from draftverify.engine.parts import identity_of, name_of
 from draftverify.errors import ConfigError, ContractError
 from draftverify.protocols import Verifier
@@ -64,13 +65,21 @@ class Release(Withhold):
     Args:
         pool: the file that `draftverify fit CONFIG --release` wrote.
         alpha: the largest share of failed tasks that may be released.
+        evidence: "highest" for the highest score; "product" for what all scores of a task add up to, which is better
+            where wrong items often score as high as right ones, but not so often in the same task. Then the item is
+            the one with the highest score among its block's tries up to the one at which the task is released.
 
     Raises:
-        ConfigError: α is not between 0 and 1.
+        ConfigError: α is not between 0 and 1, or there is no such evidence.
     """
 
-    def __init__(self, pool: Path, alpha: float = 0.05) -> None:
+    def __init__(
+        self, pool: Path, alpha: float = 0.05, *, evidence: Literal["highest", "product"] = "highest"
+    ) -> None:
         self.pool = Path(pool)
+        self.evidence = evidence
+        if evidence not in ("highest", "product"):
+            raise ConfigError(f"evidence is {evidence!r}; it is 'highest' or 'product'", path="evidence")
         self.alpha = between("alpha", alpha, 0, 1, open_below=True, open_above=True)
         self._read: ReleaseArtifact | None = None
         self._above: float | None = None
@@ -109,7 +118,7 @@ class Release(Withhold):
             above = found.pool.threshold(self.alpha)
             if above is None:
                 raise ConfigError(
-                    f"{self.pool} has {len(found.pool.maxima)} failed tasks, and alpha {self.alpha:g} needs "
+                    f"{self.pool} has {len(found.pool.scores)} failed tasks, and alpha {self.alpha:g} needs "
                     f"{failures_needed(self.alpha)}; make it of more tasks, or raise alpha",
                     path="pool",
                 )
@@ -131,16 +140,26 @@ class Release(Withhold):
                 return _keeping(checks, kept)
             return super().decide(context, proposal, verification, rng)
         found, above = self._threshold()
-        seen = sum(len(round.checks) for round in context.rounds if round.by == "verifier")
-        left = max(found.pool.tries - seen, 0)
-        scores = _scores(checks)
-        released = {
-            index: score for index, score in enumerate(scores[:left]) if score is not None and score > above
-        }
+        seen = tries_of(tuple(context.rounds))
+        left = max(found.pool.tries - len(seen), 0)
+        scores = _scores(checks)[:left]
+        if self.evidence == "product":
+            released = self._adding_up(found.pool, seen, scores)
+        else:
+            released = {i: score for i, score in enumerate(scores) if score is not None and score > above}
         if released:
             return _keeping(checks, max(released, key=lambda index: (released[index], -index)))
         refusing = super().decide(context, proposal, verification, rng)
         return Decision(refused=refusing.refused, abstain=not left)
+
+    def _adding_up(
+        self, pool: ReleasePool, seen: list[float | None], scores: list[float | None]
+    ) -> dict[int, float]:
+        """The items of a block, with their scores, up to the one at which the task is released; else none."""
+        for place in range(len(scores)):
+            if pool.p_value([*seen, *scores[: place + 1]], "product") <= self.alpha:
+                return {i: each for i, each in enumerate(scores[: place + 1]) if each is not None}
+        return {}
 
     def finish(self, context: Context) -> Choice | None:
         """The released item with its score; None when there is none."""

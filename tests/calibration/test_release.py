@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import permutations
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -57,14 +58,28 @@ def test_the_threshold_says_what_the_rank_says(
     assert released == (pool.p_value(scores) <= alpha)
     path = [pool.p_value(scores[:t]) for t in range(len(scores) + 1)]
     assert path == sorted(path, reverse=True)
+    path = [pool.p_value(scores[:t], "product") for t in range(len(scores) + 1)]
+    assert path == sorted(path, reverse=True)
+    assert all(0 < each <= 1 for each in path)
+
+
+def test_scores_that_are_often_high_add_up() -> None:
+    """As high as the pool's highest each time, where the pool's tasks were so once: only the product tells."""
+    pool = release_pool([[1.0 if t == i % 8 else 0.0 for t in range(8)] for i in range(40)])
+    scores = [1.0] * 8
+    assert pool.p_value(scores) == 1.0
+    assert pool.p_value(scores, "product") == 1 / 41
 
 
 @pytest.mark.parametrize("rows", [[[1, 5], [2, 2], [3, 0], [0, 4]], [[1, 1], [1, 0], [0, 1], [1, 1]]])
-def test_over_all_orders_of_the_tasks_the_promise_holds_exactly(rows: list[list[float]]) -> None:
+@pytest.mark.parametrize("evidence", ["highest", "product"])
+def test_over_all_orders_of_the_tasks_the_promise_holds_exactly(
+    rows: list[list[float]], evidence: Literal["highest", "product"]
+) -> None:
     """Whichever of four tasks is the new one, ties or none: ever released in at most α of all orders."""
     for alpha in (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)):
         ever = [
-            any(release_pool(order[1:]).p_value(order[0][:t]) <= alpha for t in (1, 2))
+            any(release_pool(order[1:]).p_value(order[0][:t], evidence) <= alpha for t in (1, 2))
             for order in permutations(rows)
         ]
         assert Fraction(sum(ever), len(ever)) <= alpha
@@ -76,8 +91,12 @@ def test_failures_of_very_different_tasks_are_released_in_alpha_of_runs() -> Non
     runs, n, tries, alpha = 2000, 19, 10, 0.05
     level = rng.standard_t(3, (runs, n + 1, 1))
     scores = level + rng.gamma(1.0, 1.0, (runs, n + 1, 1)) * rng.standard_normal((runs, n + 1, tries))
-    ever = sum(release_pool(run[1:]).p_value(run[0]) <= alpha for run in scores.tolist())
-    assert ever / runs <= alpha + 3.72 * np.sqrt(alpha * (1 - alpha) / runs)
+    pools = [(release_pool(run[1:]), run[0]) for run in scores.tolist()]
+    for ever in (
+        np.mean([pool.p_value(own) <= alpha for pool, own in pools]),
+        np.mean([pool.p_value(own, "product") <= alpha for pool, own in pools]),
+    ):
+        assert ever <= alpha + 3.72 * np.sqrt(alpha * (1 - alpha) / runs)
 
 
 def test_so_few_failures_are_needed() -> None:

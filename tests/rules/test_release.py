@@ -139,3 +139,18 @@ def test_a_pool_that_is_missing_or_too_small_is_refused(tmp_path: Path) -> None:
         Pipeline(drafted, Scorer(), Release(small)).open()
     with pytest.raises(ConfigError, match="alpha"):
         Release(small, alpha=1.0)
+
+
+def test_scores_add_up_to_a_release(tmp_path: Path) -> None:
+    """The pool's tasks scored 1 once in eight tries; one that does so each time is released, and by its highest not."""
+    failures = [[1.0 if t == i % 8 else 0.0 for t in range(8)] for i in range(40)]
+    path = pool(tmp_path / "pool.json", failures)
+    found = []
+    for evidence in ("highest", "product"):
+        rule = Release(path, evidence=evidence)  # type: ignore[arg-type]
+        one = Pipeline(generator(lambda context, n: [1.0]), Scorer(), rule, policy=retry(7), block=1)
+        found.append(one.run("x"))
+    assert [outcome.status for outcome in found] == ["abstained", "accepted"]
+    assert 1 < found[1].rounds <= 8
+    with pytest.raises(ConfigError, match="evidence is 'sum'"):
+        Release(path, evidence="sum")  # type: ignore[arg-type]
