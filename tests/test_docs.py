@@ -28,6 +28,7 @@ PAGES = [
     "calibration.md",
     "trust.md",
     "thresholds.md",
+    "release.md",
     "plugins.md",
     "retrieval.md",
     "reasoning.md",

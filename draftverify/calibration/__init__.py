@@ -10,11 +10,14 @@ from draftverify.calibration.acceptance import (
 from draftverify.calibration.agreement import cohen_kappa, krippendorff_alpha
 from draftverify.calibration.artifact import (
     Artifact,
+    ReleaseArtifact,
     ScoreArtifact,
     load,
+    load_release,
     load_scores,
     read_artifact,
     save,
+    save_release,
     save_scores,
     write_artifact,
 )
@@ -36,6 +39,7 @@ from draftverify.calibration.paired import (
 )
 from draftverify.calibration.places import Places, StageCounts, position_trials
 from draftverify.calibration.prediction import Prediction, coverage, measured_ratio, predict
+from draftverify.calibration.release import ReleasePool, failures_needed, release_pool
 from draftverify.calibration.scores import Reliability, ScoreFit, fit_scores, reliability
 from draftverify.calibration.selective import (
     RiskCoverage,
@@ -93,6 +97,8 @@ __all__ = [
     "Places",
     "Prediction",
     "RateMonitor",
+    "ReleaseArtifact",
+    "ReleasePool",
     "Reliability",
     "ScoreArtifact",
     "ScoreFit",
@@ -118,6 +124,7 @@ __all__ = [
     "cost_per_solved",
     "coverage",
     "error_correlation",
+    "failures_needed",
     "fit_costs",
     "fit_scores",
     "geometric_mean",
@@ -128,6 +135,7 @@ __all__ = [
     "labels_needed",
     "least_abstained",
     "load",
+    "load_release",
     "load_scores",
     "log_interval",
     "log_jackknife",
@@ -146,9 +154,11 @@ __all__ = [
     "predict_solved",
     "read_artifact",
     "remaining",
+    "release_pool",
     "reliability",
     "risk_coverage",
     "save",
+    "save_release",
     "save_scores",
     "selective_risk",
     "solved_rate",

@@ -11,16 +11,20 @@ from typing import Any, TypeVar
 import msgspec
 
 from draftverify.calibration.operating_point import OperatingPoint
+from draftverify.calibration.release import ReleasePool
 from draftverify.calibration.scores import ScoreFit
 from draftverify.errors import ConfigError
 
 __all__ = [
     "Artifact",
+    "ReleaseArtifact",
     "ScoreArtifact",
     "load",
+    "load_release",
     "load_scores",
     "read_artifact",
     "save",
+    "save_release",
     "save_scores",
     "write_artifact",
 ]
@@ -98,6 +102,36 @@ class ScoreArtifact(
             )
 
 
+class ReleaseArtifact(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="draftverify.release",
+):
+    """The file of a pool of failed tasks, by which answers are released.
+
+    Args:
+        pool: the failed tasks' scores.
+        verifier: the identity of the verifier whose scores they are; those of another mean something else.
+        name: what to call that verifier in messages.
+        metric: by which the tries were wrong.
+        tasks: how many tasks were tried to find the failed ones.
+        task_ids: SHA-256 of the ids of the tasks that were tried, in hexadecimal and in order.
+        versions: of the package and whatever else the scores depend on.
+    """
+
+    version: int = VERSION
+    pool: ReleasePool
+    verifier: str
+    name: str
+    metric: str
+    tasks: int
+    task_ids: str
+    versions: Mapping[str, str] = {}
+
+
 def save(
     path: str | os.PathLike[str],
     point: OperatingPoint,
@@ -136,6 +170,20 @@ def load_scores(path: str | os.PathLike[str]) -> ScoreArtifact:
     if not Path(path).exists():
         raise ConfigError(f"there is no {path}: `draftverify fit CONFIG` writes it, from labelled tasks")
     return read_artifact(path, ScoreArtifact, "score fit")
+
+
+def save_release(path: str | os.PathLike[str], artifact: ReleaseArtifact) -> None:
+    """Write a pool of failed tasks; the file is complete or not there."""
+    write_artifact(Path(path), artifact)
+
+
+def load_release(path: str | os.PathLike[str]) -> ReleaseArtifact:
+    """Read a pool of failed tasks.
+
+    Raises:
+        ConfigError: when the file is missing, is not one, or has a version that this release does not know.
+    """
+    return read_artifact(path, ReleaseArtifact, "release pool")
 
 
 def write_artifact(target: Path, artifact: msgspec.Struct) -> None:

@@ -13,6 +13,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from draftverify.calibration import Beforehand
     from draftverify.experiments.fit import Fitted
+    from draftverify.experiments.release import Pooled
 
 __all__ = ["fit"]
 
@@ -47,6 +48,9 @@ __all__ = ["fit"]
 )
 @click.option("--best", is_flag=True, help="Count each task's best item alone, as for a rule that takes one.")
 @click.option(
+    "--release", is_flag=True, help="Make the pools of rules `release` instead: their tasks' failures."
+)
+@click.option(
     "--blocks", type=click.IntRange(min=1), default=1, show_default=True, help="Blocks of each task."
 )
 @click.option(
@@ -62,6 +66,7 @@ def fit(
     lost: float,
     dry: bool,
     best: bool,
+    release: bool,
     blocks: int,
     overrides: tuple[str, ...],
     limit: int | None,
@@ -72,10 +77,14 @@ def fit(
     {use: calibrated, scores: FILE} and each threshold {use: calibrated, path: FILE} names: the probability of every
     score, the lowest score to accept and the lowest not to reject. Give it other tasks than the run will have: --set
     tasks.path=labelled.jsonl.
+
+    With --release it runs each pipeline with {use: release, pool: FILE} and releases nothing, asks the metric which
+    tasks had no right try, and writes their scores to FILE.
     """
     from draftverify.experiments.config import load_experiment
     from draftverify.experiments.fit import fit as perform
     from draftverify.experiments.fit import plan
+    from draftverify.experiments.release import fit_release
 
     experiment = load_experiment(config, overrides=overrides, limit=limit)
     console = Console(highlight=False)
@@ -96,19 +105,52 @@ def fit(
                 bar[name] = bars.add_task(name, total=total)
             bars.update(bar[name], completed=done)  # type: ignore[arg-type]
 
-        found = perform(
-            experiment,
-            pipelines=names,
-            metric=metric,
-            blocks=blocks,
-            precision=precision,
-            confidence=confidence,
-            lost=lost,
-            best=best,
-            watcher=watcher,
+        if release:
+            pools = fit_release(experiment, pipelines=names, metric=metric, watcher=watcher)
+        else:
+            found = perform(
+                experiment,
+                pipelines=names,
+                metric=metric,
+                blocks=blocks,
+                precision=precision,
+                confidence=confidence,
+                lost=lost,
+                best=best,
+                watcher=watcher,
+            )
+    if release:
+        for pooled in pools:
+            _show_pool(console, pooled)
+    else:
+        for each in found:
+            _show(console, each)
+
+
+def _show_pool(console: Console, pooled: Pooled) -> None:
+    """How many tasks failed, and from which score an answer is released."""
+    from draftverify.calibration import failures_needed
+
+    pool, alpha = pooled.artifact.pool, pooled.alpha
+    console.print(
+        Text(
+            f"{', '.join(pooled.pipelines)}: {len(pool.scores)} of {pooled.artifact.tasks} tasks failed in all "
+            f"their tries, {pool.tries} at most; {pooled.solved} had a try that is right"
         )
-    for each in found:
-        _show(console, each)
+    )
+    if pooled.unheard:
+        console.print(
+            f"of {pooled.unheard} tasks nothing is known: they broke off, or had no try or no verdict"
+        )
+    above = pool.threshold(alpha)
+    if above is None:
+        needed = failures_needed(alpha)
+        console.print(
+            Text(f"too few: alpha {alpha:g} needs {needed} failed tasks, and nothing is released", "bold red")
+        )
+    else:
+        console.print(f"released above score {above:.4g}, at alpha {alpha:g}")
+    console.print(Text(f"wrote {pooled.path}"))
 
 
 def _show_plan(

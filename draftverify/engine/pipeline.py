@@ -308,6 +308,9 @@ class Pipeline(Parts):
                     if hasattr(part, "open"):
                         part.open()
                     opened.add(id(part))
+        with below("rule"):
+            if hasattr(self.rule, "check_verifier"):
+                self.rule.check_verifier(self.verifier)
         for generator in self.generators:
             with below("generator"):
                 if hasattr(generator, "check_verifier"):

@@ -3,6 +3,7 @@
 from draftverify.experiments.config import load_experiment
 from draftverify.experiments.evaluate import Evaluation, evaluate
 from draftverify.experiments.fit import fit_verifier
+from draftverify.experiments.release import pool_of
 from draftverify.experiments.run import RunResult, run
 
-__all__ = ["Evaluation", "RunResult", "evaluate", "fit_verifier", "load_experiment", "run"]
+__all__ = ["Evaluation", "RunResult", "evaluate", "fit_verifier", "load_experiment", "pool_of", "run"]

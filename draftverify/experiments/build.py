@@ -13,6 +13,7 @@ from draftverify.experiments.bench import Bench
 from draftverify.experiments.format import STEPS
 from draftverify.experiments.parameters import parameters
 from draftverify.experiments.specs import ComponentSpec, Experiment, PipelineSpec
+from draftverify.protocols import AcceptanceRule
 from draftverify.rejection import Policy
 
 __all__ = ["Builder"]
@@ -61,8 +62,12 @@ class Builder:
             self._made[key] = made
         return made
 
-    def pipeline(self, spec: PipelineSpec) -> Pipeline:
+    def pipeline(self, spec: PipelineSpec, *, rule: AcceptanceRule | None = None) -> Pipeline:
         """A pipeline, checked: parts that do not fit each other are refused here.
+
+        Args:
+            spec: what it is made of.
+            rule: stands in the place of its own.
 
         Raises:
             DraftVerifyError: as `part`, or PipelineError; the message begins with the pipeline's place.
@@ -85,7 +90,7 @@ class Builder:
             return Pipeline(
                 drafting(spec.generator),
                 self.part(spec.verifier),
-                self.part(spec.rule),
+                self.part(spec.rule) if rule is None else rule,
                 policy=policy,
                 block=self.part(spec.block) if isinstance(spec.block, ComponentSpec) else spec.block,
                 done=self.part(spec.done) if spec.done else None,

@@ -35,7 +35,7 @@ from draftverify.secret import quiet
 from draftverify.values import EMPTY, Failure, Outcome, Task, TaskRecord
 from draftverify.verifiers import Calibrated
 
-__all__ = ["Fitted", "fit", "fit_verifier", "plan"]
+__all__ = ["AT_ONCE", "Fitted", "fit", "fit_verifier", "judging_metric", "plan"]
 
 _log = quiet(logging.getLogger(__name__))
 
@@ -96,21 +96,9 @@ def fit(
     """
     asked = _asked(experiment, pipelines)
     builder = Builder()
-    metrics = {name: builder.part(spec) for name, spec in experiment.metrics.items()}
-    measures = measures_of(metrics)
-    judging: dict[str, Metric] = {name: each for name, each in metrics.items() if name not in measures}
-    if not judging and (metric is None or not metrics):
-        raise ConfigError("there are no metrics, and nothing else says which items are right", path="metrics")
-    wanted = metric if metric is not None else next(iter(judging))
-    if wanted not in metrics:
-        raise ConfigError(f"there is no metric {wanted!r}{did_you_mean(wanted, metrics)}", path="metrics")
-    if wanted in measures:
-        raise ConfigError(
-            f"metric {wanted!r} measures in {measures[wanted].unit!r}; one that says right or wrong is needed",
-            path="metrics",
-        )
+    wanted, judging = judging_metric(experiment, builder, metric)
     load = workload(replace(experiment, calibrate=None), builder)
-    check_metrics({wanted: judging[wanted]}, load.measured)
+    check_metrics({wanted: judging}, load.measured)
     found = []
     for path, uses in asked.items():
         # Those that name one file share it; it is fitted in the first of their pipelines.
@@ -125,7 +113,7 @@ def fit(
                 builder.part(spec.generator),
                 builder.part(judge),
                 tasks,
-                judging[wanted],
+                judging,
                 metric_name=wanted,
                 block=builder.part(spec.block) if isinstance(spec.block, ComponentSpec) else spec.block,
                 blocks=blocks,
@@ -141,6 +129,28 @@ def fit(
         unheard = len(tasks) - artifact.fit.tasks
         found.append(Fitted(tuple(each.name for each, _ in uses), Path(path), artifact, unscored, unheard))
     return found
+
+
+def judging_metric(experiment: Experiment, builder: Builder, metric: str | None = None) -> tuple[str, Metric]:
+    """The metric by which items are right, with its name: the one of this name, or the experiment's first.
+
+    Raises:
+        ConfigError: there is none, or it measures something else than right or wrong.
+    """
+    metrics = {name: builder.part(spec) for name, spec in experiment.metrics.items()}
+    measures = measures_of(metrics)
+    judging: dict[str, Metric] = {name: each for name, each in metrics.items() if name not in measures}
+    if not judging and (metric is None or not metrics):
+        raise ConfigError("there are no metrics, and nothing else says which items are right", path="metrics")
+    wanted = metric if metric is not None else next(iter(judging))
+    if wanted not in metrics:
+        raise ConfigError(f"there is no metric {wanted!r}{did_you_mean(wanted, metrics)}", path="metrics")
+    if wanted in measures:
+        raise ConfigError(
+            f"metric {wanted!r} measures in {measures[wanted].unit!r}; one that says right or wrong is needed",
+            path="metrics",
+        )
+    return wanted, judging[wanted]
 
 
 def fit_verifier(
