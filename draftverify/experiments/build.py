@@ -88,6 +88,7 @@ class Builder:
                 self.part(spec.rule),
                 policy=policy,
                 block=self.part(spec.block) if isinstance(spec.block, ComponentSpec) else spec.block,
+                calibration=spec.calibration or None,
                 done=self.part(spec.done) if spec.done else None,
                 budget=spec.budget,
                 settings=spec.settings,

@@ -62,6 +62,9 @@ def workload(experiment: Experiment, builder: Builder) -> Workload:
     of_source: list[tuple[set[str], set[str]]] = []
     for spec, names in sources.values():
         loaded = _load(builder.part(spec))
+        if experiment.chosen is not None:
+            chosen = set(experiment.chosen)
+            loaded = [task for task in loaded if task.id in chosen]
         for task in loaded:
             other = tasks.setdefault(task.id, task)
             if _contents(other) != _contents(task):
