@@ -12,6 +12,7 @@ from rich.text import Text
 
 from draftverify.cli.asked import Asked
 from draftverify.cli.progress import Progress
+from draftverify.report.tables import WIDE
 
 if TYPE_CHECKING:
     from draftverify.calibration import Artifact, Interval
@@ -155,9 +156,9 @@ def _table(console: Console, found: list[Calibrated]) -> None:
     for each in found:
         made = each.artifact
         measured = made.measured
-        held = "" if measured is None or measured.value is None else (
-            "as predicted" if made.predicted.holds(measured.value) else "outside what was predicted"
-        )  # fmt: skip
+        held = "as predicted" if measured and made.predicted.holds(measured.value) else "outside"
+        if measured is None or measured.value is None or "too few" in _interval(made.predicted):
+            held = ""
         table.add_row(
             Text(made.pipeline),
             _interval(made.acceptance),
@@ -174,10 +175,15 @@ def _table(console: Console, found: list[Calibrated]) -> None:
 
 
 def _interval(figure: Interval, digits: int = 2) -> str:
-    def said(value: float | None) -> str:
-        return "–" if value is None else f"{value:.{digits}g}" if digits != 2 else f"{value:.2f}"
+    def said(value: float) -> str:
+        return f"{value:.{digits}g}" if digits != 2 else f"{value:.2f}"
 
-    return f"{said(figure.value)} [{said(figure.low)}, {'∞' if figure.high is None else said(figure.high)}]"
+    if figure.value is None:
+        return "–"
+    low, high = figure.low, figure.high
+    if low is None or high is None or high > WIDE * low:
+        return f"{said(figure.value)} [too few tasks]"
+    return f"{said(figure.value)} [{said(low)}, {said(high)}]"
 
 
 def _ms(seconds: float | None) -> str:

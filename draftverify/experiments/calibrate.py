@@ -372,6 +372,7 @@ def _choice(
     alike = [each for each in family.candidates if each.origin == taken.origin]
     plain = next((each for each in alike if not each.size and found[each.name]), None)
     stepping = cost_per_solved(found[plain.name]).value if plain is not None else math.nan
+    idle = plain is not None or _idle(experiment, taken)
     pays = best.cost < min(best.base, stepping if plain is not None else math.inf)
     # Without a baseline the smallest size is one; where that is no empty block, it drafts too.
     smallest = next((each for each in alike if each.name == taken.base and each.size), None)
@@ -387,7 +388,7 @@ def _choice(
         pipeline=taken.origin,
         changes=experiment.cells.get(taken.origin, {}),
         baseline=taken.base,
-        block=taken.size if pays else 0 if plain is not None else smallest.size if smallest else taken.size,
+        block=taken.size if pays else 0 if idle else smallest.size if smallest else taken.size,
         threshold=float(threshold) if isinstance(threshold, (int, float)) else None,
         drafts=pays or smallest is not None,
         why=_why(best, taken, stepping, pays, smallest, solved),
@@ -417,6 +418,15 @@ def _choice(
     ), taken
 
 
+def _idle(experiment: Experiment, taken: _Candidate) -> bool:
+    """Whether the baseline is the same verifier and rule without drafts: then a pipeline can stop drafting, too."""
+    parts = (taken.spec.verifier, taken.spec.rule)
+    return any(
+        spec.name == taken.base and spec.block == 0 and (spec.verifier, spec.rule) == parts
+        for spec in experiment.pipelines
+    )
+
+
 def _why(
     best: Choice, taken: _Candidate, stepping: float, pays: bool, smallest: _Candidate | None, solved: str
 ) -> str:
@@ -426,7 +436,7 @@ def _why(
     told = costs if pays else f"larger blocks do not pay: {costs}" if smallest else f"do not draft: {costs}"
     if best.agreeing < 1.0:
         told += (
-            f"; without a tenth of the tasks another size would have won on {1 - best.agreeing:.0%} of them"
+            f"; close: left out a tenth at a time, {1 - best.agreeing:.0%} of the tasks have another winner"
         )
     return told
 

@@ -1,4 +1,4 @@
-"""Choosing by the cost per solved task, predicting what the choice gains, and whether a block is checked in one pass."""
+"""Choosing by the cost per solved task, predicting the gain of the choice, and whether a block is one pass."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_only_tasks_that_all_have_count() -> None:
 
 
 def test_the_prediction_is_not_flattered_by_the_choice() -> None:
-    """Of eight candidates that are all alike, the winner's own gain is above 1; the predicted one is 1 on the average."""
+    """Of eight candidates that are alike, the winner's own gain is above 1; the predicted one is 1 on the average."""
     draw = random.Random(5)
     flattered, predicted = [], []
     for _ in range(60):

@@ -341,3 +341,23 @@ def test_the_command_prints_predicted_beside_measured(
     assert "as predicted" in said
     assert f"wrote {tmp_path / 'out' / 'spec.json'}" in said
     assert main(["show", str(tmp_path / "out" / "sizes")]) == 0
+
+
+@pytest.mark.parametrize(("template", "shapes"), [("chain", {"chain"}), ("tree", {"chain", "tree"})])
+def test_the_shipped_examples_are_calibrated(
+    template: str, shapes: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chains and trees without declared costs: every pipeline has its file, and a run that takes its block from it."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["init", "--template", template, "."]) == 0
+    found = calibrate(load_experiment("experiment.yaml"), out="out", at_most=4)
+    assert {each.artifact.shape for each in found} == shapes
+    for each in found:
+        path = f"pipelines.{each.path.stem}"
+        chosen = load_experiment(
+            "experiment.yaml", overrides=[f"{path}.block=null", f"{path}.calibration={each.path}"]
+        )
+        (spec,) = (spec for spec in chosen.pipelines if spec.name == each.path.stem)
+        pipeline = Builder().pipeline(spec)
+        pipeline.open()
+        assert pipeline.block.n == each.artifact.block
