@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from draftverify.calibration.intervals import Estimate, log_jackknife
 from draftverify.errors import ConfigError
@@ -141,8 +142,8 @@ def fit_costs(records: Iterable[TaskRecord], *, plain: Sequence[TaskRecord] = ()
 def parallel_pass(records: Iterable[TaskRecord], *, largest: int | None = None) -> tuple[int, Estimate]:
     """Whether a verifier checks a block in one pass: seconds of one block of n over those of n blocks of one.
 
-    1/n says that a block costs no more than an item, 1 that it costs as much as its items one by one. A verifier that
-    stops at the first refusal saves what it does not look at, and that counts as saved.
+    1/n says that a block costs no more than an item, 1 that it costs as much as its items one by one. Blocks whose
+    checks leave an item unchecked are left out: what a verifier saves by stopping early is no parallel pass.
 
     Args:
         records: rounds of blocks of one and of larger ones, timed.
@@ -152,9 +153,15 @@ def parallel_pass(records: Iterable[TaskRecord], *, largest: int | None = None) 
         n, and the ratio, with a jackknife interval over tasks on the log scale.
 
     Raises:
-        ConfigError: no block of one, or none larger, was timed.
+        ConfigError: no block of one, or none larger, was timed that was looked at whole.
     """
-    timings = Timings(records)
+    timings = Timings(
+        replace(
+            record,
+            rounds=tuple(each for each in record.rounds if not each.checks or not each.tally.unchecked),
+        )
+        for record in records
+    )
     curve = timings.fit().verify
     pairs = zip(curve.sizes, curve.errors, strict=True)
     sizes = [size for size, error in pairs if size > 1 and not math.isnan(error)]

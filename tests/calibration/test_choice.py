@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftverify.calibration import Fixed, choose, parallel_pass
+from draftverify.calibration import Fixed, choose, parallel_pass, tally
 from draftverify.calibration.solved import Scored
 from draftverify.errors import ConfigError
-from draftverify.values import Outcome, TaskRecord
+from draftverify.values import PASS, REJECT, UNCHECKED, Decision, Outcome, Round, TaskRecord, Timing
 from tests.calibration.simulated import Machine
 
 COSTS = st.lists(st.tuples(st.floats(0.1, 10.0), st.booleans()), min_size=3, max_size=12)
@@ -106,3 +106,25 @@ def test_a_block_of_n_is_set_against_n_of_one(each: float, ratio: float) -> None
     assert found.low < found.value < found.high < 1.0
     with pytest.raises(ConfigError, match="no block of one"):
         parallel_pass(records[1::2])
+
+
+def test_what_a_verifier_does_not_look_at_is_no_parallel_pass() -> None:
+    """One that takes an item at a time and stops at the first refusal looks quick on blocks; it is not called so."""
+
+    def round(index: int, size: int, good: int) -> Round:
+        looked = min(good + 1, size)
+        checks = (PASS,) * good + (REJECT,) * (good < size) + (UNCHECKED,) * (size - looked)
+        decision = Decision(kept=tuple(range(good)), emitted=(0,) * good)
+        timing = Timing(verify=float(looked), passes=1)
+        return Round(
+            index=index, items=(0,) * size, parents=tuple(range(-1, size - 1)), asked=size, checks=checks,
+            decision=decision, tally=tally(size, checks, decision), timing=timing,
+        )  # fmt: skip
+
+    blocks = [(1, 1), (4, 0), (1, 1), (4, 2), (1, 0), (4, 4), (4, 3), (1, 1), (4, 4), (1, 1)]
+    rounds = tuple(round(index, size, good) for index, (size, good) in enumerate(blocks))
+    outcome = Outcome(status="accepted")
+    records = [TaskRecord(task=str(task), outcome=outcome, rounds=rounds) for task in range(4)]
+    n, found = parallel_pass(records)
+    assert n == 4
+    assert found.value == pytest.approx(1.0)
