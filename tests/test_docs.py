@@ -26,6 +26,7 @@ PAGES = [
     "metrics.md",
     "comparing.md",
     "calibration.md",
+    "operating-point.md",
     "trust.md",
     "thresholds.md",
     "release.md",

@@ -10,8 +10,12 @@ from draftverify.calibration.acceptance import (
 from draftverify.calibration.agreement import cohen_kappa, krippendorff_alpha
 from draftverify.calibration.artifact import (
     Artifact,
+    DataHash,
+    Interval,
+    PartIdentity,
     ReleaseArtifact,
     ScoreArtifact,
+    Tried,
     load,
     load_release,
     load_scores,
@@ -22,8 +26,9 @@ from draftverify.calibration.artifact import (
     write_artifact,
 )
 from draftverify.calibration.best_of_n import BestOfN, best_of_n
+from draftverify.calibration.choice import Choice, choose
 from draftverify.calibration.controller import Fixed, Measured
-from draftverify.calibration.costs import CostModel, Curve, fit_costs
+from draftverify.calibration.costs import CostModel, Curve, fit_costs, parallel_pass
 from draftverify.calibration.duration import Spent, remaining
 from draftverify.calibration.intervals import Estimate, log_interval, log_jackknife
 from draftverify.calibration.means import arithmetic_mean, geometric_mean
@@ -86,14 +91,18 @@ __all__ = [
     "Beforehand",
     "BestOfN",
     "BlindSpots",
+    "Choice",
     "CostModel",
     "Curve",
+    "DataHash",
     "Estimate",
     "Fixed",
+    "Interval",
     "Judged",
     "Measured",
     "OperatingPoint",
     "PairedTest",
+    "PartIdentity",
     "Places",
     "Prediction",
     "RateMonitor",
@@ -105,6 +114,7 @@ __all__ = [
     "Spent",
     "Scored",
     "StageCounts",
+    "Tried",
     "Trust",
     "accepted_rate",
     "acceptance_rate",
@@ -113,6 +123,7 @@ __all__ = [
     "beforehand",
     "certified",
     "certified_rejection",
+    "choose",
     "cohen_kappa",
     "RiskCoverage",
     "aurc",
@@ -146,6 +157,7 @@ __all__ = [
     "paired_ratio",
     "paired_shares",
     "paired_total_ratio",
+    "parallel_pass",
     "pass_at_k",
     "pass_at_k_rate",
     "position_trials",

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from draftverify.calibration.operating_point import OperatingPoint
 from draftverify.calibration.release import ReleasePool
 from draftverify.calibration.scores import ScoreFit
 from draftverify.errors import ConfigError
@@ -18,7 +17,11 @@ from draftverify.errors import ConfigError
 __all__ = [
     "Artifact",
     "ReleaseArtifact",
+    "DataHash",
+    "Interval",
+    "PartIdentity",
     "ScoreArtifact",
+    "Tried",
     "load",
     "load_release",
     "load_scores",
@@ -34,6 +37,61 @@ VERSION = 1
 T = TypeVar("T", bound=msgspec.Struct)
 
 
+class Interval(msgspec.Struct, frozen=True):
+    """A figure and its 95 % interval as JSON can say them: None for what is unknown or has no bound."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+    @staticmethod
+    def of(value: float, low: float, high: float) -> Interval:
+        """The figure; NaN and infinity become None."""
+        return Interval(*(each if math.isfinite(each) else None for each in (value, low, high)))
+
+    def holds(self, value: float | None) -> bool:
+        """Whether a figure lies within."""
+        if value is None or self.low is None:
+            return False
+        return self.low <= value <= (math.inf if self.high is None else self.high)
+
+
+class PartIdentity(msgspec.Struct, frozen=True):
+    """A part: what messages call it, and the identity that tells it from others."""
+
+    name: str
+    identity: str
+
+
+class DataHash(msgspec.Struct, frozen=True):
+    """Some tasks: how many, and the SHA-256 of their ids, groups, inputs and truths, in the order of the ids."""
+
+    tasks: int
+    sha256: str
+
+
+class Tried(msgspec.Struct, frozen=True, kw_only=True):
+    """What one block size of one candidate cost.
+
+    Args:
+        pipeline: the candidate, of a sweep PIPELINE@CELL.
+        block: items that were asked for.
+        draft, verify, rest: fitted seconds of a round of that size; None where no round of it was timed.
+        solved: tasks that were solved, in all.
+        cost: seconds per solved task.
+        gain: the baseline's seconds per solved task over these, on the tasks of both.
+    """
+
+    pipeline: str
+    block: int
+    draft: float | None
+    verify: float | None
+    rest: float | None
+    solved: float
+    cost: Interval
+    gain: Interval
+
+
 class Artifact(
     msgspec.Struct,
     frozen=True,
@@ -42,18 +100,87 @@ class Artifact(
     tag_field="kind",
     tag="draftverify.operating_point",
 ):
-    """The file of an operating point.
+    """The file of an operating point: what was chosen, on what, and whether it held.
 
     Args:
-        point: the operating point.
-        fitted_on: what it was fitted on, by name and number ("tasks", "rounds", …).
-        versions: of whatever the choice depends on: the package, the models, the machine.
+        experiment: its name.
+        pipeline: the candidate that was chosen, of a sweep PIPELINE@CELL.
+        changes: what its cell changes in the file, by dotted path.
+        baseline: what it was compared with.
+        block: items to ask for.
+        threshold: of the chosen rule, where it has one.
+        drafts: whether drafting is worth it: False says that the baseline, or plain steps (block 0), cost less.
+        why: the choice in words.
+        shape: "chain", "alternatives" or "tree".
+        metric: what says that a task is solved; None where accepted tasks were counted, for want of a metric.
+        generator, verifier, rule: whose operating point this is; for others it says nothing.
+        settings: of the pipeline.
+        data: the tasks that it was chosen on.
+        unseen: the tasks that it was measured on.
+        estimator: how it was chosen and predicted.
+        sizes: the resolution: block sizes that were tried.
+        tried: every candidate at every size.
+        tested: the size that was predicted and measured; with `drafts` false the best of those that draft.
+        acceptance: accepted items of those judged, of the candidate at that size.
+        cost_ratio: seconds to draft an item over seconds to verify a block of the smallest size; None if not timed.
+        parallel: seconds of one verified block of `parallel_size` over that many blocks of one.
+        modelled: speed by size from the rounds alone, sizes between those tried included (`operating_point`).
+        predicted: the gain per solved task on the unseen tasks, written down before they ran.
+        measured: the same, measured; None until they have run.
+        predicted_at, measured_at: when, ISO times in UTC.
+        versions: of the machine and the packages.
     """
 
     version: int = VERSION
-    point: OperatingPoint
-    fitted_on: Mapping[str, int] = {}
+    experiment: str
+    pipeline: str
+    changes: Mapping[str, Any] = {}
+    baseline: str
+    block: int
+    threshold: float | None = None
+    drafts: bool
+    why: str
+    shape: str
+    metric: str | None
+    generator: PartIdentity
+    verifier: PartIdentity
+    rule: PartIdentity
+    settings: Mapping[str, Any] = {}
+    data: DataHash
+    unseen: DataHash
+    estimator: str
+    sizes: tuple[int, ...]
+    tried: tuple[Tried, ...]
+    tested: int
+    acceptance: Interval
+    cost_ratio: float | None = None
+    parallel: Interval | None = None
+    parallel_size: int = 0
+    modelled: tuple[tuple[int, float], ...] = ()
+    predicted: Interval
+    measured: Interval | None = None
+    predicted_at: str = ""
+    measured_at: str = ""
     versions: Mapping[str, str] = {}
+
+    def remarks(self, versions: Mapping[str, str], settings: Mapping[str, Any]) -> tuple[str, ...]:
+        """What weakens it here: drafting was not worth it, or machine, packages or settings are others now.
+
+        Args:
+            versions: of the machine and the packages now, as `versions` has them.
+            settings: of the pipeline that uses it.
+        """
+        told = [] if self.drafts else ["its calibration says: do not draft"]
+        changed = [
+            f"{name} {self.versions.get(name, 'none')} then, {versions.get(name, 'none')} now"
+            for name in sorted({*self.versions, *versions})
+            if self.versions.get(name) != versions.get(name)
+        ]
+        if msgspec.to_builtins(dict(settings)) != msgspec.to_builtins(dict(self.settings)):
+            changed.append("other settings")
+        if changed:
+            told.append(f"calibrated elsewhere ({'; '.join(changed)})")
+        return tuple(told)
 
 
 class ScoreArtifact(
@@ -132,15 +259,9 @@ class ReleaseArtifact(
     versions: Mapping[str, str] = {}
 
 
-def save(
-    path: str | os.PathLike[str],
-    point: OperatingPoint,
-    *,
-    fitted_on: Mapping[str, int],
-    versions: Mapping[str, str],
-) -> None:
+def save(path: str | os.PathLike[str], artifact: Artifact) -> None:
     """Write an operating point; the file is complete or not there."""
-    write_artifact(Path(path), Artifact(point=point, fitted_on=fitted_on, versions=versions))
+    write_artifact(Path(path), artifact)
 
 
 def load(path: str | os.PathLike[str]) -> Artifact:
@@ -149,11 +270,10 @@ def load(path: str | os.PathLike[str]) -> Artifact:
     Raises:
         ConfigError: when the file is missing, is not one, or has a version that this release does not know.
     """
-    raw = _read(path, Artifact, "operating point")
-    point = raw.get("point")
-    if isinstance(point, dict) and point.get("high", 0.0) is None:  # JSON knows no infinity
-        point["high"] = math.inf
-    return _converted(raw, path, Artifact, "operating point")
+    found = read_artifact(path, Artifact, "operating point")
+    if found.block < 0 or not found.pipeline:
+        raise ConfigError("the operating point is damaged: it has no block size", where=str(path))
+    return found
 
 
 def save_scores(path: str | os.PathLike[str], artifact: ScoreArtifact) -> None:

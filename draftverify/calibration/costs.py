@@ -13,11 +13,13 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
+from draftverify.calibration.intervals import Estimate, log_jackknife
 from draftverify.errors import ConfigError
 from draftverify.values import TaskRecord
 
-__all__ = ["CostModel", "Curve", "Timings", "fit_costs"]
+__all__ = ["CostModel", "Curve", "Timings", "fit_costs", "parallel_pass"]
 
 
 class Curve(msgspec.Struct, frozen=True):
@@ -135,6 +137,51 @@ def fit_costs(records: Iterable[TaskRecord], *, plain: Sequence[TaskRecord] = ()
         plain: records of plain decoding by the same verifier, for the cost of an empty block.
     """
     return Timings([*records, *plain]).fit()
+
+
+def parallel_pass(records: Iterable[TaskRecord], *, largest: int | None = None) -> tuple[int, Estimate]:
+    """Whether a verifier checks a block in one pass: seconds of one block of n over those of n blocks of one.
+
+    1/n says that a block costs no more than an item, 1 that it costs as much as its items one by one. Blocks whose
+    checks leave an item unchecked are left out: what a verifier saves by stopping early is no parallel pass.
+
+    Args:
+        records: rounds of blocks of one and of larger ones, timed.
+        largest: n at most; None: the largest that several tasks had.
+
+    Returns:
+        n, and the ratio, with a jackknife interval over tasks on the log scale.
+
+    Raises:
+        ConfigError: no block of one, or none larger, was timed that was looked at whole.
+    """
+    timings = Timings(
+        replace(
+            record,
+            rounds=tuple(each for each in record.rounds if not each.checks or not each.tally.unchecked),
+        )
+        for record in records
+    )
+    curve = timings.fit().verify
+    pairs = zip(curve.sizes, curve.errors, strict=True)
+    sizes = [size for size, error in pairs if size > 1 and not math.isnan(error)]
+    sizes = [size for size in sizes if largest is None or size <= largest]
+    if 1 not in curve.sizes or not sizes:
+        raise ConfigError(
+            "no block of one, or none that is larger, was timed; run with blocks of 1 and of more"
+        )
+    n = sizes[-1]
+
+    def statistic(use: Any) -> float:
+        try:
+            verify = timings.fit(use).verify
+            one = verify.at(1)
+            return verify.at(n) / (n * one) if one > 0.0 else math.nan
+        except ConfigError:  # the tasks that are left had no such block
+            return math.nan
+
+    tasks = len(timings.tasks)
+    return n, Estimate(*log_jackknife(tasks, statistic), len(timings.size), tasks)
 
 
 def _winsorised(values: Any) -> Any:

@@ -26,6 +26,7 @@ __all__ = ["draftverify", "main"]
 COMMANDS = {
     "init": "Write a small experiment that runs as it stands.",
     "run": "Run an experiment; the same command resumes it.",
+    "calibrate": "Measure how large blocks should be, and whether to draft at all.",
     "runs": "List the runs under a directory.",
     "compare": "Compare runs or pipelines task by task.",
     "export": "Write a run's results as csv, jsonl or parquet.",

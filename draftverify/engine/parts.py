@@ -17,6 +17,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from draftverify.calibration.artifact import Artifact, load
 from draftverify.calibration.controller import Fixed
 from draftverify.engine.budget import Budget
 from draftverify.engine.families import families_of, stands_outside
@@ -54,6 +55,7 @@ class Parts:
         deterministic: whether nothing here reads clocks or is left to chance.
         asynchronous: whether a part has coroutine methods, for which `arun` is needed.
         nests: whether a generator is itself a pipeline.
+        calibration: the operating point that its block size is taken from, or None.
         checks_itself: the families of models that both draft and judge, with no outside check behind them; warned of.
     """
 
@@ -65,6 +67,7 @@ class Parts:
         *,
         policy: Policy | None = None,
         block: int | BlockSize | None = None,
+        calibration: Artifact | str | Path | None = None,
         done: Done | None = None,
         budget: Budget | None = None,
         settings: Mapping[str, Any] = EMPTY,
@@ -80,7 +83,11 @@ class Parts:
         self.generator = generator
         self.verifier = verifier
         self.rule = rule
+        self.calibration = _calibrated(calibration, block)
+        if self.calibration is not None:
+            block = self.calibration.block
         self.block: Any = _sized(block, "block") if block is not None else _brought(generator)
+        self._fits = self.calibration is None
         self.done: Done | None = done if done is not None else either(verifier, rule)
         # To a rule that compares scores a pass is not yet enough.
         scored = "scores" in getattr(rule, "needs", VERDICTS)
@@ -265,6 +272,31 @@ class Parts:
             "without_outside_feedback"
         )
 
+    def check_calibration(self) -> None:
+        """Refuse an operating point of other parts; looked at once, since an identity may read a model's files.
+
+        Raises:
+            ConfigError: generator, verifier or rule are others than it was measured with.
+        """
+        made = self.calibration
+        if self._fits or made is None:
+            return
+        for role, part, then in (
+            ("generator", self.generator, made.generator),
+            ("verifier", self.verifier, made.verifier),
+            ("rule", self.rule, made.rule),
+        ):
+            identity = identity_of(part)
+            if identity != then.identity:
+                cell = f" of the cell {made.pipeline}" if "@" in made.pipeline else ""
+                raise ConfigError(
+                    f"this operating point{cell} was measured with the {role} {then.name} ({then.identity}), and the "
+                    f"{role} is {name_of(part)} ({identity}): its class, arguments or files are others. "
+                    "Calibrate again, or give a block instead",
+                    path="calibration",
+                )
+        self._fits = True
+
     def _shared_families(self) -> tuple[str, ...]:
         """Those of what drafts for the verifier that are the verifier's too. Distributions are no judgement."""
         if "target" in getattr(self.verifier, "provides", VERDICTS) or stands_outside(self.verifier):
@@ -325,8 +357,9 @@ def identity_of(part: object) -> str:
     """The same for two parts that answer alike, as far as can be told: 16 hexadecimal digits.
 
     A part's own word, its `identity`; without one its class and its constructor's arguments, which it stores under
-    their names: parts among them by their identities, files and directories by what stands in them, functions by
-    their code, their defaults and what they close over, but not by the functions that they call.
+    their names, but for what it writes into (`writes`): parts among them by their identities, files and directories by
+    what stands in them, functions by their code, their defaults and what they close over, but not by the functions
+    that they call.
 
     Raises:
         ConfigError: an argument cannot be told from others of its kind.
@@ -391,7 +424,11 @@ def _told(value: Any, within: tuple[Any, ...]) -> Any:
         raise ConfigError(f"there is no telling a {kind.__name__} from another{holder}") from error
     return [
         f"{kind.__module__}.{kind.__qualname__}",
-        {each: _told(getattr(value, each), within) for each in arguments if hasattr(value, each)},
+        {
+            each: _told(getattr(value, each), within)
+            for each in arguments
+            if hasattr(value, each) and each not in getattr(kind, "writes", ())
+        },
     ]
 
 
@@ -446,6 +483,26 @@ def _sized(block: Any, what: str) -> Any:
             f"{what} is {block!r}; a number of items, 0 or more, or a block size (with size() and observe()) is needed"
         )
     return block
+
+
+def _calibrated(calibration: Any, block: Any) -> Artifact | None:
+    """An operating point, read where it is a path.
+
+    Raises:
+        PipelineError: there is a block too, or it is no operating point.
+        ConfigError: the file is missing or damaged.
+    """
+    if calibration is None or isinstance(calibration, Artifact):
+        made = calibration
+    elif isinstance(calibration, (str, Path)):
+        made = load(calibration)
+    else:
+        raise PipelineError(
+            f"calibration is {calibration!r}; the path of a file that `draftverify calibrate` wrote is needed"
+        )
+    if made is not None and block is not None:
+        raise PipelineError("calibration says how large blocks are, and so does block; leave one of them out")
+    return made
 
 
 def _brought(generator: object) -> Any:

@@ -46,6 +46,8 @@ class Pipeline(Parts):
         policy: what becomes of a block that made no progress; none: the task ends there.
         block: how many items to ask for, or a BlockSize that chooses; None: what the generator brings, where it does,
             else 1.
+        calibration: the file of an operating point (`draftverify calibrate`), or one that was loaded: it says the block
+            size, and is refused where generator, verifier or rule are others than it was measured with.
         done: the stopping rule; None: those that the verifier and the rule bring, where they do.
         budget: the most that one task may use.
         settings: read by components from `context.settings` (temperature and the like); each by one of them at least.
@@ -56,7 +58,7 @@ class Pipeline(Parts):
         PipelineError: an argument of a wrong type, or parts that do not fit: missing evidence, a law or shape that
             the rule does not take, different vocabularies, a part without its method, a policy step that the rule has
             no use for.
-        ConfigError: a setting that no part reads, or that one refuses.
+        ConfigError: a setting that no part reads, or that one refuses; a calibration that cannot be read.
 
     Examples:
         >>> from draftverify import Pipeline, generator, verifier
@@ -90,6 +92,7 @@ class Pipeline(Parts):
         if not self._compared:
             self.check_thresholds()
             self._compared = True
+        self.check_calibration()
         return Session(
             self, task, memory=memory, restore=restore, inner=inner, person=person, on_event=on_event
         )
@@ -311,6 +314,7 @@ class Pipeline(Parts):
         with below("rule"):
             if hasattr(self.rule, "check_verifier"):
                 self.rule.check_verifier(self.verifier)
+        self.check_calibration()
         for generator in self.generators:
             with below("generator"):
                 if hasattr(generator, "check_verifier"):

@@ -93,6 +93,7 @@ class Builder:
                 self.part(spec.rule) if rule is None else rule,
                 policy=policy,
                 block=self.part(spec.block) if isinstance(spec.block, ComponentSpec) else spec.block,
+                calibration=spec.calibration or None,
                 done=self.part(spec.done) if spec.done else None,
                 budget=spec.budget,
                 settings=spec.settings,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -15,9 +16,10 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 
 from draftverify import rejection
 from draftverify.audit import ProbeName
+from draftverify.calibration import load
 from draftverify.engine.budget import Budget
 from draftverify.errors import ConfigError
-from draftverify.experiments.forms import Keyed, Listed, Reading, Schema, StoreUrl, shown
+from draftverify.experiments.forms import FilePath, Keyed, Listed, Reading, Schema, StoreUrl, shown
 from draftverify.experiments.located import Located
 from draftverify.experiments.parameters import Component, Model, Record, parameters
 from draftverify.experiments.specs import AuditSpec, ClauseSpec, ComponentSpec, Experiment, PipelineSpec
@@ -105,7 +107,10 @@ class Piped(Record):
     """A pipeline, which knows where it stands."""
 
     def check(self, node: Located, reading: Reading) -> PipelineSpec:
+        node = _one_size(node, reading)
         spec: PipelineSpec = super().check(node, reading)
+        if spec.calibration:
+            spec = _calibrated(spec, node, reading)
         return msgspec.structs.replace(
             spec,
             on_rejection=tuple(spec.on_rejection),
@@ -114,6 +119,48 @@ class Piped(Record):
             where=node.where,
             path=node.dotted,
         )
+
+
+def _one_size(node: Located, reading: Reading) -> Located:
+    """A pipeline with one word on its block size: its own wins over that of `defaults`, and two of one place are wrong.
+
+    Raises:
+        Wrong: it has both `block` and `calibration`.
+    """
+    given = node.value if isinstance(node.value, dict) else {}
+    both = {
+        key: given[key] for key in ("block", "calibration") if key in given and given[key].value is not None
+    }
+    if len(both) < 2:
+        return node
+    shared = [key for key, each in both.items() if each.path[:1] == ("defaults",)]
+    if len(shared) != 1:
+        said = "calibration says how large blocks are, and so does block; leave one of them out"
+        raise reading.wrong(node, said, "block")
+    return Located({key: each for key, each in given.items() if key != shared[0]}, node.where, node.path)
+
+
+def _calibrated(spec: PipelineSpec, node: Located, reading: Reading) -> PipelineSpec:
+    """A pipeline whose operating point was read: where that has a threshold, its rule has it.
+
+    Raises:
+        Wrong: the file cannot be read, or the rule is given another threshold.
+    """
+    try:
+        found = load(spec.calibration)
+    except ConfigError as error:
+        mend = "" if Path(spec.calibration).exists() else "; `draftverify calibrate CONFIG` writes it"
+        raise reading.wrong(node, f"{spec.calibration}: {error.message}{mend}", "calibration") from error
+    if found.threshold is None or "threshold" not in parameters(spec.rule.target):
+        return spec
+    given = spec.rule.arguments.get("threshold")
+    if given is not None and given != found.threshold:
+        said = (
+            f"is {given}, and {Path(spec.calibration).name} was measured with {found.threshold}; leave it out"
+        )
+        raise reading.wrong(node, said, "rule", "threshold")
+    arguments = {**spec.rule.arguments, "threshold": found.threshold}
+    return msgspec.structs.replace(spec, rule=msgspec.structs.replace(spec.rule, arguments=arguments))
 
 
 def clause(
@@ -178,6 +225,7 @@ def pipeline(
     verifier: Annotated[Any, Component("verifier")],
     rule: Annotated[Any, Component("rule")],
     block: Annotated[Any, Block("block")] = None,
+    calibration: Annotated[Any, FilePath()] = None,
     done: Annotated[Any, Component("stopping")] = None,
     settings: Mapping[str, Any] = {},
     on_rejection: Annotated[Any, Listed(Record(clause, _clause))] = (),
@@ -192,6 +240,8 @@ def pipeline(
         rule: decides how much of a verified block to keep.
         block: how many items to ask for: a number (0 for none), or a controller that chooses; what the generator
             brings when absent, else 1.
+        calibration: the file of an operating point that `draftverify calibrate` wrote; it says the block size, and the
+            rule's threshold where it has one.
         done: when the task is finished.
         settings: what the parts share (temperature and the like); overrides the experiment's settings key by key.
         on_rejection: what becomes of a round without progress: the first clause that answers it and is not used up.

@@ -20,6 +20,7 @@ from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, ResourceError, below
 from draftverify.experiments.build import Builder
 from draftverify.experiments.specs import AuditSpec
+from draftverify.records.directory import versions
 
 __all__ = ["AUDITS", "audit_of", "marks_of", "plan_of"]
 
@@ -52,17 +53,20 @@ def plan_of(spec: AuditSpec, width: float) -> list[Planned]:
 
 
 def marks_of(pipeline: Pipeline, audits: str | Path) -> tuple[str, ...]:
-    """What every report is to say of a pipeline: its own marks, and of each model that judges in it how it was audited.
+    """What every report is to say of a pipeline: its own marks, how far its calibration can be taken, and of each model
+    that judges in it how it was audited.
 
     Args:
         pipeline: built.
         audits: the directory in which audits are looked for.
     """
+    made = pipeline.calibration
+    remarks = made.remarks(versions(), pipeline.settings) if made is not None else ()
     judges = list(_judges(pipeline.verifier))
     told = [_audited(judge, audits) for judge in judges]
     if len(judges) > 1:
         told = [f"{name_of(judge)} {each}" for judge, each in zip(judges, told, strict=True)]
-    return (*pipeline.marks, *told)
+    return (*pipeline.marks, *remarks, *told)
 
 
 def _judges(verifier: Any) -> Iterator[Any]:

@@ -67,7 +67,8 @@ class PipelineSpec(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     Args:
         name: its key in the config; of an inner one its path.
         generator, verifier, rule: its parts.
-        block: a number of items, or a block-size controller; None: the generator's own.
+        block: a number of items, or a block-size controller; None: the generator's own, or the calibration's.
+        calibration: the file of an operating point that says the block size; "" for none.
         done: the stopping rule.
         settings: the experiment's settings, overridden by the pipeline's; of an inner one its own only, since it
             inherits the others as it runs.
@@ -82,6 +83,7 @@ class PipelineSpec(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     verifier: ComponentSpec
     rule: ComponentSpec
     block: int | ComponentSpec | None = None
+    calibration: str = ""
     done: ComponentSpec | None = None
     settings: Mapping[str, Any] = {}
     on_rejection: tuple[ClauseSpec, ...] = ()
@@ -126,6 +128,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         tags: words to find its runs by.
         telemetry: whether tasks, rounds and parts become OpenTelemetry's spans.
         limit: how many tasks of each group are measured at most, or None.
+        chosen: the ids of the tasks to take, of those that the sources give; None for all.
         sources: of a sweep's pipelines whose tasks are others than `tasks`, where those come from.
         cells: of a sweep's pipelines, by name: what their cells change, by dotted path.
         baselines: of a sweep's pipelines that are compared with another one than `baseline`, its name.
@@ -148,6 +151,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     telemetry: bool = False
     limit: int | None = None
+    chosen: tuple[str, ...] | None = None
     sources: Mapping[str, ComponentSpec] = {}
     cells: Mapping[str, Mapping[str, Any]] = {}
     baselines: Mapping[str, str] = {}
@@ -178,7 +182,12 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         """What its records rest on beside the config: each plugin that it uses, with its package, version and SHA-256,
         and each parts file and each file that a shipped part of a pipeline is given, with its own. The executor
         changes no record, and the tasks are compared themselves."""
-        return {**_code((self.tasks, self.sources, self.pipelines)), **_files(self.pipelines)}
+        points = {each.calibration for each in self.pipelines if each.calibration}
+        return {
+            **_code((self.tasks, self.sources, self.pipelines)),
+            **_files(self.pipelines),
+            **{f"calibration {Path(each).name}": {"sha256": _sha256(each)} for each in sorted(points)},
+        }
 
     def metric_parts(self) -> dict[str, dict[str, str]]:
         """What its metrics rest on, in the same form. Their scores are no part of a record."""
@@ -189,6 +198,10 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         """SHA-256 of all that can change a record: the resolved config without the keys that cannot."""
         kept = {key: value for key, value in self.config.items() if key not in FREE}
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+
+
+def _sha256(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest() if os.path.isfile(path) else ""
 
 
 def rests_on(value: Any) -> dict[str, dict[str, str]]:

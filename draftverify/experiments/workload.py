@@ -66,6 +66,9 @@ def workload(experiment: Experiment, builder: Builder) -> Workload:
     for spec, names in sources.values():
         with _spoken_of(experiment.file):
             loaded = _load(builder.part(spec))
+        if experiment.chosen is not None:
+            chosen = set(experiment.chosen)
+            loaded = [task for task in loaded if task.id in chosen]
         for task in loaded:
             other = tasks.setdefault(task.id, task)
             if _contents(other) != _contents(task):

@@ -10,27 +10,69 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftverify.calibration import OperatingPoint, load, save
+from draftverify.calibration import Artifact, DataHash, Interval, PartIdentity, Tried, load, save
 from draftverify.errors import ConfigError
 
-POINT = OperatingPoint(4, 1.4, 1.2, 1.6, 0, "blocks of 4 run at 1.40", ((0, 1.0), (4, 1.4)))
+POINT = Artifact(
+    experiment="e",
+    pipeline="spec@rule=a",
+    changes={"pipelines.spec.rule": {"use": "a"}},
+    baseline="plain",
+    block=4,
+    threshold=0.5,
+    drafts=True,
+    why="blocks of 4 cost less",
+    shape="chain",
+    metric=None,
+    generator=PartIdentity("Guess", "01"),
+    verifier=PartIdentity("Check", "02"),
+    rule=PartIdentity("Rule", "03"),
+    data=DataHash(12, "ab"),
+    unseen=DataHash(4, "cd"),
+    estimator="least cost",
+    sizes=(0, 4),
+    tried=(
+        Tried(
+            pipeline="spec", block=4, draft=0.1, verify=None, rest=0.0, solved=11.5,
+            cost=Interval(1.0, 0.9, 1.1), gain=Interval(1.4, 1.2, None),
+        ),
+    ),
+    tested=4,
+    acceptance=Interval(0.7, 0.6, 0.8),
+    predicted=Interval(1.4, 1.2, None),
+    versions={"draftverify": "0.1", "cores": "2"},
+)  # fmt: skip
 
 
-def written(tmp_path: Path, point: OperatingPoint = POINT) -> Path:
+def written(tmp_path: Path, point: Artifact = POINT) -> Path:
     path = tmp_path / "point.json"
-    save(path, point, fitted_on={"tasks": 12, "rounds": 600}, versions={"draftverify": "0.1"})
+    save(path, point)
     return path
 
 
-@pytest.mark.parametrize("high", [1.6, math.inf])
-def test_what_was_saved_is_loaded(tmp_path: Path, high: float) -> None:
-    """An operating point comes back whole, with what it was fitted on; an open interval stays open."""
-    point = OperatingPoint(4, 1.4, 1.2, high, 0, "why", ((0, 1.0), (4, 1.4)))
-    found = load(written(tmp_path, point))
-    assert found.point == point
-    assert found.fitted_on == {"tasks": 12, "rounds": 600}
-    assert found.versions == {"draftverify": "0.1"}
+def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
+    """An operating point comes back whole; an open interval stays open."""
+    assert load(written(tmp_path)) == POINT
     assert [entry.name for entry in tmp_path.iterdir()] == ["point.json"]
+
+
+def test_what_is_not_finite_has_no_bound() -> None:
+    """An interval without an upper end holds all above its lower one, and nothing holds what is unknown."""
+    open_ended = Interval.of(1.0, 0.5, math.inf)
+    assert open_ended == Interval(1.0, 0.5, None)
+    assert open_ended.holds(100.0)
+    assert not open_ended.holds(0.4)
+    assert not open_ended.holds(None)
+    assert Interval.of(math.nan, 0.0, math.inf).value is None
+
+
+def test_what_differs_here_is_said_by_name() -> None:
+    """Another version, a package that is new, other settings; nothing where all is the same."""
+    assert POINT.remarks(POINT.versions, {}) == ()
+    (told,) = POINT.remarks({"draftverify": "0.2", "cores": "2", "torch": "2"}, {"temperature": 0})
+    assert "draftverify 0.1 then, 0.2 now" in told
+    assert "torch none then, 2 now" in told
+    assert "other settings" in told
 
 
 def test_an_unknown_version_is_refused(tmp_path: Path) -> None:
@@ -69,6 +111,6 @@ def test_a_damaged_file_never_gives_anything_but_a_config_error(
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     path.write_bytes(raw)
     try:
-        assert isinstance(load(path).point, OperatingPoint)
+        assert isinstance(load(path), Artifact)
     except ConfigError:
         return

@@ -1,0 +1,120 @@
+"""Parts whose costs and acceptance are known, on a clock of their own, for tests of calibration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from draftverify import Check, Context, Cost, Outcome, Proposal, Task, Verification
+from draftverify.rules import LongestPrefix
+
+
+class Tasks:
+    """So many tasks of two groups.
+
+    Args:
+        count: how many.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def load(self) -> list[Task]:
+        """t0, t1, …"""
+        return [
+            Task(id=f"t{i}", input={"n": i}, group="ab"[i % 2], truth={"right": i}) for i in range(self.count)
+        ]
+
+
+class Chain:
+    """Drafts items that are right with a chance of their own.
+
+    Args:
+        chance: that an item is right.
+        seconds: an item takes.
+    """
+
+    shape = "chain"
+    reads = frozenset[str]()
+
+    def __init__(self, chance: float, seconds: float = 0.1) -> None:
+        self.chance = chance
+        self.seconds = seconds
+
+    def propose(self, context: Context, n: int) -> Proposal:
+        """n items."""
+        items = [bool(u < self.chance) for u in context.draws.uniforms(range(n))]
+        return Proposal.chain(items, cost=Cost(self.seconds * n))
+
+
+class OnePass:
+    """Passes right items up to the first wrong one, in one pass, and goes on by itself from there.
+
+    Args:
+        fixed: seconds of a pass.
+        each: seconds that an item adds.
+    """
+
+    plain_steps = True
+    reads = frozenset[str]()
+
+    def __init__(self, fixed: float = 1.0, each: float = 0.02) -> None:
+        self.fixed = fixed
+        self.each = each
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """A check an item, and a value of its own."""
+        kept = next((i for i, item in enumerate(proposal.items) if not item), len(proposal.items))
+        checks = [
+            Check("pass" if i < kept else "reject" if i == kept else "unchecked")
+            for i in range(len(proposal.items))
+        ]
+        cost = Cost(self.fixed + self.each * len(proposal.items))
+        return Verification(checks=tuple(checks), correction=(True,), cost=cost)
+
+
+class Prefix(LongestPrefix):
+    """The same rule under another name."""
+
+
+class Guesses(Chain):
+    """The same as alternatives, each with a score; a right one scores 1, a wrong one sometimes .6."""
+
+    shape = "alternatives"
+
+    def propose(self, context: Context, n: int) -> Proposal:
+        """n alternatives."""
+        scores = [
+            1.0 if u < self.chance else 0.6 if u > 0.6 else 0.1 for u in context.draws.uniforms(range(n))
+        ]
+        return Proposal.alternatives(scores, cost=Cost(self.seconds))
+
+
+class Scorer:
+    """Passes what it is shown, with its score.
+
+    Args:
+        seconds: of a pass.
+        least: the score from which an item passes.
+    """
+
+    provides = frozenset({"verdicts", "scores"})
+    reads = frozenset[str]()
+
+    def __init__(self, seconds: float = 1.0, least: float = 0.5) -> None:
+        self.seconds = seconds
+        self.least = least
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """A score an item, one pass."""
+        checks = [Check("pass" if item >= self.least else "reject", score=item) for item in proposal.items]
+        return Verification(checks=tuple(checks), cost=Cost(self.seconds))
+
+
+def right(task: Task, outcome: Outcome) -> float:
+    """Whether the best-scored item was taken."""
+    return float(outcome.value == 1.0)
+
+
+def whole(task: Task, outcome: Any) -> float:
+    """Whether an answer came to its end."""
+    return float(outcome.status == "accepted")

@@ -1,0 +1,364 @@
+"""Calibration: the best size of known curves, predicted before it is measured; and pipelines that use it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from draftverify import Pipeline, Task
+from draftverify.calibration import Artifact, PartIdentity, load, save
+from draftverify.cli.main import main
+from draftverify.engine.parts import identity_of
+from draftverify.errors import ConfigError, PipelineError
+from draftverify.experiments import calibrate, load_experiment
+from draftverify.experiments.build import Builder
+from draftverify.experiments.calibrate import split
+from draftverify.experiments.judging import marks_of
+from draftverify.records import load_run
+from draftverify.rules import Limit, LongestPrefix
+from tests.experiments.calibrated_parts import Chain, OnePass, Prefix
+
+PARTS = Path(__file__).with_name("calibrated_parts.py")
+
+CHAIN = """
+name: chain
+parts: [{parts}]
+tasks: {{use: calibrated_parts.Tasks, count: 14}}
+defaults:
+  verifier: {{use: calibrated_parts.OnePass}}
+  rule: {{use: longest_prefix}}
+  done: {{use: limit, items: 60}}
+pipelines:
+  plain: {{generator: {{use: calibrated_parts.Chain, chance: 0.5}}, block: 0}}
+  spec: {{generator: {{use: calibrated_parts.Chain, chance: {chance}, seconds: {seconds}}}}}
+baseline: plain
+"""
+
+ALTERNATIVES = """
+name: alternatives
+parts: [{parts}]
+tasks: {{use: calibrated_parts.Tasks, count: 60}}
+metrics: {{right: {{use: python, function: calibrated_parts.right}}}}
+pipelines:
+  one:
+    generator: {{use: calibrated_parts.Guesses, chance: 0.2, seconds: 0.1}}
+    verifier: {{use: calibrated_parts.Scorer}}
+    rule: {{use: best}}
+    block: 1
+  many:
+    generator: {{use: calibrated_parts.Guesses, chance: 0.2, seconds: 0.1}}
+    verifier: {{use: calibrated_parts.Scorer}}
+    rule: {{use: best, threshold: 0.5}}
+baseline: one
+matrix:
+  grid: {{pipelines.many.rule.threshold: [0.05, 0.9]}}
+"""
+
+
+def written(folder: Path, text: str = CHAIN, **blanks: Any) -> Path:
+    file = folder / "experiment.yaml"
+    file.write_text(text.format(**{"parts": PARTS, "chance": 0.8, "seconds": 0.1, **blanks}))
+    return file
+
+
+def speed(chance: float, n: int, seconds: float = 0.1) -> float:
+    """Expected items of a round over its seconds."""
+    return (1 - chance ** (n + 1)) / (1 - chance) / (1.0 + (0.02 + seconds) * n)
+
+
+@pytest.mark.parametrize("chance", [0.6, 0.9])
+def test_known_curves_have_their_best_size_found(chance: float, tmp_path: Path) -> None:
+    """The chosen block is as quick as the best of those tried, and the gain is the one that the curves have."""
+    (made,) = calibrate(load_experiment(written(tmp_path, chance=chance)), out=tmp_path / "run")
+    found = made.artifact
+    best = max(speed(chance, n) for n in found.sizes)
+    assert found.drafts
+    assert speed(chance, found.block) >= 0.97 * best
+    gain = speed(chance, found.block) / speed(chance, 0)
+    assert found.predicted.value == pytest.approx(gain, rel=0.1)
+    assert found.measured is not None
+    assert found.measured.value == pytest.approx(gain, rel=0.1)
+    assert found.predicted.holds(found.measured.value)
+    assert found.cost_ratio == pytest.approx(0.1, rel=0.05)
+    assert found.shape == "chain"
+    assert found.sizes == (0, 1, 2, 4, 8, 16)
+    assert (found.data.tasks, found.unseen.tasks) == (10, 4)
+
+
+def test_costs_are_those_of_the_curves(tmp_path: Path) -> None:
+    """Draft and verify by size are as the parts declare them, and a large block is far from as many of one."""
+    (made,) = calibrate(load_experiment(written(tmp_path)), out=tmp_path / "run")
+    for each in made.artifact.tried:
+        assert each.draft == pytest.approx(0.1 * each.block)
+        assert each.verify == pytest.approx(1.0 + 0.02 * each.block)
+    parallel, n = made.artifact.parallel, made.artifact.parallel_size
+    assert parallel is not None
+    assert n >= 8
+    assert parallel.value == pytest.approx((1.0 + 0.02 * n) / (n * 1.02), rel=1e-6)
+
+
+def test_where_items_are_accepted_less_often_than_they_cost_it_says_do_not_draft(tmp_path: Path) -> None:
+    """Acceptance .1 at a cost ratio of .5: no block can pay, the block is 0, and the best one's loss was predicted."""
+    (made,) = calibrate(load_experiment(written(tmp_path, chance=0.1, seconds=0.5)), out=tmp_path / "run")
+    found = made.artifact
+    assert not found.drafts
+    assert found.block == 0
+    assert found.why.startswith("do not draft: blocks of 1 cost")
+    assert found.tested == 1
+    assert found.predicted.value is not None
+    assert found.predicted.value < 1.0
+    assert found.measured is not None
+    assert found.predicted.holds(found.measured.value)
+
+
+def test_of_alternatives_size_and_threshold_are_chosen_by_what_a_solved_task_costs(tmp_path: Path) -> None:
+    """A low threshold accepts quickly and wrongly: by the metric the cell with the high one and large blocks wins."""
+    file = written(tmp_path, ALTERNATIVES)
+    (made,) = calibrate(load_experiment(file), out=tmp_path / "run")
+    found = made.artifact
+    assert found.shape == "alternatives"
+    assert found.metric == "right"
+    assert found.block == 16
+    assert found.pipeline.startswith("many@threshold=")
+    assert found.threshold == found.changes["pipelines.many.rule.threshold"]
+    assert {each.pipeline for each in found.tried} == {"many@threshold=0.05", "many@threshold=0.9"}
+    assert found.measured is not None
+    # One guess solves a fifth of the tasks at 1.1 s, sixteen nearly all at the same cost.
+    assert found.predicted.value == pytest.approx(5.0, rel=0.4)
+
+
+def test_the_prediction_is_written_before_the_unseen_tasks_run(tmp_path: Path) -> None:
+    """When a choice is told its file is there, without a measured figure, and no unseen task has been begun."""
+    told = []
+
+    def chosen(made: Any) -> None:
+        assert load(made.path).measured is None
+        assert not (tmp_path / "run" / "unseen").exists()
+        told.append(made.artifact.predicted)
+
+    (made,) = calibrate(load_experiment(written(tmp_path)), out=tmp_path / "run", chosen=chosen)
+    assert told == [made.artifact.predicted]
+    assert load(made.path) == made.artifact
+
+
+def test_a_calibration_that_was_stopped_goes_on(tmp_path: Path) -> None:
+    """Stopped before the unseen tasks, it does nothing twice and keeps what it predicted; done, it runs no task."""
+
+    def stop(made: Any) -> None:
+        raise KeyboardInterrupt
+
+    experiment = load_experiment(written(tmp_path))
+    with pytest.raises(KeyboardInterrupt):
+        calibrate(experiment, out=tmp_path / "run", chosen=stop)
+    before = load(tmp_path / "run" / "spec.json")
+    (made,) = calibrate(experiment, out=tmp_path / "run")
+    assert replace(made.artifact, measured=None, measured_at="") == before
+    assert calibrate(experiment, out=tmp_path / "run")[0].artifact == made.artifact
+    with load_run(tmp_path / "run" / "sizes") as run:
+        assert len(list(run)) == 10 * 7
+    with load_run(tmp_path / "run" / "unseen") as run:
+        assert len(list(run)) == 4 * 2
+
+
+def test_without_a_baseline_the_smallest_size_is_one(tmp_path: Path) -> None:
+    """A pipeline alone is compared with its own plain steps."""
+    file = written(tmp_path)
+    text = file.read_text().replace("baseline: plain\n", "")
+    file.write_text("\n".join(line for line in text.splitlines() if "  plain:" not in line))
+    (made,) = calibrate(load_experiment(file), out=tmp_path / "run")
+    assert made.artifact.baseline == "spec@block=0"
+    assert made.artifact.predicted.value == pytest.approx(speed(0.8, made.artifact.block), rel=0.1)
+
+
+@given(st.lists(st.sampled_from("abc"), min_size=8, max_size=60), st.floats(0.15, 0.8), st.integers(0, 5))
+def test_a_split_takes_its_share_of_every_group(groups: list[str], share: float, seed: int) -> None:
+    """Every task is on one side, and the shares are right to a task, in all and in each group; it is repeatable."""
+    tasks = [Task(id=str(i), group=group) for i, group in enumerate(groups)]
+    first, rest = split(tasks, share, seed)
+    assert sorted(task.id for task in (*first, *rest)) == sorted(task.id for task in tasks)
+    assert abs(len(rest) - share * len(tasks)) <= 1
+    for group in set(groups):
+        assert abs(sum(task.group == group for task in rest) - share * groups.count(group)) <= 1
+    assert split(tasks, share, seed) == (first, rest)
+
+
+def test_too_few_tasks_are_refused(tmp_path: Path) -> None:
+    """One task cannot be split."""
+    with pytest.raises(ConfigError, match="of 1 tasks"):
+        split([Task(id="a")], 0.3, 0)
+
+
+@pytest.mark.parametrize(("names", "said"), [(["plain"], "is the baseline"), (["spce"], "did you mean spec")])
+def test_only_pipelines_that_can_be_compared_are_calibrated(
+    names: list[str], said: str, tmp_path: Path
+) -> None:
+    """The baseline itself, and a name that nothing has, are refused before anything runs."""
+    with pytest.raises(ConfigError, match=said):
+        calibrate(load_experiment(written(tmp_path)), out=tmp_path / "run", pipelines=names)
+    assert not (tmp_path / "run").exists()
+
+
+# Pipelines that use it
+
+
+@pytest.fixture(scope="module")
+def point(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("point")
+    (made,) = calibrate(load_experiment(written(folder)), out=folder / "run", at_most=8)
+    return made.path
+
+
+def own(point: Path) -> Artifact:
+    """The same for these parts as a program imports them; those of a parts file are known by that file."""
+    parts = {"generator": Chain(0.8), "verifier": OnePass(), "rule": LongestPrefix()}
+    return replace(load(point), **{role: PartIdentity("", identity_of(part)) for role, part in parts.items()})
+
+
+def used(folder: Path, point: Path, more: str = "", **blanks: Any) -> Path:
+    file = written(folder, **blanks)
+    text = file.read_text().replace("seconds: 0.1}}", f"seconds: 0.1}}, calibration: {point}{more}}}")
+    assert "calibration" in text
+    file.write_text(text)
+    return file
+
+
+def test_a_pipeline_takes_its_block_from_the_file(point: Path, tmp_path: Path) -> None:
+    """In a config and in a program, and a run goes through."""
+    file = used(tmp_path, point)
+    spec = load_experiment(file).pipelines[1]
+    assert Builder().pipeline(spec).block.n == load(point).block
+    assert main(["run", str(file), "--out", str(tmp_path / "run")]) == 0
+    made = Pipeline(Chain(0.8), OnePass(), LongestPrefix(), calibration=own(point), done=Limit(60))
+    assert len(made.record(Task(id="t")).rounds[0].items) == load(point).block
+
+
+def test_a_block_beside_it_is_refused_where_it_stands(
+    point: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With file and line; what `defaults` says yields to a pipeline's own word."""
+    assert main(["run", str(used(tmp_path, point, ", block: 4")), "--dry-run"]) == 3
+    said = capsys.readouterr().err
+    assert "experiment.yaml:11" in said
+    assert "leave one of them out" in said
+    file = used(tmp_path, point)
+    file.write_text(file.read_text().replace("defaults:", "defaults:\n  block: 3"))
+    assert load_experiment(file).pipelines[1].block is None
+    with pytest.raises(PipelineError, match="leave one of them out"):
+        Pipeline(Chain(0.8), OnePass(), LongestPrefix(), calibration=point, block=4)
+
+
+@pytest.mark.parametrize(
+    ("blanks", "role"),
+    [
+        ({"chance": 0.7}, "generator Chain"),
+        ({"each": 0.5}, "verifier OnePass"),
+        ({"rule": "other"}, "rule LongestPrefix"),
+    ],
+)
+def test_other_parts_refuse_it(
+    blanks: dict[str, Any], role: str, point: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another generator, verifier or rule ends the run before a task, with file, line and what differs."""
+    file = used(tmp_path, point, **{key: each for key, each in blanks.items() if key == "chance"})
+    text = file.read_text()
+    if "each" in blanks:
+        text = text.replace("calibrated_parts.OnePass}", "calibrated_parts.OnePass, each: 0.5}")
+    if "rule" in blanks:
+        text = text.replace("longest_prefix", "calibrated_parts.Prefix")
+    file.write_text(text)
+    assert main(["run", str(file), "--out", str(tmp_path / "run")]) == 3
+    said = capsys.readouterr().err.replace("\n", " ")
+    assert f"measured with the {role}" in said
+    assert "experiment.yaml:11  pipelines.spec.calibration" in said
+    with pytest.raises(ConfigError, match="measured with the rule"):
+        Pipeline(Chain(0.8), OnePass(), Prefix(), calibration=own(point)).run("x")
+
+
+def test_another_machine_or_package_is_told_and_not_refused(
+    point: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Run, report and show say what it was then and is now; so they do where it says not to draft."""
+    made = load(point)
+    path = tmp_path / "elsewhere.json"
+    save(path, replace(made, versions={**made.versions, "numpy": "1.0"}, drafts=False))
+    file = used(tmp_path, path)
+    assert main(["run", str(file), "--out", str(tmp_path / "run")]) == 0
+    assert main(["show", str(tmp_path / "run")]) == 0
+    assert capsys.readouterr().out.count("calibrated elsewhere (numpy 1.0 then, ") == 2
+    marks = marks_of(Builder().pipeline(load_experiment(file).pipelines[1]), tmp_path)
+    assert marks[0] == "its calibration says: do not draft"
+
+
+def test_a_file_that_is_missing_or_damaged_is_refused(point: Path, tmp_path: Path) -> None:
+    """Where it stands in the config, and with what to do."""
+    with pytest.raises(ConfigError, match="`draftverify calibrate CONFIG` writes it") as error:
+        load_experiment(used(tmp_path, tmp_path / "none.json"))
+    assert error.value.where.endswith("experiment.yaml:11")
+    damaged = tmp_path / "damaged.json"
+    damaged.write_text(json.dumps({**json.loads(point.read_text()), "block": "eight"}))
+    with pytest.raises(ConfigError, match="damaged"):
+        load_experiment(used(tmp_path, damaged))
+
+
+def test_a_rule_has_the_threshold_of_its_calibration(tmp_path: Path) -> None:
+    """It is filled in where it is left out, and another one is refused with its line."""
+    file = written(tmp_path, ALTERNATIVES)
+    (made,) = calibrate(load_experiment(file), out=tmp_path / "run")
+    whole = file.read_text().partition("matrix:")[0]
+    bare = whole.replace("{use: best, threshold: 0.5}", f"{{use: best}}\n    calibration: {made.path}")
+    file.write_text(bare)
+    pipeline = Builder().pipeline(load_experiment(file).pipelines[1])
+    assert pipeline.rule.threshold == made.artifact.threshold
+    pipeline.open()
+    other = f"{{use: best, threshold: 0.2}}\n    calibration: {made.path}"
+    file.write_text(whole.replace("{use: best, threshold: 0.5}", other))
+    with pytest.raises(ConfigError, match=r"is 0\.2, and many\.json was measured with"):
+        load_experiment(file)
+
+
+# On the command line
+
+
+def test_the_command_prints_predicted_beside_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Sizes, the verifier's pass, the choice, and one line a pipeline with both figures."""
+    file = written(tmp_path)
+    assert main(["calibrate", str(file), "--out", str(tmp_path / "out"), "--at-most", "4"]) == 0
+    said = capsys.readouterr().out
+    for words in (
+        "10 tasks to calibrate on, 4 unseen",
+        "no metric says what is solved",
+        "in one pass",
+        "predicted ×",
+    ):
+        assert words in said
+    assert "as predicted" in said
+    assert f"wrote {tmp_path / 'out' / 'spec.json'}" in said
+    assert main(["show", str(tmp_path / "out" / "sizes")]) == 0
+
+
+@pytest.mark.parametrize(("template", "shapes"), [("chain", {"chain"}), ("tree", {"chain", "tree"})])
+def test_the_shipped_examples_are_calibrated(
+    template: str, shapes: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chains and trees without declared costs: every pipeline has its file, and a run that takes its block from it."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["init", "--template", template, "."]) == 0
+    found = calibrate(load_experiment("experiment.yaml"), out="out", at_most=4)
+    assert {each.artifact.shape for each in found} == shapes
+    for each in found:
+        path = f"pipelines.{each.path.stem}"
+        chosen = load_experiment(
+            "experiment.yaml", overrides=[f"{path}.block=null", f"{path}.calibration={each.path}"]
+        )
+        (spec,) = (spec for spec in chosen.pipelines if spec.name == each.path.stem)
+        pipeline = Builder().pipeline(spec)
+        pipeline.open()
+        assert pipeline.block.n == each.artifact.block
