@@ -28,6 +28,8 @@ COMMANDS = {
     "run": "Run an experiment; the same command resumes it.",
     "runs": "List the runs under a directory.",
     "compare": "Compare runs or pipelines task by task.",
+    "replay": "Say from a run's records what another rule, block or policy would have come to.",
+    "tune": "Find the best rule, block and policy that a run's records can answer for.",
     "export": "Write a run's results as csv, jsonl or parquet.",
     "show": "Show a run's tables, its tasks by outcome, or one round by round.",
     "report": "Write a run's report as one HTML file.",
