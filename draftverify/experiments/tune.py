@@ -104,7 +104,7 @@ def tune(
     refused: list[Refused] = []
     answered = 1
     settings: Mapping[str, Any] = {}
-    for candidate in _candidates(space):
+    for candidate in _candidates(space, recording.written):
         changes = tuple(f"{path}={json.dumps(value)}" for path, value in candidate.items())
         try:
             found = recording.what_if(changes, choosing)
@@ -204,9 +204,20 @@ def _scores(recording: Recording) -> Iterator[float]:
                     yield check.score
 
 
-def _candidates(space: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+def _candidates(space: Mapping[str, Sequence[Any]], written: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """What each candidate sets to something else than what ran."""
     for values in itertools.product(*space.values()):
-        yield dict(zip(space, values, strict=True))
+        pairs = zip(space, values, strict=True)
+        found = {path: value for path, value in pairs if _stands(written, path) != value}
+        if found:
+            yield found
+
+
+def _stands(written: Any, path: str) -> Any:
+    """What a pipeline's config has at a path; None for nothing."""
+    for step in path.split("."):
+        written = written.get(step) if isinstance(written, Mapping) else None
+    return written
 
 
 def _check_path(path: str, where: str = "") -> None:
