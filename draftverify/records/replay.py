@@ -214,7 +214,7 @@ class _Driven:
         self._took = self._decides = 0.0
         self._used: set[_Origin] = set()
         self._block: list[_Origin] = []
-        self._verified = False
+        self._verified = -1
         self._items: dict[bytes, list[_Origin]] = {}
         self._ends: dict[bytes, list[int]] = {}
         self._failed: dict[bytes, list[int]] = {}
@@ -368,7 +368,7 @@ class _Driven:
 
     def _draft(self, request: Draft) -> Any:
         replay, context, n = self.replay, request.context, request.n
-        self._verified, self._block = False, []
+        self._block = []
         if self._two_things:
             raise _Missing(self._two_things)
         number = replay.number(request.part)
@@ -520,9 +520,9 @@ class _Driven:
     # The verifier
 
     def _verify(self, request: Verify) -> Any:
-        if self._verified:
+        if self._verified == request.context.round:
             raise _Missing("items would have been checked again, and their last check alone was recorded")
-        self._verified = True
+        self._verified = request.context.round
         context, proposal, rounds, block = request.context, request.proposal, self.was.rounds, self._block
         if not len(proposal):
             return self._plain_step(context)

@@ -112,6 +112,8 @@ class Judge:
             checks.append(Check("reject", score, reason="low", feedback=f"{drawn % 3}"))
             if self.corrects and self.shape == "chain":
                 correction = (drawn % 4,)
+        if self.corrects and not proposal.items:
+            correction = (number(context.task.id, "plain", before) % 4,)
         return Verification(checks=tuple(checks), correction=correction)
 
 
@@ -165,7 +167,7 @@ def setups(draw: Any, chain: bool) -> dict[str, Any]:
     return {
         "rule": draw(st.sampled_from(sorted(CHAINS if chain else ALTERNATIVES))),
         "policy": draw(st.sampled_from(policies)),
-        "block": draw(st.integers(1, 5)),
+        "block": draw(st.integers(0 if chain else 1, 5)),
         "rounds": draw(st.integers(1, 8)),
     }
 
