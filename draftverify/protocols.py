@@ -45,6 +45,13 @@ Optional, found by name:
 - `outside`, of a verifier made of verifiers: whether an item passes only where one without a family passed it; such a
   pipeline is not marked.
 - `deterministic = False`: the same call may answer otherwise another time.
+- `drafts_from`, of a generator: what its drafts depend on beside the task, so that recorded ones can be replayed
+  under another rule, block or policy. In all but "list" fewer items asked for are the first of a longer block. "list":
+  a block is the next n of the task's own list, after those that it drafted before, `exhausted` with the one that
+  reaches the end. "continuation": what follows `context.accepted` alone, and after the first items of a block its
+  others. "accepted": `context.accepted`, the feedback, the refused items, and the rounds since a value was accepted.
+  "round": the round's number, `context.accepted`, the feedback and the refused items. Without it a draft is replayed
+  only where the whole context is as it was recorded.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ PAGES = [
     "judges.md",
     "metrics.md",
     "comparing.md",
+    "replay.md",
     "calibration.md",
     "operating-point.md",
     "trust.md",

@@ -29,6 +29,8 @@ COMMANDS = {
     "calibrate": "Measure how large blocks should be, and whether to draft at all.",
     "runs": "List the runs under a directory.",
     "compare": "Compare runs or pipelines task by task.",
+    "replay": "Say from a run's records what another rule, block or policy would have come to.",
+    "tune": "Find the best rule, block and policy that a run's records can answer for.",
     "export": "Write a run's results as csv, jsonl or parquet.",
     "show": "Show a run's tables, its tasks by outcome, or one round by round.",
     "report": "Write a run's report as one HTML file.",

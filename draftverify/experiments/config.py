@@ -26,7 +26,15 @@ from draftverify.experiments.sweep import Cell, Matrix, Sweep, assemble, changed
 from draftverify.plugins import PartsFile, Role, did_you_mean
 from draftverify.secret import note_urls
 
-__all__ = ["ConfigErrors", "load_experiment", "load_inputs", "load_judge_audit", "load_training", "parts_of"]
+__all__ = [
+    "ConfigErrors",
+    "load_experiment",
+    "load_inputs",
+    "load_judge_audit",
+    "load_recorded",
+    "load_training",
+    "parts_of",
+]
 
 
 class ConfigErrors(ConfigError):
@@ -72,6 +80,31 @@ def load_experiment(
     if limit is not None:
         root = override(root, f"limit={limit}", option=f"--limit {limit}")
     return _experiment(root, Path(file), errors, within)
+
+
+def load_recorded(
+    file: str | os.PathLike[str], base: str | os.PathLike[str], *, overrides: Iterable[str] = ()
+) -> Experiment:
+    """Read and check the resolved config that a run directory keeps.
+
+    Args:
+        file: the run's config.json.
+        base: the directory that its paths are relative to: that of the config which it was made from.
+        overrides: as for an experiment, of values within pipelines.
+
+    Raises:
+        ConfigError, PluginError, ResourceError: as for an experiment.
+    """
+    within = list(overrides)
+    root, errors = _read(file, ())
+    if isinstance(root.value, dict):
+        kept = {key: each for key, each in root.value.items() if key not in _OF_THE_RUN}
+        root = Located(kept, root.where)
+    return _experiment(root, Path(base, "config.json"), errors, within)
+
+
+_OF_THE_RUN = ("cells", "baselines", "executor", "durable", "store", "tags", "telemetry")
+"""What a run's config.json has beside the experiment, or what says how it ran."""
 
 
 def load_training(name: str, file: str | os.PathLike[str], *, overrides: Iterable[str] = ()) -> ComponentSpec:

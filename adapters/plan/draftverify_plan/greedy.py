@@ -26,6 +26,7 @@ class Greedy:
 
     reads: frozenset[str] = frozenset()
     shape: ClassVar[str] = "chain"
+    drafts_from: ClassVar[str] = "accepted"
 
     def __init__(self, circles: int = 8) -> None:
         self.circles = circles

@@ -53,6 +53,7 @@ class Recorded:
 
     reads: frozenset[str] = frozenset()
     shape = "alternatives"
+    drafts_from = "list"
 
     def __init__(
         self,

@@ -1,0 +1,141 @@
+"""`draftverify replay RUN --set rule=…`: what the log says of another rule, block or policy."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, get_args
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from draftverify.records import load_run
+from draftverify.records.replay import DraftsFrom
+from draftverify.report.words import clean
+
+if TYPE_CHECKING:
+    from draftverify.calibration import Estimate
+    from draftverify.experiments.replay import Side, WhatIf
+
+__all__ = ["interval", "recording_options", "replay", "shown"]
+
+SHOWN = 6
+"""Kinds of gaps that the terminal shows; --json has every gap."""
+
+
+def recording_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of commands that replay."""
+    for option in reversed(
+        (
+            click.option("--pipeline", metavar="NAME", help="Of a run of several, which one."),
+            click.option(
+                "--drafts-from",
+                type=click.Choice(get_args(DraftsFrom)),
+                help="What drafts depend on, of generators that do not say (docs/replay.md).",
+            ),
+            click.option(
+                "--config",
+                type=click.Path(exists=True, dir_okay=False),
+                help="The config that the run was made from, where it has moved.",
+            ),
+            click.option("--units", is_flag=True, help="Count costs in units rather than seconds."),
+            click.option("--json", "as_json", is_flag=True, help="Write everything as JSON."),
+            click.option(
+                "--store", envvar="DRAFTVERIFY_STORE", help="The PostgreSQL URL that the run was given."
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.argument("run", type=click.Path(file_okay=False))
+@click.option(
+    "--set", "changes", multiple=True, metavar="A.B=C", help="What to change in the pipeline; repeatable."
+)
+@recording_options
+def replay(
+    run: str,
+    changes: tuple[str, ...],
+    pipeline: str | None,
+    drafts_from: DraftsFrom | None,
+    config: str | None,
+    units: bool,
+    as_json: bool,
+    store: str | None,
+) -> None:
+    """Say from RUN's records what another rule, block size, policy, stopping rule or budget would have come to.
+
+    Nothing is drafted or verified again. What the log cannot answer is listed, with the task, the round and why.
+    """
+    from draftverify.experiments.replay import Recording
+
+    with load_run(run, url=store) as records:
+        recording = Recording(
+            records, pipeline, config=config, drafts_from=drafts_from, of="units" if units else "seconds"
+        )
+    found = recording.what_if(changes)
+    if as_json:
+        click.echo(json.dumps(found.plain(), indent=2, allow_nan=False))
+        return
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 200
+    for line in shown(found):
+        console.print(line)
+
+
+def shown(found: WhatIf) -> Iterator[Text | Table]:
+    """What the log says, for a rich console."""
+    answered = len(found.replayed) - len(found.gaps)
+    yield Text(clean(f"{found.pipeline}: {', '.join(found.changes) or 'nothing set'}"))
+    yield Text(f"answered {answered} of {len(found.replayed)} tasks from the records")
+    if answered > found.unscored:
+        table = Table(box=None, pad_edge=False)
+        for heading in (
+            "",
+            "accepted tasks",
+            "checked items",
+            "accepted",
+            "passes",
+            "solved",
+            f"{found.of}/solved",
+        ):
+            table.add_column(heading, justify="left" if not heading else "right")
+        table.add_row("ran", *_cells(found.ran))
+        table.add_row("would have", *_cells(found.would))
+        yield table
+        yield Text(
+            f"gain {interval(found.gain)} × ({found.of} per solved task, as it ran over as it would have been)"
+        )
+    if found.at_most:
+        yield Text(f"of {found.at_most} tasks the cost is an upper bound: no block of that size was timed")
+    if found.unscored:
+        yield Text(f"{found.unscored} tasks are in no figure: the metric has no say on one of their outcomes")
+    kinds = Counter(gap.why for gap in found.gaps)
+    for why, count in kinds.most_common(SHOWN):
+        first = next(gap for gap in found.gaps if gap.why == why)
+        more = f" (and {count - 1} more tasks)" if count > 1 else ""
+        yield Text(clean(f"not in the log: {first}{more}"))
+    if len(kinds) > SHOWN:
+        yield Text(f"… and {len(kinds) - SHOWN} other gaps in --json")
+
+
+def interval(estimate: Estimate) -> str:
+    """A figure and its interval."""
+    return f"{estimate.value:.3g} [{estimate.low:.3g}, {estimate.high:.3g}]"
+
+
+def _cells(side: Side) -> tuple[str, ...]:
+    return (
+        f"{side.statuses.get('accepted', 0)} of {side.tasks}",
+        str(side.trials),
+        str(side.accepted),
+        str(side.passes),
+        interval(side.solved),
+        interval(side.cost),
+    )

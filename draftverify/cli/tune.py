@@ -1,0 +1,102 @@
+"""`draftverify tune RUN`: the rule, block and policy that would have solved the recorded tasks at the least cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from draftverify.cli.replay import interval, recording_options
+from draftverify.records import load_run
+from draftverify.records.replay import DraftsFrom
+from draftverify.report.words import clean
+
+if TYPE_CHECKING:
+    from draftverify.experiments.tune import Tuned
+
+__all__ = ["tune"]
+
+
+@click.command()
+@click.argument("run", type=click.Path(file_okay=False))
+@click.option(
+    "--space", type=click.Path(exists=True, dir_okay=False), help="A YAML file: for each path its values."
+)
+@click.option(
+    "--share",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.5,
+    show_default=True,
+    help="The share of tasks that choose; the others measure.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the split.")
+@recording_options
+def tune(
+    run: str,
+    space: str | None,
+    share: float,
+    seed: int,
+    pipeline: str | None,
+    drafts_from: DraftsFrom | None,
+    config: str | None,
+    units: bool,
+    as_json: bool,
+    store: str | None,
+) -> None:
+    """Search rules, thresholds, shorter blocks and policies that RUN's records can answer for, by cost per solved task.
+
+    One half of the tasks chooses. The gain is that on the other half, and the YAML to paste comes with it.
+    """
+    from draftverify.experiments.replay import Recording
+    from draftverify.experiments.tune import read_space
+    from draftverify.experiments.tune import tune as search
+
+    with load_run(run, url=store) as records:
+        recording = Recording(
+            records, pipeline, config=config, drafts_from=drafts_from, of="units" if units else "seconds"
+        )
+    found = search(recording, None if space is None else read_space(space), share=share, seed=seed)
+    if as_json:
+        click.echo(json.dumps(found.plain(), indent=2, allow_nan=False))
+        return
+    console = Console(highlight=False)
+    for line in _shown(found):
+        console.print(line, soft_wrap=True)
+
+
+def _shown(found: Tuned) -> Iterator[Text]:
+    refused = f", {len(found.refused)} that it cannot" if found.refused else ""
+    yield Text(clean(f"{found.pipeline}: {found.candidates} candidates that the log can answer for{refused}"))
+    if found.refused:
+        first = found.refused[0]
+        yield Text(clean(f"  the first of those: {', '.join(first.changes)}: {first.why}"))
+    held = found.held_out
+    if not found.changes:
+        yield Text("no better than what ran: on the tasks that choose, nothing costs less per solved task")
+        return
+    yield Text(
+        f"held out ({held.would.tasks} tasks): {held.of} per solved task {interval(held.would.cost)}, as it ran "
+        f"{interval(held.ran.cost)}; gain {interval(held.gain)} ×"
+    )
+    if held.gaps:
+        yield Text(clean(f"{len(held.gaps)} held-out tasks are not in it, the first: {held.gaps[0]}"))
+    if held.at_most:
+        yield Text(f"of {held.at_most} of them the cost is an upper bound")
+    if not found.better:
+        yield Text("no better than what ran: the interval of the gain holds 1")
+    yield Text("the best on the tasks that chose:" if not found.better else "to paste:")
+    yield from map(Text, _yaml(found.pipeline.partition("@")[0], found.settings))
+
+
+def _yaml(name: str, settings: dict[str, Any] | Any) -> Iterator[str]:
+    yield "pipelines:"
+    yield f"  {name}:"
+    for path, value in settings.items():
+        *outer, last = path.split(".")
+        for depth, key in enumerate(outer):
+            yield f"{'  ' * (2 + depth)}{key}:"
+        yield f"{'  ' * (2 + len(outer))}{last}: {json.dumps(value, ensure_ascii=False)}"

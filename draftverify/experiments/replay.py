@@ -1,0 +1,314 @@
+"""Replaying a run: its pipeline built as it was, and again with something set, and what the log says of the difference.
+
+Nothing is drafted or verified: `records.replay` drives both from the records. A metric is asked only about an outcome
+that no pipeline of the run came to.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+
+from draftverify import calibration
+from draftverify.calibration import Estimate
+from draftverify.engine.pipeline import Pipeline
+from draftverify.errors import ConfigError, DraftVerifyError
+from draftverify.experiments.build import Builder
+from draftverify.experiments.config import load_recorded
+from draftverify.experiments.specs import Experiment, PipelineSpec
+from draftverify.experiments.workload import workload
+from draftverify.metrics import measures_of, score
+from draftverify.plugins import did_you_mean
+from draftverify.records import Entry, RunRecords
+from draftverify.records.replay import CHANGES, Change, DraftsFrom, Gap, Replay, Replayed
+from draftverify.values import Outcome, Task, TaskRecord
+
+__all__ = ["Recording", "Side", "WhatIf"]
+
+
+class Side(msgspec.Struct, frozen=True, kw_only=True):
+    """What some records come to.
+
+    Args:
+        tasks: how many.
+        statuses: how many ended how.
+        trials, accepted: checked items, and those of them that were accepted.
+        passes: verifier calls.
+        solved: the share of tasks that are solved; without a metric, of those that were accepted.
+        cost: per solved task, in seconds or in units.
+    """
+
+    tasks: int
+    statuses: Mapping[str, int]
+    trials: int
+    accepted: int
+    passes: int
+    solved: Estimate
+    cost: Estimate
+
+
+class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
+    """What the log says of a change.
+
+    Args:
+        pipeline: of which.
+        changes: what was set, as "path=value".
+        replayed: each task.
+        gaps: what the log cannot answer.
+        ran, would: the tasks that it can answer, as they ran and as they would have.
+        gain: the cost of a solved task as it ran over that as it would have been, paired by task; above 1 the change
+            pays.
+        at_most: of how many tasks the replayed cost is an upper bound.
+        unscored: answered tasks on whose old or new outcome the metric has no say; they are in no figure.
+        of: what costs are counted in, "seconds" or "units".
+    """
+
+    pipeline: str
+    changes: tuple[str, ...]
+    replayed: tuple[Replayed, ...]
+    gaps: tuple[Gap, ...]
+    ran: Side
+    would: Side
+    gain: Estimate
+    at_most: int
+    unscored: int
+    of: str
+
+    def plain(self) -> dict[str, Any]:
+        """As plain JSON data: the figures and the gaps."""
+        made: dict[str, Any] = msgspec.to_builtins(
+            {name: getattr(self, name) for name in self.__struct_fields__ if name != "replayed"}
+        )
+        return _finite(made)  # type: ignore[no-any-return]
+
+
+class Recording:
+    """One pipeline of a run, ready to be replayed.
+
+    Args:
+        run: the run's records.
+        pipeline: its name; the run's only one when None.
+        config: the config that the run was made from, whose directory its paths are relative to; None: as the run's
+            command named it.
+        drafts_from: what the drafts of generators depend on that do not say so themselves.
+        of: what costs are counted in.
+
+    Attributes:
+        spec: the pipeline's.
+        pipeline: the same, built; nothing of it is opened.
+        records: its tasks', in order.
+
+    Raises:
+        ConfigError: there is no such pipeline, or the config cannot be read any more.
+        DraftVerifyError: a part is not there any more.
+    """
+
+    def __init__(
+        self,
+        run: RunRecords,
+        pipeline: str | None = None,
+        *,
+        config: str | Path | None = None,
+        drafts_from: DraftsFrom | None = None,
+        of: str = "seconds",
+    ) -> None:
+        names = run.names
+        if pipeline is None and len(names) != 1:
+            raise ConfigError(
+                f"{run.path} has {len(names)} pipelines; name one: --pipeline {' or '.join(names[:8])}"
+            )
+        self.name = names[0] if pipeline is None else pipeline
+        if self.name not in names:
+            raise ConfigError(f"{run.path} has no pipeline {self.name!r}{did_you_mean(self.name, names)}")
+        if drafts_from is not None and drafts_from not in get_args(DraftsFrom):
+            raise ConfigError(
+                f"drafts_from is {drafts_from!r}; it is one of {', '.join(get_args(DraftsFrom))}",
+                path="drafts_from",
+            )
+        self.of = of
+        self._file = run.path / "config.json"
+        self._base = Path(config).parent if config is not None else _made_from(run)
+        self._drafts_from = drafts_from
+        self._builder = Builder()
+        self._experiment = load_recorded(self._file, self._base)
+        self.spec = self._spec_of(self._experiment)
+        self.pipeline: Pipeline = self._builder.pipeline(self.spec)
+        tasks = {task.id: task for task in run.tasks}
+        self._entries: list[tuple[Task, Entry]] = [
+            (tasks[entry.record.task], entry) for entry in run.entries(pipeline=self.name, texts=False)
+        ]
+        self.records = [entry.record for _, entry in self._entries]
+        self._metric = self._first_metric()
+        self._known = self._scores(run) if self._metric is not None else {}
+        self._truths: Mapping[str, Task] | None = None
+
+    @property
+    def groups(self) -> Mapping[str, str]:
+        """The recorded tasks' ids, in order, and the group of each."""
+        return {record.task: record.group for record in self.records}
+
+    @property
+    def written(self) -> Mapping[str, Any]:
+        """The pipeline as its config has it."""
+        found: Mapping[str, Any] = self._experiment.config["pipelines"][self.name.partition("@")[0]]
+        return found
+
+    def what_if(self, changes: Sequence[str], tasks: frozenset[str] | None = None) -> WhatIf:
+        """Replay the pipeline with something set.
+
+        Args:
+            changes: "path=value" each, of `CHANGES` and what is below them, as "rule.threshold=0.5".
+            tasks: the ids of those to replay; None: all.
+
+        Raises:
+            ConfigError: a value is wrong, cannot be set in a replay, or no record could answer it.
+        """
+        pipeline, changed = self._changed(changes)
+        replay = Replay(self.pipeline, self.records, pipeline, changed=changed, drafts_from=self._drafts_from)
+        entries = [each for each in self._entries if tasks is None or each[0].id in tasks]
+        replayed = tuple(replay.task(task, entry.record, memory=entry.memory) for task, entry in entries)
+        ran: list[tuple[TaskRecord, float]] = []
+        would: list[tuple[TaskRecord, float]] = []
+        unscored = 0
+        for (_, entry), made in zip(entries, replayed, strict=True):
+            if made.record is None:
+                continue
+            before, now = self.solved(entry.record), self.solved(made.record)
+            if before is None or now is None:
+                unscored += 1
+                continue
+            ran.append((entry.record, before))
+            would.append((made.record, now))
+        return WhatIf(
+            pipeline=self.name,
+            changes=tuple(changes),
+            replayed=replayed,
+            gaps=tuple(made.gap for made in replayed if made.gap is not None),
+            ran=self._side(ran),
+            would=self._side(would),
+            gain=calibration.solved_ratio(self._charged(would), self._charged(ran)),
+            at_most=sum(made.at_most for made in replayed if made.record is not None),
+            unscored=unscored,
+            of=self.of,
+        )
+
+    def solved(self, record: TaskRecord) -> float | None:
+        """How much of a task is solved; None where nobody can say."""
+        if self._metric is None:
+            return float(record.outcome.status == "accepted")
+        key = (record.task, _told(record.outcome))
+        if key not in self._known:
+            self._known[key] = self._asked(record)
+        return self._known[key]
+
+    # How it was made, and how it would be
+
+    def _changed(self, changes: Sequence[str]) -> tuple[Pipeline, frozenset[Change]]:
+        own = self.name.partition("@")[0]
+        for change in changes:
+            path, given, _ = change.partition("=")
+            first = path.strip().partition(".")[0]
+            if not given:
+                raise ConfigError(f"{change!r} sets nothing; write path=value", where=f"--set {change}")
+            if first not in CHANGES:
+                raise ConfigError(
+                    f"{first!r} cannot be set in a replay{did_you_mean(first, CHANGES)}: the log holds what the "
+                    f"generator drafted and what the verifier said; {', '.join(CHANGES)} can",
+                    where=f"--set {change}",
+                )
+        overrides = [f"pipelines.{own}.{change.strip()}" for change in changes]
+        spec = self._spec_of(load_recorded(self._file, self._base, overrides=overrides))
+        changed = frozenset(name for name in CHANGES if getattr(spec, name) != getattr(self.spec, name))
+        return self._builder.pipeline(spec), changed
+
+    def _spec_of(self, experiment: Experiment) -> PipelineSpec:
+        found = next((spec for spec in experiment.pipelines if spec.name == self.name), None)
+        if found is None:
+            raise ConfigError(f"{self._file}: the config has no pipeline {self.name!r} any more")
+        return found
+
+    # What is solved
+
+    def _first_metric(self) -> str | None:
+        made = {name: self._builder.part(spec) for name, spec in self._experiment.metrics.items()}
+        measures = measures_of(made)
+        return next((name for name in made if name not in measures), None)
+
+    def _scores(self, run: RunRecords) -> dict[tuple[str, bytes], float | None]:
+        """What the metric said of each outcome that some pipeline came to."""
+        said = run.store.named_scores()
+        return {
+            (ending.task, _told(ending.outcome)): said[ending.pipeline, ending.task, self._metric]
+            for ending in run.store.endings()
+            if self._metric is not None and (ending.pipeline, ending.task, self._metric) in said
+        }
+
+    def _asked(self, record: TaskRecord) -> float | None:
+        """What the metric says of an outcome that is in no record, where the tasks' truth can still be read."""
+        assert self._metric is not None
+        if self._truths is None:
+            try:
+                load = workload(self._experiment, self._builder)
+                self._truths = {task.id: task for task in (*load.first, *load.measured)}
+            except DraftVerifyError:
+                self._truths = {}
+        task = self._truths.get(record.task)
+        if task is None:
+            return None
+        metric = self._builder.part(self._experiment.metrics[self._metric])
+        return score(metric, task, record.outcome).value
+
+    # Figures
+
+    def _cost(self, record: TaskRecord) -> float:
+        return record.outcome.units if self.of == "units" else record.outcome.seconds
+
+    def _charged(self, scored: Sequence[tuple[TaskRecord, float]]) -> list[tuple[TaskRecord, float]]:
+        """The records with their cost where `calibration` looks for seconds."""
+        if self.of == "seconds":
+            return list(scored)
+        set_ = msgspec.structs.replace
+        return [
+            (set_(record, outcome=set_(record.outcome, seconds=record.outcome.units)), value)
+            for record, value in scored
+        ]
+
+    def _side(self, scored: Sequence[tuple[TaskRecord, float]]) -> Side:
+        records = [record for record, _ in scored]
+        tallies = [record.outcome.tally for record in records]
+        return Side(
+            tasks=len(records),
+            statuses=Counter(record.outcome.status for record in records),
+            trials=sum(tally.trials for tally in tallies),
+            accepted=sum(tally.accepted for tally in tallies),
+            passes=sum(round.timing.passes for record in records for round in record.rounds),
+            solved=calibration.solved_rate(scored),
+            cost=calibration.cost_per_solved(scored, self._cost),
+        )
+
+
+def _told(outcome: Outcome) -> bytes:
+    """The same for outcomes of which a metric says the same."""
+    return msgspec.json.encode([outcome.status, outcome.value], order="deterministic")
+
+
+def _made_from(run: RunRecords) -> Path:
+    """The directory of the config that the run's last command named, while it stands there."""
+    for start in reversed(run.about.get("starts") or []):
+        for word in start.get("command", ()):
+            if str(word).endswith((".yaml", ".yml")) and Path(word).is_file():
+                return Path(word).parent
+    return run.path
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    return [_finite(each) for each in value] if isinstance(value, list) else value

@@ -1,0 +1,232 @@
+"""`draftverify replay` and `draftverify tune` on whole runs: what they say, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from draftverify.cli.exits import Exit
+from draftverify.cli.main import main
+from draftverify.errors import ConfigError
+from draftverify.experiments.config import load_experiment
+from draftverify.experiments.replay import Recording
+from draftverify.experiments.run import run
+from draftverify.experiments.tune import read_space, tune
+from draftverify.records import load_run, timeless
+
+YAML_READER = YAML(typ="safe")
+
+PARTS = '''
+"""Numbers to be guessed, from a list that the task brings."""
+
+from draftverify import Check, Context, Proposal, Task, Verification
+
+
+class Tasks:
+    def load(self):
+        # Every third task has its good number late.
+        return [
+            Task(id=f"t{i}", input={"list": [1 + i % 3, 2, 5 + i % 4, 9, 3, 8]}, truth={"good": 5 + i % 4})
+            for i in range(60)
+        ]
+
+
+class Listed:
+    drafts_from = "list"
+
+    def propose(self, context: Context, n: int) -> Proposal:
+        items, start = context.task.input["list"], context.drafted
+        return Proposal.alternatives(items[start : start + n], exhausted=start + n >= len(items))
+
+
+class Unsaid(Listed):
+    drafts_from = None
+
+
+class Scored:
+    provides = frozenset({"verdicts", "scores"})
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        from draftverify import Cost
+
+        checks = tuple(Check("pass", item / 10) for item in proposal.items)
+        return Verification(checks=checks, cost=Cost(seconds=1.0 + len(checks), units=2.0))
+
+
+class Good:
+    def __call__(self, task, outcome):
+        good = task.truth["good"]
+        return outcome.value in ((8, 9) if good == 8 else (good,))
+'''
+
+CONFIG = """
+name: guessing
+parts: [./guess_parts.py]
+tasks: {use: guess_parts.Tasks}
+metrics: {good: {use: guess_parts.Good}}
+pipelines:
+  first:
+    generator: {use: guess_parts.GENERATOR}
+    verifier: {use: guess_parts.Scored}
+    rule: {use: first, threshold: 0.5}
+    block: 2
+    on_rejection: [{do: regenerate, times: 3}]
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The directory of a config, and its run."""
+    path = tmp_path_factory.mktemp("guessing")
+    (path / "guess_parts.py").write_text(PARTS)
+    best = CONFIG.replace("first, threshold: 0.5", "best").replace("block: 2", "block: 6")
+    for name, generator, text in (
+        ("listed", "Listed", CONFIG),
+        ("unsaid", "Unsaid", CONFIG),
+        ("best", "Listed", best),
+    ):
+        config = path / f"{name}.yaml"
+        config.write_text(text.replace("GENERATOR", generator))
+        run(load_experiment(config), out=path / name, command=("draftverify", "run", str(config)))
+    return path
+
+
+def recorded(path: Path, **more) -> Recording:
+    """The recording of a run."""
+    with load_run(path) as records:
+        return Recording(records, **more)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ("rule.threshold=0.2",),
+        ("block=1",),
+        ("block=1", "rule.threshold=0.3"),
+        ("rule={use: best}",),
+        ("on_rejection=[]",),
+        ("budget.rounds=1",),
+    ],
+)
+def test_what_is_answered_is_what_a_run_with_it_says(made, changes, tmp_path):
+    """The same config, run again with the change."""
+    found = recorded(made / "listed").what_if(changes)
+    assert not found.gaps
+    overrides = [f"pipelines.first.{change}" for change in changes]
+    run(load_experiment(made / "listed.yaml", overrides=overrides), out=tmp_path / "again")
+    with load_run(tmp_path / "again") as records:
+        again = records.records("first")
+    for replayed, record in zip(found.replayed, again, strict=True):
+        told = timeless(replayed.record)
+        if replayed.at_most:
+            assert replayed.record.outcome.units >= record.outcome.units
+        else:
+            assert told == timeless(record)
+        assert (told.outcome.status, told.outcome.value) == (record.outcome.status, record.outcome.value)
+    good = ((5,), (6,), (7,), (8, 9))
+    right = sum(record.outcome.value in good[i % 4] for i, record in enumerate(again))
+    assert found.would.solved.value == pytest.approx(right / 60)
+
+
+def test_nothing_set_gains_nothing(made):
+    """The records, and their figures twice."""
+    found = recorded(made / "listed").what_if(())
+    assert found.ran == found.would
+    assert found.gain.value == 1
+    assert all(
+        each.record == record
+        for each, record in zip(found.replayed, recorded(made / "listed").records, strict=True)
+    )
+
+
+def test_what_the_log_lacks_is_named(made, capsys):
+    """Task, round and why; a draft that was never made is in no log."""
+    assert main(["replay", str(made / "listed"), "--set", "rule.threshold=0.95"]) == Exit.OK
+    told = capsys.readouterr().out
+    assert "answered 0 of 60 tasks from the records" in told
+    assert "not in the log: task t0, round 2: nothing was drafted here" in told
+
+
+def test_a_generator_that_does_not_say_needs_the_callers_word(made, capsys):
+    """--drafts-from."""
+    assert main(["replay", str(made / "unsaid"), "--set", "block=1"]) == Exit.OK
+    assert "does not say what its drafts depend on (drafts_from)" in capsys.readouterr().out
+    assert main(["replay", str(made / "unsaid"), "--set", "block=1", "--drafts-from", "list"]) == Exit.OK
+    assert "answered 60 of 60 tasks" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("generator.limit=3", "'generator' cannot be set in a replay"),
+        ("blok=3", "did you mean block"),
+        ("block", "sets nothing"),
+        ("rule.treshold=0.5", "treshold"),
+        ("block={use: measured}", "learns"),
+    ],
+)
+def test_what_cannot_be_set_is_refused(made, change, said):
+    """Before any task is looked at."""
+    with pytest.raises(ConfigError, match=said):
+        recorded(made / "listed").what_if([change])
+
+
+def test_a_config_that_has_moved_is_named(made, tmp_path, monkeypatch, capsys):
+    """The run keeps its config, but not the files beside it."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(made / "listed", tmp_path / "run")
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    about["starts"][-1]["command"] = ["draftverify", "run", "gone.yaml"]
+    (tmp_path / "run" / "run.json").write_text(json.dumps(about))
+    assert main(["replay", "run", "--set", "block=1"]) == Exit.CONFIG
+    assert "guess_parts" in capsys.readouterr().err
+    assert main(["replay", "run", "--set", "block=1", "--config", str(made / "listed.yaml")]) == Exit.OK
+    capsys.readouterr()
+    assert main(["replay", "run", "--json", "--config", str(made / "listed.yaml")]) == Exit.OK
+    assert json.loads(capsys.readouterr().out)["gain"]["value"] == 1
+
+
+def test_tune_finds_a_cheaper_policy_on_held_out_tasks(made, capsys, tmp_path):
+    """The first from a threshold is right three times as often as the best; the YAML to paste does so."""
+    rules = [{"use": "best"}, {"use": "first", "threshold": 0.5}]
+    found = tune(recorded(made / "best"), {"rule": rules})
+    assert found.better
+    assert found.held_out.would.tasks == 30
+    assert not found.held_out.gaps
+    assert 1 < found.held_out.gain.low < found.held_out.gain.value
+    assert found.settings["rule"]["use"] == "first"
+    assert main(["tune", str(made / "best")]) == Exit.OK
+    told = capsys.readouterr().out
+    assert "candidates that the log can answer for" in told
+    pasted = YAML_READER.load(told.partition("to paste:")[2])["pipelines"]["first"]
+    assert pasted["rule"]["use"] == "first"
+
+
+def test_tune_says_no_better_where_nothing_is(made, capsys, tmp_path):
+    """A space that holds what ran alone."""
+    space = tmp_path / "space.yaml"
+    space.write_text("block: [2]\n")
+    assert main(["tune", str(made / "listed"), "--space", str(space)]) == Exit.OK
+    assert "no better than what ran" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[1]", "a mapping"),
+        ("block: 3", "a list of values"),
+        ("generator.x: [1]", "cannot be tuned"),
+        ("a: [", "YAML"),
+    ],
+)
+def test_a_space_that_is_none_is_refused(text, said, tmp_path):
+    """With its line."""
+    file = tmp_path / "space.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=said) as caught:
+        read_space(file)
+    assert "space.yaml:1" in str(caught.value)
