@@ -213,7 +213,7 @@ def test_replay_equals_rerun(world):
 
 @pytest.mark.exhaustive
 @given(worlds())
-@settings(max_examples=3_000)
+@settings(max_examples=1_500)
 def test_replay_equals_rerun_in_a_sweep(world):
     """The same, far more often."""
     holds(world)
