@@ -132,8 +132,8 @@ def certified(
     References:
         Bauer, Multiple testing in clinical trials, Statistics in Medicine 10 (1991), for the fixed sequence; Field and
         Welsh, Bootstrapping clustered data, JRSS B 69 (2007); Hall, Theoretical comparison of bootstrap confidence
-        intervals, Annals of Statistics 16 (1988), for bootstrap-t; Angelopoulos et al., Learn then test, 2110.01052, for
-        thresholds whose risk is controlled.
+        intervals, Annals of Statistics 16 (1988), for bootstrap-t; Angelopoulos et al., Learn then test, 2110.01052,
+        for thresholds whose risk is controlled.
     """
     scores, right, groups = columns(judged)
     alpha, tasks = 1.0 - confidence, int(groups.max()) + 1
