@@ -89,8 +89,10 @@ def test_an_installed_plugin_that_changed_is_not_mixed_with_what_it_was(experime
     assert command(experiment, "--accept-changed")[0] == Exit.OK
     assert command(experiment)[0] == Exit.OK
     starts = json.loads((experiment / "run" / "run.json").read_text())["starts"]
-    assert [start["parts"]["generator guesses.guess"]["version"] for start in starts] == ["1.0", "1.1"]
+    versions = [start["parts"]["generator guesses.guess"]["version"] for start in starts]
+    assert versions == ["1.0", "1.1", "1.1"]  # the last by a command without the option
     assert any("version 1.0" in change for change in starts[1]["accepted"])
+    assert "accepted" not in starts[2]
 
 
 def test_a_parts_file_that_was_edited_is_not_mixed_with_what_it_was(

@@ -121,7 +121,11 @@ def test_ray_gives_the_records_of_a_serial_run_and_carries_rounds(
 
 @pytest.mark.parametrize("durable", ["task", pytest.param("round", marks=pytest.mark.exhaustive)])
 def test_a_ray_node_that_is_killed_costs_no_task(
-    tmp_path: Path, ray_cluster: Any, calm: dict[tuple[str, str], TaskRecord], durable: str
+    tmp_path: Path,
+    ray_cluster: Any,
+    calm: dict[tuple[str, str], TaskRecord],
+    durable: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """What ran on it runs again elsewhere: nothing is lost, nothing twice."""
     doomed = ray_cluster.add_node(num_cpus=2, object_store_memory=80 << 20, resources={"doomed": 1})
@@ -141,7 +145,7 @@ def test_a_ray_node_that_is_killed_costs_no_task(
     assert (done.ran, done.failed) == (80, 0)
     assert Counter(watcher.seen) == Counter(dict.fromkeys(calm, 1))
     assert results(tmp_path / "run") == calm
-    assert len({line.split()[0] for line in log.read_text().splitlines()}) >= 3  # there were workers on each
+    assert "an actor was lost" in caplog.text  # there were some on it
 
 
 @pytest.mark.exhaustive  # a part of a minute, for actors that begin anew; test_crew.py has the rule itself
