@@ -35,7 +35,7 @@ from draftverify.secret import quiet
 from draftverify.values import EMPTY, Failure, Outcome, Task, TaskRecord
 from draftverify.verifiers import Calibrated
 
-__all__ = ["AT_ONCE", "Fitted", "fit", "fit_verifier", "judging_metric", "plan"]
+__all__ = ["AT_ONCE", "Fitted", "fit", "fit_verifier", "hash_of_ids", "judging_metric", "plan"]
 
 _log = quiet(logging.getLogger(__name__))
 
@@ -153,6 +153,11 @@ def judging_metric(experiment: Experiment, builder: Builder, metric: str | None 
     return wanted, judging[wanted]
 
 
+def hash_of_ids(tasks: Sequence[Task]) -> str:
+    """SHA-256 of the tasks' ids, in hexadecimal and in order."""
+    return hashlib.sha256("\0".join(task.id for task in tasks).encode()).hexdigest()
+
+
 def fit_verifier(
     generator: Generator,
     verifier: Verifier,
@@ -236,7 +241,7 @@ def fit_verifier(
         name=name_of(verifier),
         metric=metric_name,
         best=best,
-        task_ids=hashlib.sha256("\0".join(task.id for task in tasks).encode()).hexdigest(),
+        task_ids=hash_of_ids(tasks),
         versions={"draftverify": version("draftverify")},
     )
     return artifact, unscored
@@ -279,12 +284,7 @@ def _asked(experiment: Experiment, pipelines: Sequence[str]) -> dict[str, list[t
     Raises:
         ConfigError: a pipeline is unknown, none names a file, or two verifiers share one.
     """
-    for name in pipelines:
-        if name not in experiment.names:
-            raise ConfigError(
-                f"there is no pipeline {name!r}{did_you_mean(name, experiment.names)}", path="pipelines"
-            )
-    chosen = [spec for spec in experiment.pipelines if not pipelines or spec.name in pipelines]
+    chosen = experiment.only(pipelines)
     # Verifiers first: a threshold may be of the probabilities of one.
     named = [
         (str(each.arguments["scores"]), spec, each.arguments["verifier"])

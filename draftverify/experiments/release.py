@@ -7,7 +7,6 @@ right are the pool.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
@@ -23,11 +22,10 @@ from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, ContractError, below
 from draftverify.experiments.bench import Bench, Unit
 from draftverify.experiments.build import Builder
-from draftverify.experiments.fit import AT_ONCE, judging_metric
+from draftverify.experiments.fit import AT_ONCE, hash_of_ids, judging_metric
 from draftverify.experiments.specs import Experiment, PipelineSpec
 from draftverify.experiments.workload import workload
 from draftverify.metrics import check_metrics, score
-from draftverify.plugins import did_you_mean
 from draftverify.protocols import Metric
 from draftverify.rules import Release, Withhold, tries_of
 from draftverify.values import Outcome, Task, TaskRecord
@@ -75,16 +73,12 @@ def fit_release(
             metric, or no task failed.
         DraftVerifyError: a part cannot be built or opened, or a metric failed: what it would have said is unknown.
     """
-    for name in pipelines:
-        if name not in experiment.names:
-            raise ConfigError(
-                f"there is no pipeline {name!r}{did_you_mean(name, experiment.names)}", path="pipelines"
-            )
+    chosen = experiment.only(pipelines)
     builder = Builder()
     wanted, judge = judging_metric(experiment, builder, metric)
     asked: dict[Path, list[tuple[PipelineSpec, Release]]] = {}
-    for spec in experiment.pipelines:
-        if (not pipelines or spec.name in pipelines) and spec.rule.target is Release:
+    for spec in chosen:
+        if spec.rule.target is Release:
             rule: Release = builder.part(spec.rule)
             asked.setdefault(rule.pool, []).append((spec, rule))
     if not asked:
@@ -169,7 +163,7 @@ def pool_of(
         name=name_of(pipeline.verifier),
         metric=metric_name,
         tasks=len(tasks),
-        task_ids=hashlib.sha256("\0".join(task.id for task in tasks).encode()).hexdigest(),
+        task_ids=hash_of_ids(tasks),
         versions={"draftverify": version("draftverify")},
     )
     return artifact, solved, unheard

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +15,8 @@ import msgspec
 from draftverify import plugins
 from draftverify.audit import PROBES, ProbeName
 from draftverify.engine.budget import Budget
-from draftverify.plugins import PartsFile, Role
+from draftverify.errors import ConfigError
+from draftverify.plugins import PartsFile, Role, did_you_mean
 from draftverify.records.directory import FREE
 from draftverify.secret import note_urls
 
@@ -162,6 +163,19 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     def names(self) -> list[str]:
         """The pipelines'."""
         return [spec.name for spec in self.pipelines]
+
+    def only(self, names: Sequence[str]) -> list[PipelineSpec]:
+        """The pipelines of these names, in the file's order; all when empty.
+
+        Raises:
+            ConfigError: there is none of that name.
+        """
+        for name in names:
+            if name not in self.names:
+                raise ConfigError(
+                    f"there is no pipeline {name!r}{did_you_mean(name, self.names)}", path="pipelines"
+                )
+        return [spec for spec in self.pipelines if not names or spec.name in names]
 
     def compared_with(self, name: str) -> str | None:
         """The pipeline that another one is compared with; None for a baseline, and where there is none."""
