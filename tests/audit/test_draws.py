@@ -179,7 +179,7 @@ def drawn(rule, *, prefixes=6, copies=256, redraws=64, judge_rule=True, **parts)
     return draw_tests(rule, recorded, copies=copies, error=1e-6, judge_rule=judge_rule)
 
 
-@pytest.mark.parametrize("rule", [Speculative(), TokenMatch()])
+@pytest.mark.parametrize("rule", [Speculative(), pytest.param(TokenMatch(), marks=pytest.mark.exhaustive)])
 def test_a_rule_that_uses_its_numbers_again_each_round_is_found(rule):
     """Each round by itself is exact; two rounds of a task are not independent."""
     (failure,) = drawn(broken.SeedsWithTheKey(rule), copies=4096, block=1).failures

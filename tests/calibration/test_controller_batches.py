@@ -78,14 +78,16 @@ def slow_runs(name: str, size: int, seeds: range, waves: int) -> int:
     return sum(played(parts, Measured(), size, waves=waves, seed=seed) > 1.02 * plain for seed in seeds)
 
 
-@pytest.mark.parametrize("size", BATCHES)
-@pytest.mark.parametrize("name", NOT_WORTH_IT)
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [*((name, size) for name in NOT_WORTH_IT for size in BATCHES if size < 64), ("random tokens", 64)],
+)
 def test_it_is_not_slower_than_plain(name: str, size: int) -> None:
     """The promise in refilled batches: no run of ten waves does over 1.02 times plain's work.
 
-    With one run at 64, three at 8 and ten else, so only a gross failure is sure to be seen here.
+    With one run at 64, two at 8 and six else, so only a gross failure is sure to be seen here.
     """
-    seeds = {64: 1, 8: 3}.get(size, 10)
+    seeds = {64: 1, 8: 2}.get(size, 6)
     assert slow_runs(name, size, range(3000, 3000 + seeds), 10) == 0
 
 

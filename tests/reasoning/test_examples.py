@@ -47,12 +47,12 @@ def tasks_of(run: Path) -> dict[str, int]:
 
 @pytest.mark.weights
 def test_steps(examples: Path) -> None:
-    """Whole solutions and steps, on two problems, one block each."""
-    small = ["--set", "tasks.size=2"]
+    """Whole solutions and steps, on a problem, one block each."""
+    small = ["--set", "tasks.size=1"]
     for pipeline in ("whole", "steps"):
         small += ["--set", f"pipelines.{pipeline}.on_rejection=[]"]
     assert main(["run", "examples/reasoning-steps.yaml", *small]) == 0
-    assert tasks_of(Path("runs/reasoning-steps")) == {"whole": 2, "steps": 2}
+    assert tasks_of(Path("runs/reasoning-steps")) == {"whole": 1, "steps": 1}
 
 
 @pytest.mark.weights

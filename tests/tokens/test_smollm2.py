@@ -19,7 +19,7 @@ PROMPTS = [
     "Rename s to total:\n```python\ndef add(xs):\n    s = 0\n    for x in xs:\n        s = s + x\n    return s\n```",
     "My neighbour plays the trumpet every evening. What can I do?",
 ]
-TOKENS = 16
+TOKENS = 12
 
 
 @pytest.fixture(scope="module")

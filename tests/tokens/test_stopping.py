@@ -149,14 +149,15 @@ def test_what_was_searched_is_only_a_cache():
         assert stop(context, tuple(accepted[-1:])) == keep
 
 
-@pytest.mark.parametrize("stop", [Stop(9, ("x",)), Stop(9, ("",), MODEL)])
-def test_strings_that_cannot_be_found_are_refused(stop):
-    """Without a model there is no text; the empty string is everywhere."""
-    with pytest.raises(ConfigError, match=r"needs `model` to find `strings`, none of which may be empty"):
-        answer(stop, [[97]])
-
-
-def test_one_text_is_no_list_of_texts():
-    """Its letters would each end the answer."""
-    with pytest.raises(ConfigError, match="a list of texts is needed"):
-        answer(Stop(9, "ab", MODEL), [[97]])
+@pytest.mark.parametrize(
+    ("strings", "model", "said"),
+    [
+        (("x",), None, "needs `model`"),
+        (("",), MODEL, "an empty text would end every answer"),
+        ("ab", MODEL, "a list of texts is needed"),
+    ],
+)
+def test_strings_that_cannot_be_found_are_refused_before_anything_runs(strings, model, said):
+    """Without a model there is no text; the empty string is everywhere; one text's letters would each end the answer."""
+    with pytest.raises(ConfigError, match=said):
+        Stop(9, strings, model)

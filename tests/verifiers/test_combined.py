@@ -334,6 +334,7 @@ def test_trees_are_cut_where_an_item_does_not_pass() -> None:
         AllOf([Says({"c": "reject"}), Says({})]),
         LongestPrefix(),
         block=4,
+        budget=Budget(rounds=1),
     )
     assert list(chain.record("x").rounds[0].decision.emitted) == ["a", "b"]
 

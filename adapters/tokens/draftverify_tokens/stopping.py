@@ -26,6 +26,9 @@ class Stop:
         strings: texts that end an answer; they are looked for in the answer alone, not in the prompt.
         model: decodes the answer for `strings`; not needed without.
         ignore_eos: go on after an end token, for measurements of a fixed length.
+
+    Raises:
+        ConfigError: there are `strings` and no model to decode with, a string is empty, or they are one text.
     """
 
     def __init__(
@@ -35,17 +38,19 @@ class Stop:
         model: TokenModel | None = None,
         ignore_eos: bool = False,
     ) -> None:
+        if isinstance(strings, str):
+            raise ConfigError(f"strings is the text {strings!r}; a list of texts is needed", path="strings")
+        if "" in strings:
+            raise ConfigError("an empty text would end every answer before it begins", path="strings")
+        if strings and model is None:
+            raise ConfigError("`strings` needs `model`, which decodes the answer", path="model")
         self.max_tokens = max_tokens
         self.strings = strings
         self.model = model
         self.ignore_eos = ignore_eos
 
     def __call__(self, context: Context, new: tuple[Any, ...]) -> int | None:
-        """How many of the `new` tokens to keep when the answer ends among them, else None.
-
-        Raises:
-            ConfigError: there are `strings` and no model to decode with, a string is empty, or they are one text.
-        """
+        """How many of the `new` tokens to keep when the answer ends among them, else None."""
         most = _positions_left(context)
         if self.max_tokens is not None:
             most = min(most, self.max_tokens)
@@ -54,22 +59,16 @@ class Stop:
         if not self.ignore_eos:
             eos = context.task.input.get("eos_ids", ())
             ends += [i + 1 for i, token in enumerate(new) if token in eos][:1]
-        if self.strings:
-            ends += self._after_string(context, new)
+        if self.strings and self.model is not None:
+            ends += self._after_string(context, self.model, new)
         return min(ends) if ends else None
 
-    def _after_string(self, context: Context, new: tuple[Any, ...]) -> list[int]:
-        if isinstance(self.strings, str):
-            raise ConfigError(
-                f"strings is the text {self.strings!r}; a list of texts is needed", path="strings"
-            )
-        if self.model is None or "" in self.strings:
-            raise ConfigError("tokens.stop needs `model` to find `strings`, none of which may be empty")
+    def _after_string(self, context: Context, model: TokenModel, new: tuple[Any, ...]) -> list[int]:
         before = len(context.accepted) - len(new)
         search: Search | None = context.scratch.get(self)
         # Accepted tokens never change, so their number says whether these are the ones that were searched.
         if search is None or search.tokens != before:
-            search = context.scratch[self] = Search(self.model, self.strings)
+            search = context.scratch[self] = Search(model, self.strings)
             for token in context.accepted[:before]:
                 search.push(token)
         for n, token in enumerate(new, 1):
