@@ -83,13 +83,19 @@ def load_experiment(
 
 
 def load_recorded(
-    file: str | os.PathLike[str], base: str | os.PathLike[str], *, overrides: Iterable[str] = ()
+    file: str | os.PathLike[str],
+    base: str | os.PathLike[str],
+    *,
+    cell: str = "",
+    overrides: Iterable[str] = (),
 ) -> Experiment:
     """Read and check the resolved config that a run directory keeps.
 
     Args:
         file: the run's config.json.
         base: the directory that its paths are relative to: that of the config which it was made from.
+        cell: of a sweep's run, a pipeline as PIPELINE@CELL: the experiment is then of that one alone, under the name
+            PIPELINE, with the cell's values in it like any others.
         overrides: as for an experiment, of values within pipelines.
 
     Raises:
@@ -98,9 +104,24 @@ def load_recorded(
     within = list(overrides)
     root, errors = _read(file, ())
     if isinstance(root.value, dict):
+        cells = root.value.get("cells")
+        if cell and cells is not None and isinstance(cells.value, dict) and cell in cells.value:
+            root = _of_cell(root, cell, Reading(root, Path(base), errors))
         kept = {key: each for key, each in root.value.items() if key not in _OF_THE_RUN}
         root = Located(kept, root.where)
     return _experiment(root, Path(base, "config.json"), errors, within)
+
+
+def _of_cell(root: Located, cell: str, reading: Reading) -> Located:
+    """The file of a sweep's run with one cell's values in it: without the matrix, and with its pipeline alone."""
+    name, changes = cell.partition("@")[0], root.value["cells"].value[cell]
+    kept = {key: each for key, each in root.value.items() if key not in ("matrix", "baseline")}
+    pipelines = root.value["pipelines"]
+    kept["pipelines"] = Located({name: pipelines.value[name]}, pipelines.where, pipelines.path)
+    alone = Located(kept, root.where)
+    for below in (False, True):
+        alone = changed(alone, changes.value, reading, pipelines=below)
+    return alone
 
 
 _OF_THE_RUN = ("cells", "baselines", "executor", "durable", "store", "tags", "telemetry")

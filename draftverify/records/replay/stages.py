@@ -149,7 +149,7 @@ def differs_in_thresholds(part: Any, other: Any) -> bool:
     """Whether two verifiers are alike but for the arguments that are `thresholds`, of which they can tell."""
     if type(part) is not type(other) or not hasattr(part, "rejudged"):
         return False
-    names = inspect.signature(type(part)).parameters.keys() - set(part.thresholds)
+    names = inspect.signature(type(part)).parameters.keys() - set(getattr(part, "thresholds", ()))
     return all(_same(getattr(part, name, None), getattr(other, name, None)) for name in names)
 
 
