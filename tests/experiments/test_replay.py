@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 from ruamel.yaml import YAML
 
@@ -17,6 +18,8 @@ from draftverify.experiments.replay import Recording
 from draftverify.experiments.run import run
 from draftverify.experiments.tune import read_space, tune
 from draftverify.records import load_run, timeless
+
+from . import sweeps
 
 YAML_READER = YAML(typ="safe")
 
@@ -352,3 +355,22 @@ def test_tune_finds_the_cheaper_order_of_stages(staged):
     assert [each["name"] for each in found.settings["verifier.stages"]] == ["cheap", "dear"]
     assert found.better
     assert found.held_out.gain.low > 1.1
+
+
+def test_a_cells_pipeline_is_built_as_it_ran(tmp_path):
+    """What the matrix sets through `defaults` too, but not where a pipeline has something of its own."""
+    two = {**sweeps.BASE["pipelines"]["two"], "done": {"use": "limit", "items": 6}}
+    matrix = {
+        "paired": {"defaults.done.items": [8, 4], "pipelines.two.block": [2, 3]},
+        "grid": {"pipelines.one.generator.chance": [0.6, 0.5]},
+    }
+    pipelines = {"one": sweeps.BASE["pipelines"]["one"], "two": two}
+    experiment = sweeps.load(tmp_path, matrix, pipelines=pipelines, baseline=None)
+    run(experiment, out=tmp_path / "run")
+    with load_run(tmp_path / "run") as records:
+        assert len(records.names) == 6
+        for name, spec in zip(experiment.names, experiment.pipelines, strict=True):
+            found = Recording(records, name, config=tmp_path / "sweep.yaml")
+            same = {"name": "", "path": "", "where": ""}
+            assert msgspec.structs.replace(found.spec, **same) == msgspec.structs.replace(spec, **same)
+            assert not found.what_if(["budget.rounds=39"]).gaps
