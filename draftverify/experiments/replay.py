@@ -222,7 +222,7 @@ class Recording:
                     f"generator drafted; {', '.join(CHANGES)} can",
                     where=f"--set {change}",
                 )
-        spec = self._spec_of(self._load([self._set(change.strip()) for change in changes]))
+        spec = self._spec_of(self._load([self.override(change) for change in changes]))
         changed = frozenset(name for name in CHANGES if getattr(spec, name) != getattr(self.spec, name))
         return self._builder.pipeline(spec), changed
 
@@ -234,8 +234,13 @@ class Recording:
     def _load(self, overrides: Sequence[str] = ()) -> Experiment:
         return load_recorded(self._file, self._base, cell=self.name, overrides=overrides)
 
-    def _set(self, change: str) -> str:
-        """What `--set` takes; stages that are given by their names are written out."""
+    def override(self, change: str) -> str:
+        """A change as an override of the config: below the pipeline, and stages that are named are written out.
+
+        Raises:
+            ConfigError: the verifier has no stage of that name.
+        """
+        change = change.strip()
         path, _, value = change.partition("=")
         names = getattr(self.pipeline.verifier, "names", ())
         if path.strip() == "verifier.stages" and names:
