@@ -39,7 +39,7 @@ from draftverify.experiments.tune import tune
 from draftverify.records import load_run, timeless
 from draftverify.values import TaskRecord
 
-PROBLEMS, QUESTIONS = 40, 200
+PROBLEMS, QUESTIONS = 30, 200
 
 CODE = {
     "tasks": {"use": "code.humaneval"},
@@ -48,12 +48,12 @@ CODE = {
             "generator": {"use": "code.recorded", "form": "completion", "match": "prompt"},
             "verifier": {
                 "use": "code.stages",
-                "stages": [{"use": "code.lint"}, {"use": "code.syntax"}, {"use": "code.tests", "timeout": 3}],
+                "stages": [{"use": "code.lint"}, {"use": "code.syntax"}, {"use": "code.tests", "timeout": 1}],
                 "ask_all": True,
             },
             "rule": {"use": "first"},
-            "block": 5,
-            "on_rejection": [{"do": "regenerate", "times": 2}],
+            "block": 4,
+            "on_rejection": [{"do": "regenerate", "times": 1}],
         }
     },
 }
@@ -64,7 +64,7 @@ CODE_CHANGES = [
     ["block=2"],
     ["block=1", "verifier.stages=[syntax, tests]"],
     ["on_rejection=[]"],
-    ["budget.rounds=2", "rule={use: first, enough: 2}"],
+    ["budget.rounds=1", "rule={use: first, enough: 2}"],
 ]
 RETRIEVAL = {
     "tasks": {
