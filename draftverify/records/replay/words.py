@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -178,18 +179,9 @@ class Words:
     ) -> Verification:
         """What comes of its stages' words, wherever they were asked about the block's items."""
         log = self.log
-        seconds = units = 0.0
-
-        def recall(
-            part: Any, shown: Context, items: Proposal, indices: Sequence[int]
-        ) -> tuple[Verification, float, bool]:
-            nonlocal units
-            said, took, broke = self._recall(proposal, spoken, part, shown, items, indices)
-            units += said.cost.units if said.cost is not None else 0.0
-            return said, took, broke
-
-        found = self.judging.verifier.recalled(context, proposal, recall)
+        found = self.judging.verifier.recalled(context, proposal, partial(self._recall, proposal, spoken))
         seconds = sum(found.notes["seconds"].values())
+        units = found.cost.units if found.cost is not None else 0.0
         for place in spoken:
             # What the round took beside its stages' passes.
             round, own = log.rounds[place], (log.rounds[place].notes or {}).get("seconds") or {}
@@ -230,7 +222,9 @@ class Words:
             whole = one[rounds[0]].whole([each.place for each in origins], context.enough)
         if whole is not None and not source.other:
             said = list(whole.checks)
-        said = [_nameless(each, name) for each in said]
+        if source.stage:
+            # As the stage itself gave them: it may have another name in another order.
+            said = [replace(each, stage="") if each.stage == name else each for each in said]
         if source.other:
             said = list(part.rejudged(context, items, tuple(said)))
         if whole is None or source.other:
@@ -364,11 +358,6 @@ _SILENT = Spoken((), (), None)
 
 def _nobody(*asked: Any) -> tuple[Verification, float, bool]:
     raise AssertionError("an empty block was put before a stage")
-
-
-def _nameless(check: Check, stage: str) -> Check:
-    """The check as the stage itself gave it: it may have another name in another order."""
-    return replace(check, stage="") if check.stage == stage else check
 
 
 def _stops_early(recorded: Parts, records: Sequence[TaskRecord]) -> bool:
