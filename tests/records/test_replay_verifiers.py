@@ -141,11 +141,7 @@ def test_where_all_stages_were_asked_every_order_is_answered():
             again = other.record(task)
             assert found.record.outcome.value == again.outcome.value
             assert found.at_most
-            assert (
-                again.outcome.units
-                <= found.record.outcome.units
-                <= 3 * sum(len(round.items) for round in again.rounds)
-            )
+            assert again.outcome.units <= found.record.outcome.units
             answered += 1
         elif found.gap is not None:
             assert "nothing was drafted" in found.gap.why
