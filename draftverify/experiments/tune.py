@@ -178,9 +178,10 @@ def default_space(recording: Recording) -> dict[str, list[Any]]:
         thresholds = sorted({float(each) for each in quantiles})
     space["rule"] = list(_rules(spec, recording.written.get("rule", {}), thresholds))
     stages = recording.written["verifier"].get("stages")
-    if isinstance(stages, list) and hasattr(recording.pipeline.verifier, "orders"):
+    verifier = recording.pipeline.verifier
+    if isinstance(stages, list) and hasattr(verifier, "recalled") and hasattr(verifier, "orders"):
         left = MOST // math.prod(len(values) for values in space.values())
-        orders = list(itertools.islice(recording.pipeline.verifier.orders(), MOST + 1))
+        orders = list(itertools.islice(verifier.orders(), MOST + 1))
         if len(orders) > left:
             orders = [order for order in orders if _moves_one(order, len(stages))]
         if 1 < len(orders) <= left:

@@ -46,6 +46,7 @@ class Judging:
 
     Attributes:
         own: whose words stand for the whole of it; None where they are put together from the stages'.
+        staged: whether they can be put together from the stages'.
 
     Raises:
         ConfigError: it, or a stage of it, is in no record.
@@ -54,41 +55,36 @@ class Judging:
     def __init__(self, recorded: Parts, verifier: Any, records: Sequence[TaskRecord]) -> None:
         self.enough = recorded.enough
         self.verifier = verifier
-        self._recorded = recorded.verifier
         self.stages = Stages(recorded.verifier, records)
         self.stops = _stops_early(recorded, records)
         self.corrects = any(round.correction for record in records for round in record.rounds)
+        known = {"": recorded.verifier, **self.stages.parts}
+        stages = getattr(verifier, "stages", ()) if hasattr(verifier, "recalled") else ()
+        self._sources = {id(each): _source(each, known) for each in (verifier, *stages)}
+        self.staged = bool(stages) and all(self.source(each) is not None for each in stages)
         found = self.source(verifier)
         self.own = found if found is not None and not found.stage else None
-        if self.own is None:
-            self._check_stages()
-
-    def source(self, part: Any) -> Source | None:
-        """Whose words stand for a part's; None where nobody's do."""
-        known = {"": self._recorded, **self.stages.parts}
-        for stage, each in known.items():
-            if part is each:
-                return Source(stage, False)
-        return next(
-            (Source(name, True) for name, each in known.items() if differs_in_thresholds(part, each)), None
-        )
-
-    @property
-    def staged(self) -> bool:
-        """Whether its word can be put together from those of its stages."""
-        stages = getattr(self.verifier, "stages", ())
-        return hasattr(self.verifier, "recalled") and all(self.source(each) is not None for each in stages)
-
-    def _check_stages(self) -> None:
-        if not self.staged:
-            stages = getattr(self.verifier, "stages", ()) if hasattr(self.verifier, "recalled") else ()
-            part = next((each for each in stages if self.source(each) is None), self.verifier)
+        if self.own is None and not self.staged:
+            part = next((each for each in stages if self.source(each) is None), verifier)
             raise ConfigError(
                 f"{name_of(part)}, as it is configured here, said nothing in these records; a replay can put recorded "
                 "stages into another order, leave some out, and read scores with other thresholds where a verifier "
                 "says how (`rejudged`)",
                 path="verifier",
             )
+
+    def source(self, part: Any) -> Source | None:
+        """Whose words stand for the verifier's, or for those of a stage of it; None where nobody's do."""
+        return self._sources[id(part)]
+
+
+def _source(part: Any, known: Mapping[str, Any]) -> Source | None:
+    for stage, each in known.items():
+        if part is each:
+            return Source(stage, False)
+    return next(
+        (Source(name, True) for name, each in known.items() if differs_in_thresholds(part, each)), None
+    )
 
 
 class Words:
