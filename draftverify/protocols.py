@@ -52,6 +52,11 @@ Optional, found by name:
   others. "accepted": `context.accepted`, the feedback, the refused items, and the rounds since a value was accepted.
   "round": the round's number, `context.accepted`, the feedback and the refused items. Without it a draft is replayed
   only where the whole context is as it was recorded.
+- `rejudged(context, proposal, checks)`, of a verifier: the checks that it gives where one that differs from it in the
+  arguments named by `thresholds` alone gave these, so that recorded scores can be replayed at other thresholds. What it
+  would have to look at stays "unchecked".
+- `recalled(context, proposal, recall)`, of a verifier made of `stages`, called `names`: its verification from what
+  those said before, as `draftverify.verifiers.Combined` has it, so that other orders of them can be replayed.
 """
 
 from __future__ import annotations

@@ -278,6 +278,36 @@ REJECT = Check("reject")
 UNCHECKED = Check("unchecked")
 
 
+class Heard(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+    """What a stage of a verifier said in one pass, as the notes of a round keep it under "heard".
+
+    Args:
+        stage: its name.
+        items: their places in the block.
+        checks: one for each; None where it became the item's check as it is.
+        enough: the early stop that it was allowed.
+        beside: whether it was asked for the record alone.
+        failed: whether its call failed.
+        units: its cost.
+        deterministic: as of a Verification.
+        notes: its own.
+    """
+
+    stage: str
+    items: tuple[int, ...]
+    checks: tuple[Check | None, ...]
+    enough: int | None = None
+    beside: bool = False
+    failed: bool = False
+    units: float = 0.0
+    deterministic: bool = True
+    notes: dict[str, Any] = {}
+
+
+TIMES = ("seconds", "seconds_beside")
+"""The keys of notes under which times stand; two runs share the others."""
+
+
 class Verification(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What one pass over the whole block found.
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 from rich.console import Console
@@ -18,18 +19,39 @@ from draftverify.report.words import clean
 
 if TYPE_CHECKING:
     from draftverify.calibration import Estimate
-    from draftverify.experiments.replay import Side, WhatIf
+    from draftverify.experiments.replay import Recording, Side, WhatIf
 
-__all__ = ["interval", "recording_options", "replay", "shown"]
+__all__ = ["interval", "replay", "replays", "shown"]
 
 SHOWN = 6
 """Kinds of gaps that the terminal shows; --json has every gap."""
 
 
-def recording_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options of commands that replay."""
+def replays(command: Callable[..., None]) -> Callable[..., None]:
+    """The argument and the options of commands that replay a run; the command is given `recording` and `as_json`."""
+
+    @functools.wraps(command)
+    def opened(
+        run: str,
+        pipeline: str | None,
+        drafts_from: DraftsFrom | None,
+        config: str | None,
+        units: bool,
+        store: str | None,
+        **own: Any,
+    ) -> None:
+        from draftverify.experiments.replay import Recording
+
+        with load_run(run, url=store) as records:
+            recording = Recording(
+                records, pipeline, config=config, drafts_from=drafts_from, of="units" if units else "seconds"
+            )
+        command(recording=recording, **own)
+
+    made: Callable[..., None] = opened
     for option in reversed(
         (
+            click.argument("run", type=click.Path(file_okay=False)),
             click.option("--pipeline", metavar="NAME", help="Of a run of several, which one."),
             click.option(
                 "--drafts-from",
@@ -48,36 +70,20 @@ def recording_options(command: Callable[..., None]) -> Callable[..., None]:
             ),
         )
     ):
-        command = option(command)
-    return command
+        made = option(made)
+    return made
 
 
 @click.command()
-@click.argument("run", type=click.Path(file_okay=False))
 @click.option(
     "--set", "changes", multiple=True, metavar="A.B=C", help="What to change in the pipeline; repeatable."
 )
-@recording_options
-def replay(
-    run: str,
-    changes: tuple[str, ...],
-    pipeline: str | None,
-    drafts_from: DraftsFrom | None,
-    config: str | None,
-    units: bool,
-    as_json: bool,
-    store: str | None,
-) -> None:
-    """Say from RUN's records what another rule, block size, policy, stopping rule or budget would have come to.
+@replays
+def replay(recording: Recording, changes: tuple[str, ...], as_json: bool) -> None:
+    """Say from RUN's records what another rule, block size, policy, order of stages or budget would have come to.
 
     Nothing is drafted or verified again. What the log cannot answer is listed, with the task, the round and why.
     """
-    from draftverify.experiments.replay import Recording
-
-    with load_run(run, url=store) as records:
-        recording = Recording(
-            records, pipeline, config=config, drafts_from=drafts_from, of="units" if units else "seconds"
-        )
     found = recording.what_if(changes)
     if as_json:
         click.echo(json.dumps(found.plain(), indent=2, allow_nan=False))

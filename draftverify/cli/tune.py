@@ -10,19 +10,17 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from draftverify.cli.replay import interval, recording_options
-from draftverify.records import load_run
-from draftverify.records.replay import DraftsFrom
+from draftverify.cli.replay import interval, replays
 from draftverify.report.words import clean
 
 if TYPE_CHECKING:
+    from draftverify.experiments.replay import Recording
     from draftverify.experiments.tune import Tuned
 
 __all__ = ["tune"]
 
 
 @click.command()
-@click.argument("run", type=click.Path(file_okay=False))
 @click.option(
     "--space", type=click.Path(exists=True, dir_okay=False), help="A YAML file: for each path its values."
 )
@@ -34,31 +32,15 @@ __all__ = ["tune"]
     help="The share of tasks that choose; the others measure.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the split.")
-@recording_options
-def tune(
-    run: str,
-    space: str | None,
-    share: float,
-    seed: int,
-    pipeline: str | None,
-    drafts_from: DraftsFrom | None,
-    config: str | None,
-    units: bool,
-    as_json: bool,
-    store: str | None,
-) -> None:
-    """Search rules, thresholds, shorter blocks and policies that RUN's records can answer for, by cost per solved task.
+@replays
+def tune(recording: Recording, space: str | None, share: float, seed: int, as_json: bool) -> None:
+    """Search rules, thresholds, blocks, policies and orders of stages that RUN can answer for, by cost per solved task.
 
     One half of the tasks chooses. The gain is that on the other half, and the YAML to paste comes with it.
     """
-    from draftverify.experiments.replay import Recording
     from draftverify.experiments.tune import read_space
     from draftverify.experiments.tune import tune as search
 
-    with load_run(run, url=store) as records:
-        recording = Recording(
-            records, pipeline, config=config, drafts_from=drafts_from, of="units" if units else "seconds"
-        )
     found = search(recording, None if space is None else read_space(space), share=share, seed=seed)
     if as_json:
         click.echo(json.dumps(found.plain(), indent=2, allow_nan=False))

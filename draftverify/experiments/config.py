@@ -83,13 +83,19 @@ def load_experiment(
 
 
 def load_recorded(
-    file: str | os.PathLike[str], base: str | os.PathLike[str], *, overrides: Iterable[str] = ()
+    file: str | os.PathLike[str],
+    base: str | os.PathLike[str],
+    *,
+    cell: str = "",
+    overrides: Iterable[str] = (),
 ) -> Experiment:
     """Read and check the resolved config that a run directory keeps.
 
     Args:
         file: the run's config.json.
         base: the directory that its paths are relative to: that of the config which it was made from.
+        cell: of a sweep's run, a pipeline as PIPELINE@CELL: the experiment is then of that one alone, under the name
+            PIPELINE, with the cell's values in it like any others.
         overrides: as for an experiment, of values within pipelines.
 
     Raises:
@@ -98,9 +104,28 @@ def load_recorded(
     within = list(overrides)
     root, errors = _read(file, ())
     if isinstance(root.value, dict):
+        if cell and root.value.get("matrix") is not None:
+            root = _of_cell(root, cell, Reading(root, Path(base), errors))
         kept = {key: each for key, each in root.value.items() if key not in _OF_THE_RUN}
         root = Located(kept, root.where)
     return _experiment(root, Path(base, "config.json"), errors, within)
+
+
+def _of_cell(root: Located, cell: str, reading: Reading) -> Located:
+    """The file of a sweep's run with one cell's values in it: without the matrix, and with its pipeline alone."""
+    name = cell.partition("@")[0]
+    cells = root.value["cells"].value
+    changes = cells[cell].value if cell in cells else {}
+    kept = {key: each for key, each in root.value.items() if key not in ("matrix", "baseline")}
+    alone = Located(kept, root.where)
+    try:
+        for below in (False, True):
+            alone = changed(alone, changes, reading, pipelines=below)
+    except Wrong:
+        _tell(reading)
+    pipelines = alone.value["pipelines"]
+    own = Located({name: pipelines.value[name]}, pipelines.where, pipelines.path)
+    return Located({**alone.value, "pipelines": own}, root.where)
 
 
 _OF_THE_RUN = ("cells", "baselines", "executor", "durable", "store", "tags", "telemetry")
@@ -279,14 +304,18 @@ def _experiment(
     _tell(reading)
     assert experiment is not None
     name = experiment.name or re.sub(r"^\W|[^\w.-]", "-", path.stem)
+    # Where a matrix varies `defaults`, what a pipeline has of its own must still be told from what it has of these.
+    varied = any(path.startswith("defaults.") for each in experiment.cells.values() for path in each)
+    written = root if varied else merged(root, DEFAULTS.takes)
     config = {
         "seed": 0,
         "durable": "task",
         "executor": {"use": "serial"},
-        **merged(root, DEFAULTS.takes).plain(),
+        **written.plain(),
         "name": name,
     }
-    config.pop("defaults", None)  # they stand in the pipelines
+    if not varied:
+        config.pop("defaults", None)  # they stand in the pipelines
     if experiment.cells:
         config.update(cells=experiment.cells, baselines=experiment.baselines)
     return msgspec.structs.replace(experiment, name=name, file=str(path), config=config)

@@ -6,6 +6,7 @@ that no pipeline of the run came to.
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, DraftVerifyError
 from draftverify.experiments.build import Builder
 from draftverify.experiments.config import load_recorded
+from draftverify.experiments.located import read
 from draftverify.experiments.specs import Experiment, PipelineSpec
 from draftverify.experiments.workload import workload
 from draftverify.metrics import measures_of, score
@@ -135,7 +137,7 @@ class Recording:
         self._base = Path(config).parent if config is not None else _made_from(run)
         self._drafts_from = drafts_from
         self._builder = Builder()
-        self._experiment = load_recorded(self._file, self._base)
+        self._experiment = self._load()
         self.spec = self._spec_of(self._experiment)
         self.pipeline: Pipeline = self._builder.pipeline(self.spec)
         tasks = {task.id: task for task in run.tasks}
@@ -155,7 +157,7 @@ class Recording:
     @property
     def written(self) -> Mapping[str, Any]:
         """The pipeline as its config has it."""
-        found: Mapping[str, Any] = self._experiment.config["pipelines"][self.name.partition("@")[0]]
+        found: Mapping[str, Any] = self._experiment.config["pipelines"][self._own]
         return found
 
     def what_if(self, changes: Sequence[str], tasks: frozenset[str] | None = None) -> WhatIf:
@@ -209,7 +211,6 @@ class Recording:
     # How it was made, and how it would be
 
     def _changed(self, changes: Sequence[str]) -> tuple[Pipeline, frozenset[Change]]:
-        own = self.name.partition("@")[0]
         for change in changes:
             path, given, _ = change.partition("=")
             first = path.strip().partition(".")[0]
@@ -218,16 +219,47 @@ class Recording:
             if first not in CHANGES:
                 raise ConfigError(
                     f"{first!r} cannot be set in a replay{did_you_mean(first, CHANGES)}: the log holds what the "
-                    f"generator drafted and what the verifier said; {', '.join(CHANGES)} can",
+                    f"generator drafted; {', '.join(CHANGES)} can",
                     where=f"--set {change}",
                 )
-        overrides = [f"pipelines.{own}.{change.strip()}" for change in changes]
-        spec = self._spec_of(load_recorded(self._file, self._base, overrides=overrides))
+        spec = self._spec_of(self._load([self.override(change) for change in changes]))
         changed = frozenset(name for name in CHANGES if getattr(spec, name) != getattr(self.spec, name))
         return self._builder.pipeline(spec), changed
 
+    @property
+    def _own(self) -> str:
+        """The pipeline's name in the config, where a cell has none."""
+        return self.name.partition("@")[0]
+
+    def _load(self, overrides: Sequence[str] = ()) -> Experiment:
+        return load_recorded(self._file, self._base, cell=self.name, overrides=overrides)
+
+    def override(self, change: str) -> str:
+        """A change as an override of the config: below the pipeline, and stages that are named are written out.
+
+        Raises:
+            ConfigError: the verifier has no stage of that name.
+        """
+        change = change.strip()
+        path, _, value = change.partition("=")
+        names = getattr(self.pipeline.verifier, "names", ())
+        if path.strip() == "verifier.stages" and names:
+            given = read(value, f"--set {change}")[0].plain()
+            if isinstance(given, list) and given and all(isinstance(each, str) for each in given):
+                written = self.written["verifier"]["stages"]
+                unknown = next((each for each in given if each not in names), None)
+                if unknown is not None:
+                    near = did_you_mean(unknown, names)
+                    raise ConfigError(
+                        f"the verifier has no stage {unknown!r}; it has {', '.join(names)}{near}",
+                        where=f"--set {change}",
+                    )
+                change = f"{path}={json.dumps([written[names.index(each)] for each in given])}"
+        return f"pipelines.{self._own}.{change}"
+
     def _spec_of(self, experiment: Experiment) -> PipelineSpec:
-        found = next((spec for spec in experiment.pipelines if spec.name == self.name), None)
+        names = (self.name, self._own) if len(experiment.pipelines) == 1 else (self.name,)
+        found = next((spec for spec in experiment.pipelines if spec.name in names), None)
         if found is None:
             raise ConfigError(f"{self._file}: the config has no pipeline {self.name!r} any more")
         return found

@@ -134,8 +134,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         cells: of a sweep's pipelines, by name: what their cells change, by dotted path.
         baselines: of a sweep's pipelines that are compared with another one than `baseline`, its name.
         file: the config's path as it was given.
-        config: the resolved config: overrides applied, `defaults` written into the pipelines, the name, seed, executor
-            and durability filled in. Secrets stand in it as `${NAME}` only.
+        config: the resolved config: overrides applied, `defaults` written into the pipelines unless a matrix varies
+            them, the name, seed, executor and durability filled in. Secrets stand in it as `${NAME}` only.
     """
 
     tasks: ComponentSpec

@@ -1,4 +1,4 @@
-"""Tuning from the log: which rule, threshold, block and policy would have solved tasks at the least cost.
+"""Tuning from the log: which rule, threshold, block, policy and order of stages would have solved tasks at least cost.
 
 Every candidate is replayed on one half of the tasks; one that the log cannot answer for all of them is no candidate.
 The best of them is then asked about on the other half, which chose nothing, and its gain there is what is reported.
@@ -158,7 +158,7 @@ def read_space(file: str | Path) -> dict[str, list[Any]]:
 
 def default_space(recording: Recording) -> dict[str, list[Any]]:
     """What is tried where nobody says: shorter blocks, less of the policy, thresholds at quantiles of the recorded
-    scores, and of alternatives the first or the best.
+    scores, of alternatives the first or the best, and the orders of a verifier's stages under which the same counts.
 
     Args:
         recording: the pipeline's.
@@ -177,7 +177,25 @@ def default_space(recording: Recording) -> dict[str, list[Any]]:
         quantiles = np.quantile(scores, np.linspace(0, 1, THRESHOLDS + 1)[:-1], method="inverted_cdf")
         thresholds = sorted({float(each) for each in quantiles})
     space["rule"] = list(_rules(spec, recording.written.get("rule", {}), thresholds))
+    stages = recording.written["verifier"].get("stages")
+    verifier = recording.pipeline.verifier
+    if isinstance(stages, list) and hasattr(verifier, "recalled") and hasattr(verifier, "orders"):
+        left = MOST // math.prod(len(values) for values in space.values())
+        orders = list(itertools.islice(verifier.orders(), MOST + 1))
+        if len(orders) > left:
+            orders = [order for order in orders if _moves_one(order, len(stages))]
+        if 1 < len(orders) <= left:
+            space["verifier.stages"] = [[stages[place] for place in order] for order in orders]
     return space
+
+
+def _moves_one(order: Sequence[int], stages: int) -> bool:
+    """Whether an order leaves one stage out, or has one elsewhere than it was."""
+    if len(order) < stages:
+        return len(order) == stages - 1 and list(order) == sorted(order)
+    return any(
+        sorted(rest) == rest for place in range(stages) if (rest := [*order[:place], *order[place + 1 :]])
+    )
 
 
 def _rules(spec: PipelineSpec, written: Mapping[str, Any], thresholds: Sequence[float]) -> Iterator[Any]:

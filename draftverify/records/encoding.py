@@ -14,7 +14,7 @@ import msgspec
 
 from draftverify.engine.boundary import plain_problem
 from draftverify.errors import ContractError, StoreError
-from draftverify.values import Failure, Outcome, Round, TaskRecord, Timing
+from draftverify.values import TIMES, Failure, Outcome, Round, TaskRecord, Timing
 
 __all__ = ["check", "decode", "encode", "timeless"]
 
@@ -86,7 +86,7 @@ def timeless(record: TaskRecord) -> TaskRecord:
 
 
 def _timeless_round(round: Round) -> Round:
-    notes = round.notes and {key: value for key, value in round.notes.items() if key != "seconds"}
+    notes = round.notes and {key: value for key, value in round.notes.items() if key not in TIMES}
     return msgspec.structs.replace(
         round,
         timing=Timing(units=round.timing.units, passes=round.timing.passes),

@@ -1,7 +1,8 @@
 """General verifiers: a regular expression, a JSON schema, a known answer, a command, and verifiers of verifiers.
 
 `draftverify.verifier` makes one of a function. What takes verifiers in stages apart, for stages with an order of their
-own, is here too: a `Way`, and `walk`; and for those that rest on models `families_of` and `stands_outside`.
+own, is here too: a `Way`, and `walk`; for those whose scores decide `at_threshold`,
+and for those that rest on models `families_of` and `stands_outside`.
 """
 
 from draftverify.engine.families import families_of, stands_outside
@@ -12,6 +13,7 @@ from draftverify.verifiers.exact import Exact
 from draftverify.verifiers.json_schema import JsonSchema
 from draftverify.verifiers.regex import Regex
 from draftverify.verifiers.stages import AllWay, AnyWay, StagePass, Way, names_of, resting_on
+from draftverify.verifiers.thresholds import at_threshold
 
 __all__ = [
     "AllOf",
@@ -26,6 +28,7 @@ __all__ = [
     "Regex",
     "StagePass",
     "Way",
+    "at_threshold",
     "families_of",
     "names_of",
     "resting_on",

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from inspect import isawaitable, iscoroutinefunction
+from itertools import permutations
 from time import perf_counter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -23,43 +24,85 @@ from draftverify.engine.parts import either, is_asynchronous, read_by
 from draftverify.errors import ConfigError, below
 from draftverify.protocols import Done, Verifier
 from draftverify.values import Context, Explanation, Failure, Proposal, Task, Verification
-from draftverify.verifiers.stages import AllWay, AnyWay, StagePass, Way, heard, names_of, part_of
+from draftverify.verifiers.stages import AllWay, AnyWay, StagePass, Way, heard, named, names_of, part_of
 
 __all__ = ["AllOf", "AnyOf", "Combined", "as_stages", "stage_pass", "walk"]
 
-Answer: TypeAlias = "tuple[Any, float]"
-"""What a call gave, or its Failure, and its seconds."""
+Recall: TypeAlias = "Callable[[Verifier, Context, Proposal, Sequence[int]], tuple[Verification, float, bool]]"
+"""recall(stage, context, items, indices): what a stage said of these items of a block, in how many seconds, and whether
+its call had failed."""
 
 
 class _Asked(NamedTuple):
-    """A stage, and for each block that comes to it the arguments of `verify`."""
+    """A stage, and of each block that comes to it the items and the arguments of `verify`."""
 
+    name: str
     stage: Verifier
+    indices: list[Sequence[int]]
     contexts: list[Context]
     proposals: list[Proposal]
 
+    def heard(self, answers: Iterable[tuple[Any, float]]) -> list[StagePass]:
+        """What it said, of its answers and their seconds."""
+        found = zip(self.indices, answers, strict=True)
+        return [heard(self.name, self.stage, indices, answer, took) for indices, (answer, took) in found]
 
-_Steps: TypeAlias = "Generator[_Asked, list[Answer], None]"
+
+_Steps: TypeAlias = "Generator[_Asked, list[StagePass], None]"
 
 
 class Combined(ABC):
     """What verifiers in stages have in common; a subclass says whose word stands, in its `way`.
 
     The verification's `notes`: "order", the stages' names; "skipped", those that abstained on all they were given;
-    under "stages" what each noted itself; "seconds" by stage. Costs are the stages' together.
+    under "stages" what each noted itself; "seconds" by stage; "heard", what each said, for replays. Costs are the
+    stages' together.
 
     Args:
         stages: from cheap to dear.
+        ask_all: whether a stage is also asked about the items that are settled without it. Its word on those decides
+            nothing and costs the round nothing: it is recorded, so that replays can answer for any order of the stages.
 
     Raises:
         ConfigError: there is none, or one is no verifier.
     """
 
     stages: tuple[Verifier, ...]
+    ask_all = False
 
-    def __init__(self, stages: Iterable[Verifier]) -> None:
+    def __init__(self, stages: Iterable[Verifier], ask_all: bool = False) -> None:
         self.stages = as_stages(stages)
+        self.ask_all = ask_all
         self._opened: list[Verifier] = []
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the stages, in order."""
+        return names_of(self.stages)
+
+    def orders(self) -> Iterator[tuple[int, ...]]:
+        """The orders of the stages, by their places, under which the same counts as passed."""
+        return permutations(range(len(self.stages)))
+
+    def recalled(self, context: Context, proposal: Proposal, recall: Recall) -> Verification:
+        """The verification that comes of words which the stages said before.
+
+        Args:
+            context, proposal: as of `verify`.
+            recall: gives what a stage said.
+        """
+        way = self.way(context, proposal)
+        steps = _steps(self.names, self.stages, [way], [context], self.ask_all)
+        answers: Any = None
+        try:
+            while True:
+                asked = steps.send(answers)
+                indices = asked.indices[0]
+                said, seconds, broke = recall(asked.stage, asked.contexts[0], asked.proposals[0], indices)
+                checks = tuple(named(check, asked.name) for check in said.checks)
+                answers = [StagePass(asked.name, tuple(indices), checks, seconds, None if broke else said)]
+        except StopIteration:
+            return self._verification(way)
 
     @abstractmethod
     def way(self, context: Context, proposal: Proposal) -> Way:
@@ -91,14 +134,14 @@ class Combined(ABC):
         return self._walked(ways, contexts, lambda: [self._verification(way) for way in ways])
 
     def _walked(self, ways: Sequence[Way], contexts: Sequence[Context], found: Callable[[], Any]) -> Any:
-        names = names_of(self.stages)
+        steps = _steps(self.names, self.stages, ways, contexts, self.ask_all)
         if self.asynchronous:
-            return _later(_steps(names, self.stages, ways, contexts), found)
-        walk(names, self.stages, ways, contexts)
+            return _later(steps, found)
+        _walk(steps)
         return found()
 
     def _verification(self, way: Way) -> Verification:
-        return way.verification(names_of(self.stages), self.provides)
+        return way.verification(self.names, self.provides)
 
     @property
     def asynchronous(self) -> bool:
@@ -263,6 +306,7 @@ class AllOf(Combined):
 
     Args:
         stages: verifiers, from cheap to dear.
+        ask_all: whether a stage is also asked, for the record alone, about the items that are settled without it.
 
     Raises:
         ConfigError: there is none, or one is no verifier.
@@ -303,6 +347,7 @@ class AnyOf(Combined):
 
     Args:
         stages: verifiers, from cheap to dear.
+        ask_all: whether a stage is also asked, for the record alone, about the items that are settled without it.
 
     Raises:
         ConfigError: there is none, or one is no verifier.
@@ -323,16 +368,19 @@ def stage_pass(
     stage: Verifier, name: str, context: Context, proposal: Proposal, indices: Sequence[int]
 ) -> StagePass:
     """Give a stage some of a block's items in one call; none of them is left unchecked for the sake of others."""
-    asked = _Asked(stage, [msgspec.structs.replace(context, enough=None)], [part_of(proposal, indices)])
-    ((answer, seconds),) = _called(asked)
-    return heard(name, stage, indices, answer, seconds)
+    alone = msgspec.structs.replace(context, enough=None)
+    (found,) = _called(_Asked(name, stage, [indices], [alone], [part_of(proposal, indices)]))
+    return found
 
 
 def walk(
     names: Sequence[str], stages: Sequence[Verifier], ways: Sequence[Way], contexts: Sequence[Context]
 ) -> None:
     """Take blocks through stages, each of which is given what is still open, in one call where it can."""
-    steps = _steps(names, stages, ways, contexts)
+    _walk(_steps(names, stages, ways, contexts))
+
+
+def _walk(steps: _Steps) -> None:
     answers: Any = None
     try:
         while True:
@@ -352,35 +400,45 @@ async def _later(steps: _Steps, found: Callable[[], Any]) -> Any:
 
 
 def _steps(
-    names: Sequence[str], stages: Sequence[Verifier], ways: Sequence[Way], contexts: Sequence[Context]
+    names: Sequence[str],
+    stages: Sequence[Verifier],
+    ways: Sequence[Way],
+    contexts: Sequence[Context],
+    ask_all: bool = False,
 ) -> _Steps:
-    """What the stages are to be asked, one after the other; takes their answers."""
-    for place, (name, stage) in enumerate(zip(names, stages, strict=True)):
-        last = place == len(stages) - 1
-        asked = _Asked(stage, [], [])
-        coming = [(way, way.open, context) for way, context in zip(ways, contexts, strict=True)]
-        coming = [(way, indices, context) for way, indices, context in coming if indices]
-        for way, indices, context in coming:
-            asked.contexts.append(msgspec.structs.replace(context, enough=way.enough_at(last)))
-            asked.proposals.append(part_of(way.proposal, indices))
-        if not coming:
-            continue
-        answers = yield asked
-        for (way, indices, _), (answer, seconds) in zip(coming, answers, strict=True):
-            way.take(heard(name, stage, indices, answer, seconds))
+    """What the stages are to be asked, one after the other; takes what they said."""
+    for beside in (False, True) if ask_all else (False,):
+        for place, (name, stage) in enumerate(zip(names, stages, strict=True)):
+            last = place == len(stages) - 1
+            asked = _Asked(name, stage, [], [], [])
+            coming: list[Way] = []
+            for way, context in zip(ways, contexts, strict=True):
+                if indices := way.left(name) if beside else way.open:
+                    enough = None if beside else way.enough_at(last)
+                    coming.append(way)
+                    asked.indices.append(indices)
+                    asked.contexts.append(msgspec.structs.replace(context, enough=enough))
+                    asked.proposals.append(part_of(way.proposal, indices))
+            if not coming:
+                continue
+            found = yield asked
+            for way, one, context in zip(coming, found, asked.contexts, strict=True):
+                way.hear(one, context.enough, beside=beside)
 
 
-def _called(asked: _Asked) -> list[Answer]:
+def _called(asked: _Asked) -> list[StagePass]:
     """One call for all blocks where the stage can, else one each; so too where that one fails."""
     stage, count = asked.stage, len(asked.contexts)
     if count > 1 and hasattr(stage, "verify_many"):
         values, seconds = _timed(stage.verify_many, asked.contexts, asked.proposals)
         if _fits(values, count):
-            return [(value, seconds) for value in values]
-    return [_timed(stage.verify, *call) for call in zip(asked.contexts, asked.proposals, strict=True)]
+            return asked.heard((value, seconds) for value in values)
+    return asked.heard(
+        [_timed(stage.verify, *call) for call in zip(asked.contexts, asked.proposals, strict=True)]
+    )
 
 
-def _timed(method: Callable[..., Any], *arguments: Any) -> Answer:
+def _timed(method: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
     start = perf_counter()
     try:
         value = method(*arguments)
@@ -389,18 +447,18 @@ def _timed(method: Callable[..., Any], *arguments: Any) -> Answer:
     return value, perf_counter() - start
 
 
-async def _acalled(asked: _Asked) -> list[Answer]:
+async def _acalled(asked: _Asked) -> list[StagePass]:
     """As `_called`, awaited: coroutine methods side by side, others in threads."""
     stage, count = asked.stage, len(asked.contexts)
     if count > 1 and hasattr(stage, "verify_many"):
         values, seconds = await _atimed(stage.verify_many, asked.contexts, asked.proposals)
         if _fits(values, count):
-            return [(value, seconds) for value in values]
+            return asked.heard((value, seconds) for value in values)
     calls = zip(asked.contexts, asked.proposals, strict=True)
-    return list(await asyncio.gather(*(_atimed(stage.verify, *call) for call in calls)))
+    return asked.heard(await asyncio.gather(*(_atimed(stage.verify, *call) for call in calls)))
 
 
-async def _atimed(method: Callable[..., Any], *arguments: Any) -> Answer:
+async def _atimed(method: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
     start = perf_counter()
     try:
         value = method(*arguments) if iscoroutinefunction(method) else await in_thread(method, arguments)

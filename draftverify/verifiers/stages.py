@@ -22,16 +22,18 @@ from draftverify.protocols import Verifier
 from draftverify.values import (
     EMPTY,
     GIVEN,
+    TIMES,
     UNCHECKED,
     Check,
     Cost,
     Evidence,
     Failure,
+    Heard,
     Proposal,
     Verification,
 )
 
-__all__ = ["AllWay", "AnyWay", "StagePass", "Way", "heard", "names_of", "part_of", "resting_on"]
+__all__ = ["AllWay", "AnyWay", "StagePass", "Way", "heard", "named", "names_of", "part_of", "resting_on"]
 
 
 class StagePass(msgspec.Struct, frozen=True, eq=False):
@@ -67,14 +69,15 @@ def heard(name: str, stage: Verifier, indices: Sequence[int], answer: Any, secon
         said = f"{name_of(stage)}: 0 checks came for {len(indices)} items; a stage gives one for each"
         found = Failure.of(ContractError(said))
     if isinstance(found, Failure):
-        return StagePass(name, tuple(indices), (_named(failed(found), name),) * len(indices), seconds, None)
+        return StagePass(name, tuple(indices), (named(failed(found), name),) * len(indices), seconds, None)
     if found.cost is not None and found.cost.seconds is not None:
         seconds = found.cost.seconds
-    checks = tuple(_named(check, name) for check in found.checks)
+    checks = tuple(named(check, name) for check in found.checks)
     return StagePass(name, tuple(indices), checks, seconds, found)
 
 
-def _named(check: Check, stage: str) -> Check:
+def named(check: Check, stage: str) -> Check:
+    """The check, as this stage's where it has no name."""
     return check if check.stage else replace(check, stage=stage)
 
 
@@ -127,6 +130,34 @@ class Way(ABC):
         self.proposal = proposal
         self.enough = enough
         self.passes: list[StagePass] = []
+        self._heard: list[tuple[StagePass, int | None, bool]] = []
+
+    def hear(self, found: StagePass, enough: int | None = None, *, beside: bool = False) -> None:
+        """What a stage said, as it said it.
+
+        Args:
+            found: its pass.
+            enough: the early stop that it was allowed.
+            beside: whether it was asked for the record alone; its word decides nothing then.
+        """
+        self._heard.append((found, enough, beside))
+        if not beside:
+            self.take(found)
+
+    def left(self, stage: str) -> list[int]:
+        """The items on which a stage has not said its word, and all that they stand on."""
+        words: dict[int, Check] = {}
+        for found, _, _ in self._heard:
+            if found.stage == stage:
+                words.update(zip(found.indices, found.checks, strict=True))
+        wanted: set[int] = set()
+        for index in range(len(self.proposal)):
+            path = self.proposal.path(index)
+            word = words.get(index)
+            above = [words[each].verdict for each in path[:-1] if each in words]
+            if word is None or (word.verdict == "unchecked" and all(each == "pass" for each in above)):
+                wanted.update(path)
+        return sorted(wanted)
 
     @property
     @abstractmethod
@@ -151,6 +182,7 @@ class Way(ABC):
     def verification(self, order: Sequence[str], provides: Collection[str], **more: Any) -> Verification:
         """The block's verification; `order` are the names of the stages, `more` goes into the notes."""
         told = [found.verification for found in self.passes if found.verification is not None]
+        checks = self.checks
         costs = [one.cost for one in told]
         cost = None
         if any(costs):
@@ -159,13 +191,42 @@ class Way(ABC):
             )
             seconds = sum(found.seconds for found in self.passes) if all_told else None
             cost = Cost(seconds, sum(one.units for one in costs if one))
+        if any(beside for _, _, beside in self._heard):
+            # What was asked for the record alone is no cost of this order.
+            cost = Cost(sum(found.seconds for found in self.passes), cost.units if cost else 0.0)
         return Verification(
-            checks=self.checks,
+            checks=checks,
             evidence=Evidence(cross=self._cross(order[-1])) if "cross" in provides else None,
             cost=cost,
             deterministic=all(one.deterministic for one in told),
-            notes={"order": list(order), **more, **self.notes()},
+            notes={"order": list(order), **more, **self.notes(), **self._told(checks)},
         )
+
+    def _told(self, checks: Sequence[Check]) -> dict[str, Any]:
+        """What each stage said, for replays in another order; the seconds of what it was asked for the record alone."""
+        heard: list[Any] = []
+        seconds: dict[str, float] = {}
+        for found, enough, beside in self._heard:
+            said = found.verification
+            noted = said.notes if said is not None else EMPTY
+            one = Heard(
+                stage=found.stage,
+                items=found.indices,
+                checks=tuple(
+                    None if check == checks[index] else check
+                    for index, check in zip(found.indices, found.checks, strict=True)
+                ),
+                enough=enough,
+                beside=beside,
+                failed=said is None,
+                units=said.cost.units if said is not None and said.cost is not None else 0.0,
+                deterministic=said is None or said.deterministic,
+                notes={key: value for key, value in noted.items() if key not in TIMES},
+            )
+            heard.append(msgspec.to_builtins(one))
+            if beside:
+                seconds[found.stage] = seconds.get(found.stage, 0.0) + found.seconds
+        return {"heard": heard, **({"seconds_beside": seconds} if seconds else {})}
 
     def _cross(self, stage: str) -> Any:
         """[n, m], what a stage found of its items on each check; NaN for those that never came to it.
@@ -189,7 +250,7 @@ class Way(ABC):
         return cross
 
     def notes(self) -> dict[str, Any]:
-        """What the stages noted, and the seconds of each; times stand under that key alone."""
+        """What the stages noted, and the seconds of each."""
         notes: dict[str, Any] = {}
         skipped = [
             found.stage for found in self.passes if all(check.verdict == "abstain" for check in found.checks)
@@ -201,7 +262,7 @@ class Way(ABC):
         for found in self.passes:
             seconds[found.stage] = seconds.get(found.stage, 0.0) + found.seconds
             noted = found.verification.notes if found.verification is not None else EMPTY
-            if rest := {key: value for key, value in noted.items() if key != "seconds"}:
+            if rest := {key: value for key, value in noted.items() if key not in (*TIMES, "heard")}:
                 own[found.stage] = rest
         if own:
             notes["stages"] = own

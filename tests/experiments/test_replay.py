@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 from ruamel.yaml import YAML
 
@@ -17,6 +18,8 @@ from draftverify.experiments.replay import Recording
 from draftverify.experiments.run import run
 from draftverify.experiments.tune import read_space, tune
 from draftverify.records import load_run, timeless
+
+from . import sweeps
 
 YAML_READER = YAML(typ="safe")
 
@@ -230,3 +233,144 @@ def test_a_space_that_is_none_is_refused(text, said, tmp_path):
     with pytest.raises(ConfigError, match=said) as caught:
         read_space(file)
     assert "space.yaml:1" in str(caught.value)
+
+
+STAGED = '''
+from draftverify import Check, Cost, Verification
+
+
+class Stage:
+    """Passes from a bound on, at a price."""
+
+    provides = frozenset({"verdicts", "scores"})
+    thresholds = ("bound",)
+
+    def __init__(self, name: str, bound: int = 0, seconds: float = 1.0) -> None:
+        self.name, self.bound, self.seconds = name, bound, seconds
+
+    def verify(self, context, proposal):
+        checks = tuple(Check("pass", item / 10) for item in proposal.items)
+        cost = Cost(seconds=self.seconds * len(proposal))
+        return Verification(checks=self.rejudged(context, proposal, checks), cost=cost)
+
+    def rejudged(self, context, proposal, checks):
+        return tuple(
+            Check("pass", check.score) if check.score >= self.bound / 10 else Check("reject", check.score)
+            for check in checks
+        )
+'''
+STAGES = """
+    verifier:
+      use: all_of
+      stages:
+        - {use: guess_stages.Stage, name: dear, bound: 4, seconds: 10.0}
+        - {use: guess_stages.Stage, name: cheap, bound: 5, seconds: 0.1}
+"""
+
+
+@pytest.fixture(scope="module")
+def staged(made):
+    """The directory of a config of stages in four cells, and its run: in two of them each stage is asked about all."""
+    (made / "guess_stages.py").write_text(STAGED)
+    text = CONFIG.replace("    verifier: {use: guess_parts.Scored}\n", STAGES.lstrip("\n"))
+    text = text.replace("GENERATOR", "Listed").replace(
+        "guess_parts.py]", "guess_parts.py, ./guess_stages.py]"
+    )
+    text = text.replace("first, threshold: 0.5", "best").replace("block: 2", "block: 6")
+    (made / "staged.yaml").write_text(
+        text
+        + "matrix: {grid: {pipelines.first.verifier.ask_all: [false, true], pipelines.first.block: [6, 3]}}\n"
+    )
+    run(load_experiment(made / "staged.yaml"), out=made / "staged")
+    return made
+
+
+def cell(path: Path, **values) -> Recording:
+    """The recording of a cell."""
+    with load_run(path / "staged") as records:
+        name = next(
+            name
+            for name, found in records.config["cells"].items()
+            if {key.rpartition(".")[2]: value for key, value in found.items()} == values
+        )
+        return Recording(records, name, config=path / "staged.yaml")
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["verifier.stages=[cheap, dear]", "verifier.stages=[cheap]", "verifier.stages.1.bound=8", "block=1"],
+)
+def test_a_cell_is_replayed_with_other_stages(staged, change, tmp_path):
+    """Stages by their names, a stage's threshold, and what the matrix sets: as a run with it says."""
+    found = cell(staged, ask_all=True, block=6).what_if([change])
+    assert not found.gaps
+    config = staged / "again.yaml"
+    text = (staged / "staged.yaml").read_text().partition("matrix:")[0]
+    lines = text.split("\n")
+    dear, cheap = (next(line for line in lines if name in line) for name in ("dear", "cheap"))
+    changed = {
+        "verifier.stages=[cheap, dear]": text.replace(dear, "X").replace(cheap, dear).replace("X", cheap),
+        "verifier.stages=[cheap]": text.replace(dear + "\n", ""),
+        "verifier.stages.1.bound=8": text.replace("bound: 5", "bound: 8"),
+        "block=1": text.replace("block: 6", "block: 1"),
+    }
+    config.write_text(changed[change])
+    assert changed[change] != text
+    run(load_experiment(config), out=tmp_path / "again")
+    with load_run(tmp_path / "again") as records:
+        again = records.records("first")
+    for replayed, record in zip(found.replayed, again, strict=True):
+        assert (replayed.record.outcome.status, replayed.record.outcome.value) == (
+            record.outcome.status,
+            record.outcome.value,
+        )
+        verify = sum(round.timing.verify for round in record.rounds)
+        assert sum(round.timing.verify for round in replayed.record.rounds) == pytest.approx(verify, rel=0.01)
+
+
+def test_stages_that_were_not_asked_are_told_with_their_tasks(staged, capsys):
+    """How many tasks the log cannot answer for, in one line."""
+    found = cell(staged, ask_all=False, block=6)
+    assert len(found.what_if(["verifier.stages=[cheap, dear]"]).gaps) == 60
+    said = [
+        "replay",
+        str(staged / "staged"),
+        "--pipeline",
+        found.name,
+        "--config",
+        str(staged / "staged.yaml"),
+    ]
+    assert main([*said, "--set", "verifier.stages=[cheap, dear]"]) == Exit.OK
+    told = capsys.readouterr().out
+    assert (
+        "items that stages before refused were never put before the stage cheap (and 59 more tasks)" in told
+    )
+    assert main([*said, "--set", "verifier.stages=[chaep]"]) == Exit.CONFIG
+    assert "has no stage 'chaep'; it has dear, cheap; did you mean cheap?" in capsys.readouterr().err
+
+
+def test_tune_finds_the_cheaper_order_of_stages(staged):
+    """The cheap one first refuses what the dear one need not look at; its gain is that of held-out tasks."""
+    found = tune(cell(staged, ask_all=True, block=3))
+    assert [each["name"] for each in found.settings["verifier.stages"]] == ["cheap", "dear"]
+    assert found.better
+    assert found.held_out.gain.low > 1.1
+
+
+def test_a_cells_pipeline_is_built_as_it_ran(tmp_path):
+    """What the matrix sets through `defaults` too, but not where a pipeline has something of its own."""
+    two = {**sweeps.BASE["pipelines"]["two"], "done": {"use": "limit", "items": 6}}
+    matrix = {
+        "paired": {"defaults.done.items": [8, 4], "pipelines.two.block": [2, 3]},
+        "grid": {"pipelines.one.generator.chance": [0.6, 0.5]},
+    }
+    pipelines = {"one": sweeps.BASE["pipelines"]["one"], "two": two}
+    experiment = sweeps.load(tmp_path, matrix, pipelines=pipelines, baseline=None)
+    run(experiment, out=tmp_path / "run")
+    with load_run(tmp_path / "run") as records:
+        assert len(records.names) == 6
+        for name, spec in zip(experiment.names, experiment.pipelines, strict=True):
+            found = Recording(records, name, config=tmp_path / "sweep.yaml")
+            same = {"name": "", "path": "", "where": ""}
+            assert msgspec.structs.replace(found.spec, **same) == msgspec.structs.replace(spec, **same)
+            assert not found.what_if(["budget.rounds=39"]).gaps

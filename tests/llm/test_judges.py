@@ -61,6 +61,8 @@ def test_log_odds_and_expected_grades_come_from_the_first_token():
     (check,) = grades.verify(CONTEXT, block("4")).checks
     assert check.verdict == "reject"
     assert check.score == pytest.approx(3.0, abs=1e-3)
+    lenient = Judge(grades.model, asks="grade", threshold=2.5)
+    assert lenient.rejudged(CONTEXT, block("4"), (check,)) == lenient.verify(CONTEXT, block("4")).checks
 
 
 def test_many_blocks_are_read_in_one_padded_pass():

@@ -43,14 +43,12 @@ def _read(domain, problem):
     from unified_planning.io import PDDLReader
 
     reader = PDDLReader()
-    return reader, reader.parse_problem(domain, problem)
+    return reader, reader.parse_problem_string(domain, problem)
 
 
-def write_task(folder, domain, problem):
-    """A task from the texts of two files."""
-    (folder / "domain.pddl").write_text(domain)
-    (folder / "problem.pddl").write_text(problem)
-    return Task(id="written", input={key: str(folder / f"{key}.pddl") for key in ("domain", "problem")})
+def written_task(domain, problem):
+    """A task of two texts."""
+    return Task(id="written", input={"domain": domain, "problem": problem})
 
 
 @pytest.fixture(scope="session")

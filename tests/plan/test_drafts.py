@@ -17,7 +17,7 @@ from draftverify.values import Decision, Round
 from draftverify_plan import Greedy
 from draftverify_plan.problem import StepError
 
-from .conftest import TASKS, problem_at, write_task
+from .conftest import TASKS, problem_at, written_task
 
 _PROBLEM = "plan.problem"
 PROBLEMS = {
@@ -144,10 +144,10 @@ def test_a_dead_end_has_no_draft():
 
 
 @pytest.mark.parametrize("goal", ["(p)", "(and (p) (not (q)))"])
-def test_at_the_goal_there_is_nothing_to_draft(tmp_path, goal):
+def test_at_the_goal_there_is_nothing_to_draft(goal):
     """An empty block that is not exhausted lets the stopping rule end the task."""
     domain = "(define (domain d) (:requirements :strips :negative-preconditions) (:predicates (p) (q)) "
     domain += "(:action a :parameters () :precondition (p) :effect (q)))"
-    task = write_task(tmp_path, domain, f"(define (problem x) (:domain d) (:init (p)) (:goal {goal}))")
+    task = written_task(domain, f"(define (problem x) (:domain d) (:init (p)) (:goal {goal}))")
     proposal = Greedy().propose(make_context(task), 4)
     assert (len(proposal), proposal.exhausted) == (0, False)

@@ -11,7 +11,7 @@ from draftverify.rules import LongestPrefix
 from draftverify.testing import ScriptedGenerator, make_context
 from draftverify_plan import Goal, Greedy, Validator
 
-from .conftest import TASKS, verdict, write_task
+from .conftest import TASKS, verdict, written_task
 
 DEAD_END = "spanner/p01"
 SLOW_TO_SPLICE = ("logistics/p03", "logistics/p02", "ferry/p02", "depot/p03", "gripper/p02")
@@ -158,10 +158,9 @@ def test_the_block_is_cut_where_the_goal_is_reached(planner):
     assert (outcome.status, outcome.value) == ("accepted", plan)
 
 
-def test_a_goal_that_holds_already_is_an_empty_plan(tmp_path, planner):
+def test_a_goal_that_holds_already_is_an_empty_plan(planner):
     """Nothing is drafted and the task is done."""
-    task = write_task(
-        tmp_path,
+    task = written_task(
         "(define (domain d) (:requirements :strips) (:predicates (p)) (:action a :parameters () :effect (p)))",
         "(define (problem x) (:domain d) (:init (p)) (:goal (p)))",
     )

@@ -9,7 +9,7 @@ from draftverify.rules import LongestPrefix
 from draftverify.testing import make_context
 from draftverify_plan import Goal, Greedy, Planner, PlannerError, Validator
 
-from .conftest import TASKS, verdict, write_task
+from .conftest import TASKS, verdict, written_task
 
 
 def test_a_plan_from_the_middle_goes_on_from_there(planner):
@@ -66,10 +66,9 @@ def test_a_planner_that_is_not_installed_is_an_error_with_its_name():
     missing.close()
 
 
-def test_a_problem_that_the_planner_cannot_read_is_an_error(tmp_path, planner):
+def test_a_problem_that_the_planner_cannot_read_is_an_error(planner):
     """The validator can judge it, pyperplan cannot plan it."""
-    task = write_task(
-        tmp_path,
+    task = written_task(
         "(define (domain d) (:requirements :adl) (:predicates (p) (q)) "
         "(:action a :parameters () :precondition (or (p) (q)) :effect (q)))",
         "(define (problem x) (:domain d) (:init (p)) (:goal (q)))",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from draftverify.testing import ScriptedGenerator, make_context
 from draftverify_plan import PddlTasks, Reason, Validator
 from draftverify_plan.problem import StepError, read_problem
 
-from .conftest import PLANS, TASKS, problem_at, verdict, write_task
+from .conftest import PLANS, TASKS, problem_at, verdict, written_task
 
 BLOCKS = problem_at("blocks/p01")
 DOMAIN = (PLANS / "blocks" / "domain.pddl").read_text()
@@ -33,6 +34,22 @@ def test_the_examples_are_twenty_problems_of_nine_domains():
     assert len({task.group for task in TASKS.values()}) == 9
     assert list(TASKS) == sorted(TASKS)
     assert [task.id for task in PddlTasks(PLANS, limit=2).load()] == ["blocks/p01", "blocks/p02"]
+
+
+def test_a_task_is_the_same_wherever_its_files_are(tmp_path):
+    """Its input holds no path, so that runs of two places can be compared."""
+    shutil.copytree(PLANS, tmp_path / "elsewhere")
+    assert PddlTasks(tmp_path / "elsewhere").load() == list(TASKS.values())
+    assert not any(str(PLANS.parent) in str(task.input) for task in TASKS.values())
+
+
+def test_a_file_that_is_no_text_is_a_config_error(tmp_path):
+    """With its name."""
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "domain.pddl").write_text("(define (domain odd))")
+    (tmp_path / "odd" / "p01.pddl").write_bytes(b"\xff\xfe(")
+    with pytest.raises(ConfigError, match=r"p01\.pddl: the file cannot be read"):
+        PddlTasks(tmp_path).load()
 
 
 @pytest.mark.parametrize("limit", [None, -1])
@@ -158,12 +175,12 @@ def test_the_state_is_the_one_after_what_was_accepted():
         ),
     ],
 )
-def test_a_file_that_is_no_sequential_problem_fails_the_task(tmp_path, domain, problem, said):
-    """It is a failure that names the file, never a refusal of a step."""
-    outcome = _pipeline().run(write_task(tmp_path, domain, problem))
+def test_a_file_that_is_no_sequential_problem_fails_the_task(domain, problem, said):
+    """It is a failure of the task, never a refusal of a step."""
+    outcome = _pipeline().run(written_task(domain, problem))
     assert outcome.status == "failed"
     assert outcome.failure.error == "PddlError"
-    assert "problem.pddl" in outcome.reason
+    assert "the problem cannot be read" in outcome.reason
     assert said in outcome.reason
     assert outcome.tally.trials == 0
 
@@ -172,16 +189,15 @@ def test_a_file_that_is_no_sequential_problem_fails_the_task(tmp_path, domain, p
     "given", [{}, {"domain": "d.pddl"}, {"domain": "no.pddl", "problem": "no.pddl"}, {"domain": 1}]
 )
 def test_a_task_without_files_fails_and_says_what_is_missing(given):
-    """The input names its files, and they are there."""
+    """The input holds two texts, and not where they could be found."""
     outcome = _pipeline().run(Task(id="x", input=given))
     assert outcome.status == "failed"
-    assert "lacks" in outcome.reason or "no such file" in outcome.reason
+    assert "lacks" in outcome.reason or "the domain is no PDDL but 'no.pddl'" in outcome.reason
 
 
-def test_conditions_of_any_classical_kind_are_simulated(tmp_path):
+def test_conditions_of_any_classical_kind_are_simulated():
     """Disjunctions, quantifiers and conditional effects are unified-planning's to judge."""
-    task = write_task(
-        tmp_path,
+    task = written_task(
         "(define (domain rooms) (:requirements :adl) (:types room) (:predicates (lit ?r - room) (at ?r - room) (all))"
         " (:action toggle :parameters (?r - room) :precondition (at ?r)"
         "  :effect (and (when (lit ?r) (not (lit ?r))) (when (not (lit ?r)) (lit ?r))))"

@@ -208,3 +208,16 @@ def test_votes_of_plain_texts_are_by_their_answers() -> None:
     outcome = Pipeline(sampled, Answered(), Majority(), block=3, done=Rounds(1)).run({"question": "?"})
     assert outcome.value == {"text": texts[0], "answer": "42"}
     assert outcome.support == pytest.approx(2 / 3)
+
+
+def test_at_another_threshold_the_scorer_says_what_it_would_have_said() -> None:
+    """From the checks of one threshold; no answer is rejected at any."""
+    (task,) = Gym("caesar_cipher", size=1).load()
+    right = task.truth["answer"]
+    block = Proposal.alternatives([f"<answer>{right}</answer>", f"<answer>{right} I THINK</answer>", "?"])
+    context = make_context(task)
+    for threshold in (0.0, 0.5, 1.0):
+        one = GymScorer(threshold=threshold)
+        for other in (GymScorer(), GymScorer(threshold=0.5)):
+            first = other.verify(context, block).checks
+            assert one.rejudged(context, block, first) == one.verify(context, block).checks

@@ -174,3 +174,19 @@ pipelines:
     assert isinstance(named, Process)
     assert isinstance(named.scorer, TrainedVerifier)
     assert named.identity == placed.identity == TrainedVerifier(trained).identity
+
+
+@pytest.mark.parametrize("threshold", [0.5, 1.5, 2.5])
+def test_at_a_stricter_threshold_it_says_what_it_would_have_said(threshold: float) -> None:
+    """From the checks of a looser one, trees too; a step that was never looked at stays unchecked at a looser one."""
+    context = make_context({"question": QUESTION}, accepted=("x 9",))
+    strict, loose = Process(Scripted(), threshold), Process(Scripted(), 0.5)
+    for block in (
+        Proposal.chain(["a 2", "b 1", "c 3", "d -1", "e 2"]),
+        Proposal.tree(["a 1", "b long", "aa 2", "ab 3", "aba 1"], (-1, -1, 0, 0, 3)),
+    ):
+        first = loose.verify(context, block).checks
+        assert strict.rejudged(context, block, first) == strict.verify(context, block).checks
+    chain = Proposal.chain(["a 1", "b 3"])
+    again = loose.rejudged(context, chain, Process(Scripted(), 2.0).verify(context, chain).checks)
+    assert [check.verdict for check in again] == ["pass", "unchecked"]

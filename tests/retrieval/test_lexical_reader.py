@@ -7,7 +7,8 @@ import math
 import pytest
 from msgspec import UNSET
 
-from draftverify.testing import check_component
+from draftverify import Proposal
+from draftverify.testing import check_component, make_context
 from draftverify_retrieval import LexicalReader, Passage
 
 from .readers import check_common, checks_of, subject_of
@@ -89,3 +90,14 @@ def test_identity_follows_the_corpus_and_the_words() -> None:
         LexicalReader(stemmer=None).identity,
     }
     assert len(found) == 4
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.5, 0.7, 1.0])
+def test_at_another_threshold_it_says_what_it_would_have_said(threshold: float) -> None:
+    """From the checks that it gave at its own; what has no score stays."""
+    texts = ["Gold lay in the river.", "Gold is here. A river is there.", "", "Kings slept."]
+    block = Proposal.alternatives([{"id": text, "text": text} for text in texts])
+    context = make_context({"question": "gold in the river?"})
+    reader, other = LexicalReader(), LexicalReader(threshold=threshold)
+    first = reader.verify(context, block).checks
+    assert other.rejudged(context, block, first) == other.verify(context, block).checks

@@ -135,6 +135,15 @@ class Planned(Stages):
         return None if active is None else active.plan
 
     @property
+    def recalled(self) -> Any:
+        """There is none: it finds its own order, and `Stages` can be asked for any.
+
+        Raises:
+            AttributeError: always.
+        """
+        raise AttributeError("recalled")
+
+    @property
     def verify_many(self) -> Any:
         """There is none: a pass over many tasks' blocks would be timed as one.
 
@@ -301,7 +310,7 @@ def _probe(
         timed.append([(found.indices, found.seconds) for found in passes])
         surplus.append(extra)
         for found in passes:
-            way.take(found)
+            way.hear(found)
             for index, check in zip(found.indices, found.checks, strict=True):
                 goes_on[index, k] = _goes_on(check.verdict, last=False)
                 known[index] &= check.verdict != "error"

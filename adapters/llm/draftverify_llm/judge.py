@@ -9,6 +9,7 @@ from typing import Literal
 
 from draftverify import Check, ConfigError, Context, Cost, Proposal, Verification
 from draftverify.audit import Asked, Grade, Variation
+from draftverify.verifiers import at_threshold
 from draftverify_llm.judging import (
     ModelJudge,
     answer_text,
@@ -47,6 +48,7 @@ class Judge(ModelJudge):
     """
 
     provides = frozenset({"verdicts", "scores"})
+    thresholds = ("threshold",)
     reads: frozenset[str] = frozenset()
 
     def __init__(
@@ -121,6 +123,16 @@ class Judge(ModelJudge):
             found.append(Verification(checks=tuple(map(self._check, own)), cost=cost))
         return found
 
+    def rejudged(self, context: Context, proposal: Proposal, checks: tuple[Check, ...]) -> tuple[Check, ...]:
+        """What it says at its threshold of a block that was read at another."""
+        return at_threshold(checks, self._lowest, "judged wrong")
+
+    @property
+    def _lowest(self) -> float:
+        """The score from which on an answer passes."""
+        middle = 0.0 if self.asks == "yes_no" else (1 + self.highest) / 2
+        return middle if self.threshold is None else self.threshold
+
     def grade(self, asked: Sequence[Asked]) -> list[Grade]:
         """A grade for each; what an audit asks."""
         prompts = self._read()
@@ -151,8 +163,7 @@ class Judge(ModelJudge):
     def _check(self, grade: Grade) -> Check:
         if grade.score is None:
             return no_verdict(grade.why, grade.words)
-        middle = 0.0 if self.asks == "yes_no" else (1 + self.highest) / 2
-        passed = grade.score >= (middle if self.threshold is None else self.threshold)
+        passed = grade.score >= self._lowest
         return Check("pass" if passed else "reject", grade.score, "" if passed else "judged wrong")
 
     def _files(self) -> list[Path]:

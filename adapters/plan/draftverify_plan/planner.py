@@ -83,7 +83,7 @@ class Planner:
                 "problem": given["problem"],
                 "steps": list(steps),
             }
-            context.scratch[key] = self._ask(request)
+            context.scratch[key] = self._ask(request, context.task.id)
         plan: tuple[str, ...] | None = context.scratch[key]
         return plan
 
@@ -99,8 +99,8 @@ class Planner:
                 self._child.end()
                 self._child = None
 
-    def _ask(self, request: dict[str, Any]) -> tuple[str, ...] | None:
-        about = f"{self.engine} on {request['problem']}"
+    def _ask(self, request: dict[str, Any], task: str) -> tuple[str, ...] | None:
+        about = f"{self.engine} on {task}"
         with self._lock:
             if self._child is None:
                 self._child = _Child()

@@ -36,11 +36,11 @@ def _plan(request: dict[str, Any], read: dict[tuple[str, str], PlanningProblem])
     from unified_planning.engines import CompilationKind
     from unified_planning.shortcuts import Compiler, OneshotPlanner
 
-    paths = request["domain"], request["problem"]
-    if paths not in read:
+    texts = request["domain"], request["problem"]
+    if texts not in read:
         read.clear()
-        read[paths] = read_problem(*paths)
-    problem = _from(read[paths], request["steps"])
+        read[texts] = read_problem(*texts)
+    problem = _from(read[texts], request["steps"])
     with OneshotPlanner(name=request["engine"]) as planner:
         back = None
         if not planner.supports(problem.kind) and problem.kind.has_negative_conditions():

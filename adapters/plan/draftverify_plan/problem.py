@@ -11,7 +11,6 @@ import importlib.util
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
@@ -53,7 +52,7 @@ _STATES = "plan.states"
 
 
 class PddlError(DraftVerifyError):
-    """A domain or problem file that cannot be read, or asks for more than sequential planning."""
+    """A domain or problem that cannot be read, or asks for more than sequential planning."""
 
 
 class StepError(DraftVerifyError):
@@ -209,25 +208,25 @@ class PlanningProblem:
         return states
 
 
-def read_problem(domain: str | Path, problem: str | Path) -> PlanningProblem:
-    """Parse a domain and a problem file.
+def read_problem(domain: str, problem: str) -> PlanningProblem:
+    """Parse a domain and a problem, the texts of two PDDL files.
 
     Raises:
-        PddlError: a file is missing, is not PDDL, or is not a sequential planning problem.
+        PddlError: a text is not PDDL, or not a sequential planning problem.
         ModuleNotFoundError: unified-planning is not installed.
     """
     from unified_planning.io import PDDLReader
 
-    for path in (domain, problem):
-        if not Path(path).is_file():
-            raise PddlError(f"{path}: there is no such file")
+    for name, text in (("domain", domain), ("problem", problem)):
+        if "(" not in text:
+            raise PddlError(f"the {name} is no PDDL but {text!r:.80}; the text of a file is needed")
     try:
         with _ONE_AT_A_TIME:
-            return PlanningProblem(PDDLReader().parse_problem(str(domain), str(problem)))
+            return PlanningProblem(PDDLReader().parse_problem_string(domain, problem))
     # A reader of hostile files raises whatever it trips over, down to AssertionError and RecursionError.
     except Exception as error:
         message = " ".join(str(error).split()) or type(error).__name__
-        raise PddlError(f"{problem} (domain {domain}) cannot be read: {message}") from error
+        raise PddlError(f"the problem cannot be read: {message}") from error
 
 
 def need_planning() -> None:
@@ -266,7 +265,7 @@ def _read_input(given: Mapping[str, Any]) -> PlanningProblem:
     missing = [key for key in ("domain", "problem") if not isinstance(given.get(key), str)]
     if missing:
         raise PddlError(
-            f"the task's input lacks {' and '.join(missing)}, the path of a PDDL file; "
+            f"the task's input lacks {' and '.join(missing)}, the text of a PDDL file; "
             "`use: plan.pddl` makes such tasks"
         )
     return read_problem(given["domain"], given["problem"])

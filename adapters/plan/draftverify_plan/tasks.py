@@ -12,7 +12,8 @@ __all__ = ["PddlTasks"]
 class PddlTasks:
     """One task per problem file: DIRECTORY/<domain>/domain.pddl beside DIRECTORY/<domain>/*.pddl.
 
-    A task's id is "<domain>/<problem>", its group the domain, its input the paths of both files.
+    A task's id is "<domain>/<problem>", its group the domain, its input the texts of both files: the same on every
+    machine.
 
     Args:
         directory: the folder of domains.
@@ -27,7 +28,7 @@ class PddlTasks:
         """The tasks, by domain and name.
 
         Raises:
-            ConfigError: there is no such folder, or no problem in it.
+            ConfigError: there is no such folder, no problem in it, or a file is no text.
         """
         if self.limit is not None and self.limit < 0:
             raise ConfigError(f"limit is {self.limit}; it cannot be negative", where=str(self.directory))
@@ -36,7 +37,7 @@ class PddlTasks:
         tasks = [
             Task(
                 id=f"{domain.parent.name}/{problem.stem}",
-                input={"domain": str(domain), "problem": str(problem)},
+                input={"domain": _text(domain), "problem": _text(problem)},
                 group=domain.parent.name,
             )
             for domain in sorted(self.directory.glob("*/domain.pddl"))
@@ -49,3 +50,10 @@ class PddlTasks:
                 where=str(self.directory),
             )
         return tasks[: self.limit]
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        raise ConfigError(f"the file cannot be read: {error}", where=str(file)) from error

@@ -38,6 +38,7 @@ class Process:
     """
 
     provides = frozenset({"verdicts", "scores"})
+    thresholds = ("threshold",)
     reads: frozenset[str] = frozenset()
     deterministic = True
 
@@ -117,6 +118,18 @@ class Process:
             else:
                 checks.append(self._check(scores[at[0]][at[1]], number, proposal.items[index]))
         return tuple(checks)
+
+    def rejudged(self, context: Context, proposal: Proposal, checks: tuple[Check, ...]) -> tuple[Check, ...]:
+        """What it says at its threshold of steps that were scored at another."""
+        found: list[Check] = []
+        for index, (parent, check) in enumerate(zip(proposal.parents, checks, strict=True)):
+            number = len(context.accepted) + len(proposal.path(index))
+            if parent >= 0 and found[parent].verdict != "pass":
+                check = UNCHECKED
+            elif check.score is not None:
+                check = self._check(check.score, number, proposal.items[index])
+            found.append(check)
+        return tuple(found)
 
     def _check(self, score: float | str, number: int, step: str) -> Check:
         check = verdict(score, self.threshold)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from draftverify import ConfigError, Context, Proposal, ResourceError, Verification
+from draftverify import Check, ConfigError, Context, Proposal, ResourceError, Verification
+from draftverify.verifiers import at_threshold
 from draftverify_llm import (
     Loaded,
     by_length,
@@ -42,6 +43,7 @@ class RewardModel:
     """
 
     provides = frozenset({"verdicts", "scores"})
+    thresholds = ("threshold",)
     reads: frozenset[str] = frozenset()
     deterministic = True
 
@@ -96,6 +98,10 @@ class RewardModel:
     def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
         """The blocks of many tasks, in padded passes of similar length."""
         return score_blocks(contexts, proposals, self._score, self.threshold)
+
+    def rejudged(self, context: Context, proposal: Proposal, checks: tuple[Check, ...]) -> tuple[Check, ...]:
+        """What it says at its threshold of a block that was read at another."""
+        return at_threshold(checks, self.threshold, "below the threshold")
 
     def step_scores(self, solutions: Sequence[StepwiseSolution]) -> list[list[float | str]]:
         """The score after each step of each solution: that of the solution up to there, read by itself.

@@ -16,7 +16,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from draftverify import Context, Proposal, ResourceError, Verification
+from draftverify import Check, Context, Proposal, ResourceError, Verification
+from draftverify.verifiers import at_threshold
 from draftverify_llm import LocalModel, by_length, need, torch_directory, weights_identity
 from draftverify_reasoning.scoring import TOO_LONG, Pair, StepwiseSolution, at_once, score_blocks
 
@@ -85,6 +86,7 @@ class TrainedVerifier:
     """
 
     provides = frozenset({"verdicts", "scores"})
+    thresholds = ("threshold",)
     reads: frozenset[str] = frozenset()
     deterministic = True
 
@@ -132,6 +134,10 @@ class TrainedVerifier:
     def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
         """The blocks of many tasks, in padded passes of similar length."""
         return score_blocks(contexts, proposals, self._score, self.threshold)
+
+    def rejudged(self, context: Context, proposal: Proposal, checks: tuple[Check, ...]) -> tuple[Check, ...]:
+        """What it says at its threshold of a block that was read at another."""
+        return at_threshold(checks, self.threshold, "below the threshold")
 
     def step_scores(self, solutions: Sequence[StepwiseSolution]) -> list[list[float | str]]:
         """The score after each step of each solution, read where the step ends, in one reading of the solution.

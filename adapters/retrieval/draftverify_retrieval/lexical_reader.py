@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from draftverify import Context, Proposal, Verification
+from draftverify import Check, Context, Proposal, Verification
+from draftverify.verifiers import at_threshold
 from draftverify_retrieval.passages import Passages
 from draftverify_retrieval.reading import Found, Pair, read_blocks
 from draftverify_retrieval.splitting import Splitting, pieces
@@ -39,6 +40,7 @@ class LexicalReader:
     """
 
     provides = frozenset({"verdicts", "scores"})
+    thresholds = ("threshold",)
     reads: frozenset[str] = frozenset()
 
     def __init__(
@@ -91,6 +93,10 @@ class LexicalReader:
     def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
         """The blocks of many tasks."""
         return read_blocks(contexts, proposals, self._read, self.threshold)
+
+    def rejudged(self, context: Context, proposal: Proposal, checks: tuple[Check, ...]) -> tuple[Check, ...]:
+        """What it says at its threshold of a block that was read at another."""
+        return at_threshold(checks, self.threshold, "no answer")
 
     def _read(self, pairs: Sequence[Pair]) -> list[Found]:
         loaded = self._open()

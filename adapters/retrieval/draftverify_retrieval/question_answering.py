@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from draftverify import Context, Proposal, Verification
+from draftverify import Check, Context, Proposal, Verification
+from draftverify.verifiers import at_threshold
 from draftverify_llm import by_length, torch_directory, weights_identity
 from draftverify_retrieval.pretrained import Pretrained, load
 from draftverify_retrieval.reading import Found, Pair, read_blocks
@@ -39,6 +40,7 @@ class QuestionAnswering:
     """
 
     provides = frozenset({"verdicts", "scores"})
+    thresholds = ("threshold",)
     reads: frozenset[str] = frozenset()
     deterministic = True
 
@@ -79,6 +81,10 @@ class QuestionAnswering:
     def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
         """The blocks of many tasks, in padded passes of similar length."""
         return read_blocks(contexts, proposals, self._read, self.threshold)
+
+    def rejudged(self, context: Context, proposal: Proposal, checks: tuple[Check, ...]) -> tuple[Check, ...]:
+        """What it says at its threshold of a block that was read at another."""
+        return at_threshold(checks, self.threshold, "no answer")
 
     def _read(self, pairs: Sequence[Pair]) -> list[Found]:
         import torch

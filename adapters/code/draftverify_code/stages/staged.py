@@ -8,7 +8,8 @@ go on, and nothing passes that no trusted stage passed), and what the records ke
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import permutations
 from typing import Any
 
 import msgspec
@@ -35,18 +36,26 @@ class Stages(Combined):
 
     A stage that raises is an error (a TimeoutError: a timeout) of the items that it was given; the others keep what was
     said of them. `notes` of the verification: "order", the stages' names; "skipped", those that abstained on all they
-    were given; "isolation" and "integrity", the weakest of the stages that ran; "seconds" by stage; and under "stages"
-    whatever else a stage noted.
+    were given; "isolation" and "integrity", the weakest of the stages that ran; "seconds" by stage; under "stages"
+    whatever else a stage noted; and "heard", what each said, for replays.
 
     Args:
         stages: from cheap to dear.
         trusted: how many of the last ones are what counts.
+        ask_all: whether a stage is also asked, for the record alone, about the items that are settled without it.
     """
 
-    def __init__(self, stages: list[Verifier], trusted: int = 1) -> None:
+    def __init__(self, stages: list[Verifier], trusted: int = 1, ask_all: bool = False) -> None:
         check_stages(stages, trusted)
-        super().__init__(stages)
+        super().__init__(stages, ask_all)
         self.trusted = trusted
+
+    def orders(self) -> Iterator[tuple[int, ...]]:
+        """Every order of any of the filters, before the trusted stages: those alone say what passes."""
+        first = len(self.stages) - self.trusted
+        for count in range(first, -1, -1):
+            for filters in permutations(range(first), count):
+                yield (*filters, *range(first, len(self.stages)))
 
     @property
     def provides(self) -> frozenset[str]:

@@ -1,0 +1,143 @@
+"""One recorded task: its rounds, what was shown before each, and which of its items stand in the block under way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from draftverify.engine.session import Session
+from draftverify.records.encoding import timeless
+from draftverify.values import Context, Failure, Outcome, Round, Task, TaskRecord
+
+if TYPE_CHECKING:
+    from draftverify.records.replay.driven import Replay
+
+__all__ = ["Absent", "DraftsFrom", "Gap", "Log", "Missing", "Origin", "best", "key_of"]
+
+DraftsFrom: TypeAlias = Literal["list", "continuation", "accepted", "round"]
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """What the log cannot answer.
+
+    Args:
+        task: of which.
+        round: of the replay, from 0.
+        why: what is not recorded.
+    """
+
+    task: str
+    round: int
+    why: str
+
+    def __str__(self) -> str:
+        return f"task {self.task}, round {self.round}: {self.why}"
+
+
+class Missing(Exception):
+    """The log does not hold what is asked of it."""
+
+
+class Absent(Mapping[str, Any]):
+    """The evidence of a recorded proposal, which no record holds."""
+
+    def __getitem__(self, key: str) -> Any:
+        raise Missing(f"the rule reads {key!r} of the proposal's evidence, which was not recorded")
+
+    def __iter__(self) -> Iterator[str]:
+        raise Missing("the rule reads the proposal's evidence, which was not recorded")
+
+    def __len__(self) -> int:
+        raise Missing("the rule reads the proposal's evidence, which was not recorded")
+
+
+class Origin(NamedTuple):
+    """A recorded item: of which round, and its place in the block."""
+
+    round: int
+    place: int
+
+
+class Log:
+    """A task's record while it is replayed.
+
+    Args:
+        replay: what is asked of which records.
+        task: as it was recorded.
+        record: its own.
+        memory: the version of the memory that it was made under.
+
+    Attributes:
+        before: the context before each recorded round, and after the last.
+        block: the items of the block under way, as they were recorded.
+        at_most: whether costs so far are upper bounds.
+        took: the seconds of the failed call that is answered.
+        decides: those of the rule's next decision.
+    """
+
+    def __init__(self, replay: Replay, task: Task, record: TaskRecord, memory: int) -> None:
+        self.replay = replay
+        self.task = task
+        self.was = record
+        self.memory = memory
+        self.at_most = False
+        self.took = self.decides = 0.0
+        self.block: list[Origin] = []
+        self.before = self._states()
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """The recorded ones."""
+        return self.was.rounds
+
+    def _states(self) -> list[Context]:
+        """What was shown before each recorded round, and after the last."""
+        state = Session(self.replay.recorded, self.task, attempt=self.was.attempt).state
+        found = [state.context]
+        for round in self.was.rounds:
+            state = state.after(round)
+            found.append(state.context)
+        return found
+
+    def item(self, origin: Origin) -> Any:
+        """A recorded item."""
+        return self.rounds[origin.round].items[origin.place]
+
+    def as_recorded(self, context: Context) -> bool:
+        """Whether the rounds so far are those of the record, but for their times."""
+        if context.round > len(self.rounds):
+            return False
+        return _timeless(tuple(context.rounds)) == _timeless(self.rounds[: context.round])
+
+    def seconds(self, part: Literal["draft", "verify"], n: int) -> float:
+        """Of a block that was put together: what one of its size takes, or at most takes."""
+        curve = self.replay.curves.get(part)
+        if curve is not None and n in curve.sizes:
+            return curve.at(n)
+        self.at_most = True
+        rounds = sorted({each.round for each in self.block})
+        return sum((getattr(self.rounds[place].timing, part) for place in rounds), 0.0)
+
+    def broke(self, round: Round, part: Literal["draft", "verify"]) -> Failure | None:
+        """The failure of a recorded call, which took as long as it did."""
+        self.took = getattr(round.timing, part)
+        return round.failure
+
+
+def best(places: Sequence[int], wanted: int) -> int:
+    """Of several recorded rounds that say the same the one of this number, else the first."""
+    return wanted if wanted in places else places[0]
+
+
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+
+
+def key_of(value: Any) -> bytes:
+    """The same for equal plain values."""
+    return _ENCODER.encode(value)
+
+
+def _timeless(rounds: tuple[Round, ...]) -> tuple[Round, ...]:
+    return timeless(TaskRecord(task="", outcome=Outcome(status="accepted"), rounds=rounds)).rounds

@@ -1,0 +1,180 @@
+"""What the stages of a recorded verifier said in each round, whether one of them stops early, and what they cost."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from draftverify.values import Check, Heard, Round, TaskRecord
+
+__all__ = ["Spoken", "Stages", "differs_in_thresholds"]
+
+
+class Whole(NamedTuple):
+    """One pass: its checks, seconds and units."""
+
+    checks: tuple[Check, ...]
+    seconds: float
+    units: float
+
+
+class Spoken:
+    """What one stage said in a round.
+
+    Args:
+        passes: its own, of the round; those for the record alone are the last.
+        checks: the block's.
+        seconds: of the passes that counted, and of those for the record alone.
+    """
+
+    def __init__(
+        self, passes: Sequence[Heard], checks: Sequence[Check], seconds: tuple[float, float] | None
+    ) -> None:
+        self.passes = passes
+        self._checks = checks
+        self.words: dict[int, Check] = {}
+        self.of: dict[int, Heard] = {}
+        for found in passes:
+            for item, said in zip(found.items, found.checks, strict=True):
+                check = checks[item] if said is None else said
+                if item not in self.words or self.words[item].verdict == "unchecked":
+                    self.words[item], self.of[item] = check, found
+        self._seconds = seconds
+
+    def looked(self, beside: bool) -> list[int]:
+        """The items at which it looked in the passes of a kind."""
+        return [
+            item for item, check in self.words.items() if _looked(check) and self.of[item].beside == beside
+        ]
+
+    def points(self) -> Iterator[tuple[int, float]]:
+        """Of each kind of passes how many items it looked at, and the seconds."""
+        if self._seconds is not None:
+            for beside, seconds in zip((False, True), self._seconds, strict=True):
+                if count := len(self.looked(beside)):
+                    yield count, seconds
+
+    def share(self, items: Sequence[int], fixed: float) -> float:
+        """The seconds of these items beyond what a pass takes whatever its size."""
+        found = 0.0
+        for beside, seconds in zip((False, True), self._seconds or (0.0, 0.0), strict=True):
+            looked = self.looked(beside)
+            own = set(looked) & set(items)
+            found += max(seconds - fixed, 0.0) * len(own) / len(looked) if own else 0.0
+        return found
+
+    def whole(self, items: Sequence[int], enough: int | None) -> Whole | None:
+        """The pass over just these items with this early stop; None where there was none."""
+        counted = [found for found in self.passes if not found.beside]
+        if len(counted) != 1 or (counted[0].items, counted[0].enough) != (tuple(items), enough):
+            return None
+        said = zip(items, counted[0].checks, strict=True)
+        checks = tuple(self._checks[item] if check is None else check for item, check in said)
+        return Whole(checks, 0.0 if self._seconds is None else self._seconds[0], counted[0].units)
+
+
+class Stages:
+    """The stages of a recorded verifier.
+
+    Args:
+        verifier: it.
+        records: all of its.
+
+    Attributes:
+        parts: its stages by name.
+    """
+
+    def __init__(self, verifier: Any, records: Sequence[TaskRecord]) -> None:
+        stages = getattr(verifier, "stages", ())
+        self.parts: Mapping[str, Any] = dict(zip(getattr(verifier, "names", ()), stages, strict=False))
+        self._stops: dict[str, bool] = {}
+        self._cuts: dict[str, bool] = {}
+        points: dict[str, list[tuple[int, float]]] = {}
+        for record in records if self.parts else ():
+            for round in record.rounds:
+                for name, spoken in (spoken_in(round) or {}).items():
+                    points.setdefault(name, []).extend(spoken.points())
+                    self._note(name, round, spoken)
+        self._fixed = {name: _fixed(own) for name, own in points.items()}
+
+    def _note(self, name: str, round: Round, spoken: Spoken) -> None:
+        for found in spoken.passes:
+            checks: dict[int, Check] = {}
+            passed = 0
+            for item, said in zip(found.items, found.checks, strict=True):
+                check = checks[item] = round.checks[item] if said is None else said
+                if found.enough is not None and passed >= found.enough:
+                    self._stops.setdefault(name, not _looked(check))
+                elif (above := checks.get(round.parents[item])) is not None and above.verdict != "pass":
+                    self._cuts.setdefault(name, not _looked(check))
+                passed += check.verdict == "pass"
+
+    def stops(self, name: str) -> bool:
+        """Whether a stage leaves items unchecked once enough passed: as it did; where it never came to that, yes."""
+        return self._stops.get(name, True)
+
+    def cuts(self, name: str) -> bool | None:
+        """Whether a stage leaves unchecked what stands on an item that it did not pass; None where that is unknown."""
+        return self._cuts.get(name)
+
+    def fixed(self, name: str) -> float:
+        """Seconds of a stage's pass, whatever its size."""
+        return self._fixed.get(name, 0.0)
+
+
+def spoken_in(round: Round) -> dict[str, Spoken] | None:
+    """What each stage said in a round; None where that was not recorded."""
+    notes = round.notes or {}
+    try:
+        heard = msgspec.convert(notes.get("heard"), tuple[Heard, ...])
+    except msgspec.ValidationError:
+        return None
+    found: dict[str, list[Heard]] = {}
+    for one in heard:
+        if len(one.items) != len(one.checks) or any(item >= len(round.checks) for item in one.items):
+            return None
+        found.setdefault(one.stage, []).append(one)
+    own, beside = notes.get("seconds"), notes.get("seconds_beside")
+    return {
+        name: Spoken(passes, round.checks, None if own is None else (_took(own, name), _took(beside, name)))
+        for name, passes in found.items()
+    }
+
+
+def differs_in_thresholds(part: Any, other: Any) -> bool:
+    """Whether two verifiers are alike but for the arguments that are `thresholds`, of which they can tell."""
+    if type(part) is not type(other) or not hasattr(part, "rejudged"):
+        return False
+    names = inspect.signature(type(part)).parameters.keys() - set(getattr(part, "thresholds", ()))
+    return all(_same(getattr(part, name, None), getattr(other, name, None)) for name in names)
+
+
+def _same(one: Any, other: Any) -> bool:
+    try:
+        return one is other or bool(one == other)
+    except Exception:
+        return False
+
+
+def _took(seconds: Any, name: str) -> float:
+    took = seconds.get(name) if isinstance(seconds, dict) else None
+    return float(took) if isinstance(took, (int, float)) else 0.0
+
+
+def _looked(check: Check) -> bool:
+    return check.verdict != "unchecked"
+
+
+def _fixed(points: Sequence[tuple[int, float]]) -> float:
+    """a of a + b·n, by least squares over the median of each size; 0 where all passes were of one size."""
+    sizes = sorted({n for n, _ in points})
+    if len(sizes) < 2:
+        return 0.0
+    own = [[seconds for n, seconds in points if n == size] for size in sizes]
+    weights = np.sqrt([len(each) for each in own])
+    slope, fixed = np.polyfit(sizes, [float(np.median(each)) for each in own], 1, w=weights)
+    return float(np.clip(fixed, 0.0, min(seconds for _, seconds in points))) if slope > 0 else 0.0

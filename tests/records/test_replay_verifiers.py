@@ -1,0 +1,204 @@
+"""Replay of other verifiers: stages in another order or left out, and scores read with other thresholds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from draftverify import Budget, Pipeline, Proposal, Task, retry
+from draftverify.errors import ConfigError
+from draftverify.records import timeless
+from draftverify.records.replay import Replay
+from draftverify.rules import Best, First, Limit, LongestPrefix
+from draftverify.values import UNCHECKED, Check, Cost, Verification
+from draftverify.verifiers import AllOf, AnyOf
+
+from .test_replay import Drafter, alternatives, number
+
+
+class Stage:
+    """Judges each item by itself and what it stands on; stops early where it is one that does."""
+
+    provides = frozenset({"verdicts", "scores"})
+    thresholds = ("threshold",)
+
+    def __init__(self, name: str, threshold: float = 0.3, failing: bool = False, units: float = 0.0) -> None:
+        self.name = name
+        self.threshold = threshold
+        self.failing = failing
+        self.units = units
+
+    def verify(self, context: Any, proposal: Proposal) -> Verification:
+        """One check per item; a call for some blocks fails."""
+        path = [
+            [*context.accepted, *(proposal.items[i] for i in proposal.path(k))] for k in range(len(proposal))
+        ]
+        if self.failing and number(context.task.id, self.name) % 4 == 0:
+            raise RuntimeError("it broke")
+        drawn = [number(context.task.id, self.name, each) for each in path]
+        found = [
+            Check("abstain", reason="odd") if each % 9 == 0 else Check("pass", each % 10 / 10)
+            for each in drawn
+        ]
+        checks = self.rejudged(context, proposal, tuple(found))
+        cost = Cost(units=self.units * len(proposal)) if self.units else None
+        return Verification(checks=checks, cost=cost, notes={"by": self.name})
+
+    def rejudged(self, context: Any, proposal: Proposal, checks: Any) -> Any:
+        """The checks at this threshold."""
+        found: list[Check] = []
+        for check, parent in zip(checks, proposal.parents, strict=True):
+            passed = sum(each.verdict == "pass" for each in found)
+            if (parent >= 0 and found[parent].verdict != "pass") or (
+                context.enough is not None and passed >= context.enough
+            ):
+                check = UNCHECKED
+            elif check.score is not None:
+                verdict = "pass" if check.score >= self.threshold else "reject"
+                check = msgspec.structs.replace(
+                    check, verdict=verdict, reason="" if verdict == "pass" else "low"
+                )
+            found.append(check)
+        return tuple(found)
+
+
+STAGES = [Stage("syntax", 0.2), Stage("types", 0.4, failing=True), Stage("tests", 0.3)]
+RULES = {"first": First, "first two": lambda: First(2), "best": Best}
+
+
+DRAFTERS = {True: Drafter("continuation", "chain"), False: Drafter("list", "alternatives")}
+
+
+def built(chain: bool, kind: Any, order: Any, block: int, rule: str, **more: Any) -> Pipeline:
+    """A pipeline of some of the stages."""
+    return Pipeline(
+        DRAFTERS[chain],
+        kind([STAGES[place] for place in order], **more),
+        LongestPrefix() if chain else RULES[rule](),
+        policy=retry(2),
+        block=block,
+        done=Limit(4) if chain else None,
+        budget=Budget(rounds=5),
+    )
+
+
+orders = st.lists(st.integers(0, 2), min_size=1, max_size=3, unique=True)
+
+
+@pytest.mark.parametrize("ask_all", [False, True])
+@given(
+    chain=st.booleans(),
+    kinds=st.sampled_from([(AllOf, AllOf), (AnyOf, AnyOf), (AllOf, AnyOf)]),
+    first=orders,
+    second=orders,
+    blocks=st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    rules=st.tuples(st.sampled_from(sorted(RULES)), st.sampled_from(sorted(RULES))),
+    task=st.integers(0, 100),
+)
+@settings(max_examples=60)
+def test_replay_of_stages_equals_rerun(ask_all, chain, kinds, first, second, blocks, rules, task):
+    """Other orders, other blocks and rules with them, stages left out: the log says what a rerun would, or refuses."""
+    made = built(chain, kinds[0], first, blocks[0], rules[0], ask_all=ask_all)
+    other = built(chain, kinds[1], second, blocks[1], rules[1])
+    record = made.record(Task(id=str(task)))
+    changed = frozenset({"verifier", "block", "rule"})
+    if not set(second) <= set(first):
+        with pytest.raises(ConfigError, match="said nothing in these records"):
+            Replay(made, [record], other, changed=changed)
+        return
+    found = Replay(made, [record], other, changed=changed).task(Task(id=str(task)), record)
+    if found.record is None:
+        assert found.gap is not None
+        return
+    assert timeless(found.record) == timeless(other.record(Task(id=str(task))))
+
+
+def listed(verifier: Any, **more: Any) -> Pipeline:
+    """Six numbers in blocks of three."""
+    return Pipeline(SIX, verifier, First(), block=3, policy=retry(1), **more)
+
+
+SIX = alternatives([1, 2, 3, 4, 5, 6])
+
+
+def test_where_all_stages_were_asked_every_order_is_answered():
+    """And the words beside decide nothing, and cost the rounds nothing."""
+    costly = [Stage("a", 0.5, units=1.0), Stage("b", 0.5, units=2.0)]
+    answered = 0
+    for task in (Task(id=str(each)) for each in range(20)):
+        plain, asked = listed(AllOf(costly)), listed(AllOf(costly, ask_all=True))
+        record = asked.record(task)
+        bare = plain.record(task)
+        assert record.outcome.value == bare.outcome.value
+        assert record.outcome.units == bare.outcome.units
+        other = listed(AllOf(costly[::-1], ask_all=True))
+        found = Replay(asked, [record], other, changed=frozenset({"verifier"})).task(task, record)
+        if found.record is not None:
+            again = other.record(task)
+            assert found.record.outcome.value == again.outcome.value
+            assert found.at_most
+            assert again.outcome.units <= found.record.outcome.units
+            answered += 1
+        elif found.gap is not None:
+            assert "nothing was drafted" in found.gap.why
+    assert answered >= 15
+
+
+def test_an_item_that_a_stage_before_refused_is_refused():
+    """By the name of the stage that never saw it, and in the same words for every task."""
+    made, other = (listed(AllOf([STAGES[place] for place in order])) for order in ((0, 2), (2, 0)))
+    tasks = [Task(id=str(each)) for each in range(20)]
+    records = [made.record(task) for task in tasks]
+    replay = Replay(made, records, other, changed=frozenset({"verifier"}))
+    gaps = [replay.task(task, record).gap for task, record in zip(tasks, records, strict=True)]
+    refused = [
+        any(
+            check.stage == "syntax" and check.verdict != "pass"
+            for round in record.rounds
+            for check in round.checks
+        )
+        for record in records
+    ]
+    said = "items that stages before refused were never put before the stage tests"
+    assert [gap is not None and gap.why == said for gap in gaps] == refused
+    assert 0 < sum(refused) < 20
+
+
+@given(st.tuples(st.integers(0, 10), st.integers(0, 10)), st.booleans(), st.booleans(), st.integers(0, 100))
+@settings(max_examples=80)
+def test_replay_of_a_verifiers_threshold_equals_rerun(thresholds, chain, staged, task):
+    """Alone or as a stage; what a looser one would have to look at again is refused."""
+    pipelines = []
+    for each in thresholds:
+        own: Any = Stage("own", each / 10)
+        pipelines.append(
+            Pipeline(
+                DRAFTERS[chain],
+                AllOf([STAGES[0], own], ask_all=True) if staged else own,
+                LongestPrefix() if chain else Best(),
+                policy=retry(3),
+                block=3,
+                done=Limit(4) if chain else None,
+                budget=Budget(rounds=6),
+            )
+        )
+    made, other = pipelines
+    record = made.record(Task(id=str(task)))
+    found = Replay(made, [record], other, changed=frozenset({"verifier"})).task(Task(id=str(task)), record)
+    if found.record is not None:
+        assert timeless(found.record) == timeless(other.record(Task(id=str(task))))
+    else:
+        assert found.gap is not None
+
+
+@pytest.mark.parametrize(
+    "verifier", [Stage("other"), Stage("own", failing=True), AllOf([Stage("own", failing=True)])]
+)
+def test_a_verifier_that_said_nothing_is_refused(verifier):
+    """Another one, or the same with another argument than a threshold."""
+    with pytest.raises(ConfigError, match="said nothing in these records"):
+        Replay(listed(Stage("own")), [], listed(verifier), changed=frozenset({"verifier"}))
