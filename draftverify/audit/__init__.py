@@ -16,7 +16,6 @@ from draftverify.audit.judge_audit import (
     find_audit,
     load_audit,
     plan_labels,
-    save_audit,
 )
 from draftverify.audit.judge_probes import PROBES, Figure, Probe, ProbeName
 from draftverify.audit.judges import (
@@ -74,5 +73,4 @@ __all__ = [
     "load_audit",
     "lossless",
     "plan_labels",
-    "save_audit",
 ]

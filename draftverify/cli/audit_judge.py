@@ -54,7 +54,7 @@ def judge(
     import msgspec
     from rich.console import Console
 
-    from draftverify.audit import save_audit
+    from draftverify.calibration import write_artifact
     from draftverify.experiments.config import load_judge_audit
     from draftverify.experiments.judging import audit_of, plan_of
 
@@ -77,7 +77,7 @@ def judge(
         click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
     else:
         console.print(judge_table(found))
-    save_audit(path, found)
+    write_artifact(path, found)
     if not as_json:
         click.echo(f"wrote {path}")
 

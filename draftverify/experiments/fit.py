@@ -18,7 +18,7 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from draftverify.calibration import Beforehand, Judged, ScoreArtifact, beforehand, fit_scores, save_scores
+from draftverify.calibration import Beforehand, Judged, ScoreArtifact, beforehand, fit_scores, write_artifact
 from draftverify.engine.parts import identity_of, name_of
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, ContractError, below
@@ -125,7 +125,7 @@ def fit(
                 best=best,
                 watcher=partial(watcher, spec.name),
             )
-        save_scores(path, artifact)
+        write_artifact(path, artifact)
         unheard = len(tasks) - artifact.fit.tasks
         found.append(Fitted(tuple(each.name for each, _ in uses), Path(path), artifact, unscored, unheard))
     return found
@@ -189,8 +189,8 @@ def fit_verifier(
         watcher: told how many tasks are done.
 
     Returns:
-        What `save_scores` writes for a `Calibrated`; and how many items taught nothing, since they had no score or the
-        metric no say on them.
+        What `write_artifact` writes for a `Calibrated`; and how many items taught nothing, since they had no score or
+        the metric no say on them.
 
     Raises:
         ConfigError: no item taught anything, or all were of one task.

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from draftverify.calibration import ReleaseArtifact, release_pool, save_release
+from draftverify.calibration import ReleaseArtifact, release_pool, write_artifact
 from draftverify.engine.parts import identity_of, name_of
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, ContractError, below
@@ -100,7 +100,7 @@ def fit_release(
                 watcher=partial(watcher, spec.name),
             )
         artifact, solved, unheard = made
-        save_release(path, artifact)
+        write_artifact(path, artifact)
         names = tuple(each.name for each, _ in uses)
         alpha = min(rule.alpha for _, rule in uses)
         found.append(Pooled(names, path, artifact, solved, unheard, alpha))
@@ -125,8 +125,8 @@ def pool_of(
         watcher: told how many tasks are done.
 
     Returns:
-        What `save_release` writes for a `Release`; how many tasks had a try that is right; and how many taught nothing,
-        as `Pooled` says.
+        What `write_artifact` writes for a `Release`; how many tasks had a try that is right; and how many taught
+        nothing, as `Pooled` says.
 
     Raises:
         ConfigError: no task failed.
