@@ -39,7 +39,7 @@ from draftverify.calibration.paired import (
     paired_shares,
     paired_total_ratio,
 )
-from draftverify.calibration.places import Places, StageCounts, position_trials
+from draftverify.calibration.places import Places, StageCounts, position_trials, trials
 from draftverify.calibration.prediction import Prediction, coverage, measured_ratio, predict
 from draftverify.calibration.release import ReleasePool, failures_needed, release_pool
 from draftverify.calibration.scores import Reliability, ScoreFit, fit_scores, reliability
@@ -171,6 +171,7 @@ __all__ = [
     "solved_ratio",
     "specificity",
     "tally",
+    "trials",
     "trust",
     "write_artifact",
 ]
