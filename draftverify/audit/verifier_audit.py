@@ -48,7 +48,7 @@ class Judged(msgspec.Struct, frozen=True):
 
     Args:
         pipeline: its name.
-        generator, verifier: the same for equal ones.
+        generator, verifier, rule: the same for equal ones.
         related: whether models of one family draft and judge.
         items: all that were judged, with a label or without.
         untested: why there are none, in words.
@@ -57,6 +57,7 @@ class Judged(msgspec.Struct, frozen=True):
     pipeline: str
     generator: str
     verifier: str
+    rule: str = ""
     related: bool = False
     items: tuple[Item, ...] = ()
     untested: str = ""
@@ -93,9 +94,13 @@ def audit_verifiers(judged: Sequence[Judged]) -> tuple[tuple[Probe, ...], Probe]
     if not any(each.figures for each in pipelines):
         why = "; ".join(f"{each.name}: {each.untested}" for each in pipelines)
         raise ConfigError(f"there is nothing to hold a verifier against: {why}")
-    labelled = [each for each, probe in zip(judged, pipelines, strict=True) if probe.figures]
+    labelled = [each for each, probe in zip(judged, pipelines, strict=True) if len(probe.figures) > 1]
     spots = [*_overlooked(labelled), *_alike(labelled)]
-    why = "" if spots else "one generator and one verifier: there is nothing to compare"
+    why = (
+        ""
+        if spots
+        else "no two generators under one verifier, and no two verifiers of the same items, have labels"
+    )
     return pipelines, Probe("shared blind spots", tuple(spots), why)
 
 
@@ -149,10 +154,10 @@ def _of_one(judged: Judged) -> Probe:
 def _overlooked(judged: Sequence[Judged]) -> list[Figure]:
     """For each verifier: do wrong items of some generators pass more often than those of the others?"""
     found = []
-    for verifier in dict.fromkeys(each.verifier for each in judged):
-        # Of pipelines with the same two parts the first stands for all: the others have its items again.
-        pairs = {each.generator: each for each in reversed(judged) if each.verifier == verifier}
-        own = [each for each in judged if pairs.get(each.generator) is each]
+    for verifier in dict.fromkeys((each.verifier, each.rule) for each in judged):
+        # Of pipelines with the same parts the first stands for all: the others have its items again.
+        first = {each.generator: each for each in reversed(judged) if (each.verifier, each.rule) == verifier}
+        own = [each for each in judged if first.get(each.generator) is each]
         related = [each for each in own if each.related]
         suspects = [related] if 0 < len(related) < len(own) else [[each] for each in own]
         # Of two the second's ratio is one over the first's.

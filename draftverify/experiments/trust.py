@@ -30,10 +30,7 @@ from draftverify.protocols import Metric
 from draftverify.records import RunRecords
 from draftverify.values import Check, Round, Task, TaskRecord
 
-__all__ = ["PEOPLE", "audit_run"]
-
-PEOPLE = "people"
-"""What the labels are called that people gave in the run."""
+__all__ = ["audit_run"]
 
 Label: TypeAlias = "Callable[[str, str, Any, Check | None], bool | None]"
 """(pipeline, task, item, check): whether the item is right; None without a label."""
@@ -76,7 +73,7 @@ def audit_run(
     try:
         label: Label
         if people is not None:
-            wanted, label = PEOPLE, _by_people(people)
+            wanted, label = "people", _by_people(people)
         else:
             wanted, judging = judging_metric(experiment, builder, metric)
             load = workload(experiment, builder)
@@ -137,6 +134,7 @@ def _judged(pipeline: Pipeline, records: Iterable[TaskRecord], label: Label) -> 
         pipeline=pipeline.name,
         generator=str(id(pipeline.generator)),  # the builder makes equal ones once
         verifier=str(id(pipeline.verifier)),
+        rule=str(id(pipeline.rule)),
         related=bool(pipeline.checks_itself),
         items=() if stepwise else tuple(items),
         untested=why,
