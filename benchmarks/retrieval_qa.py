@@ -41,7 +41,7 @@ from msgspec.structs import replace
 
 from benchmarks.provenance import write
 from draftverify import Context, Outcome, Pipeline, Proposal, Task, retry
-from draftverify.calibration import save_scores
+from draftverify.calibration import write_artifact
 from draftverify.calibration.intervals import rate, t_quantile
 from draftverify.experiments import evaluate, fit_verifier
 from draftverify.rules import Best, EnoughEvidence
@@ -148,7 +148,7 @@ def ways(drafted: Asked, reader: Any, tasks: list[Task], folder: Path) -> dict[s
     records: dict[str, list[Any]] = {}
     for fold, (own, other) in enumerate((halves, halves[::-1])):
         path = folder / f"ways-{fold}.json"
-        save_scores(path, fit_verifier(drafted, reader, other, useful, block=5)[0])
+        write_artifact(path, fit_verifier(drafted, reader, other, useful, block=5)[0])
         anything = Calibrated(reader, path, accept=0.0)
         pipelines = {
             name: Pipeline(drafted, anything, Best(), block=n, name=name) for name, n in ALWAYS.items()
@@ -198,7 +198,7 @@ def promises(drafted: Asked, reader: Any, tasks: list[Task], folder: Path) -> di
             if artifact.fit.threshold is None:
                 continue
             path = folder / f"promise-{precision}-{fold}.json"
-            save_scores(path, artifact)
+            write_artifact(path, artifact)
             pipeline = Pipeline(
                 drafted,
                 Calibrated(reader, path),

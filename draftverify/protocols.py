@@ -20,7 +20,7 @@ Optional, found by name:
 - `check_settings(settings)`: refuses, with a ConfigError, values of settings that the part cannot read; called at
   build with all of the pipeline's, of which it looks at its own.
 - `check_verifier(verifier)`, of a generator or a rule: refuses, with a ConfigError, a verifier that it cannot draft
-  for, or whose scores it does not know; called when both have been opened.
+  for, or whose scores it does not know; called when both have been opened, a rule's at the first task at the latest.
 - `check_generator(generator)`, of a verifier: refuses, with a ConfigError, a generator whose blocks it cannot verify;
   called when both have been opened.
 - `describe(values) -> list[str]`, of a verifier: values as text, for people and records.

@@ -4,7 +4,7 @@
 compares greedy text with plain steps. It works on any rule and generator, a plugin's too. See docs/audit.md.
 
 And whether a judge, a verifier that is a model's word, can be believed: `audit_judge(judge, comparisons)`. See
-docs/judges.md.
+docs/judges.md. `audit_verifiers(judged)` says the same of any verifier, by labels of what it judged: docs/trust.md.
 """
 
 from draftverify.audit.comparisons import Comparison, comparisons_of
@@ -16,7 +16,6 @@ from draftverify.audit.judge_audit import (
     find_audit,
     load_audit,
     plan_labels,
-    save_audit,
 )
 from draftverify.audit.judge_probes import PROBES, Figure, Probe, ProbeName
 from draftverify.audit.judges import (
@@ -34,6 +33,7 @@ from draftverify.audit.judges import (
 from draftverify.audit.lossless import claims_exact, lossless
 from draftverify.audit.report import Divergence, Draws, Enumeration, PipelineReport, Report, Text
 from draftverify.audit.unknowns import NotEnumerable, Path, Stream, Unknown, explore
+from draftverify.audit.verifier_audit import Item, Judged, VerifierAudit, audit_verifiers
 from draftverify.engine.parts import identity_of
 
 __all__ = [
@@ -46,7 +46,9 @@ __all__ = [
     "Figure",
     "Grade",
     "Grading",
+    "Item",
     "JudgeAudit",
+    "Judged",
     "Judging",
     "NotEnumerable",
     "PROBES",
@@ -62,9 +64,11 @@ __all__ = [
     "Text",
     "Unknown",
     "Variation",
+    "VerifierAudit",
     "as_choice",
     "as_judge",
     "audit_judge",
+    "audit_verifiers",
     "claims_exact",
     "comparisons_of",
     "enumerate_rule",
@@ -74,5 +78,4 @@ __all__ = [
     "load_audit",
     "lossless",
     "plan_labels",
-    "save_audit",
 ]

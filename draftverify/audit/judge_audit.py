@@ -1,7 +1,7 @@
 """The audit of a judge: its probes on labelled comparisons, the file they are kept in, and how many labels to plan for.
 
     found = audit_judge(judge, comparisons)
-    save_audit("audits/judge.json", found)
+    write_artifact("audits/judge.json", found)
 
 The file names the judge by its identity, a hash of its model and prompt: the audit of another judge says nothing of
 this one, and is refused.
@@ -13,11 +13,11 @@ import hashlib
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -26,24 +26,15 @@ from draftverify.audit.comparisons import Comparison
 from draftverify.audit.judge_probes import PROBES, WIN, Asking, Figure, Probe, ProbeName
 from draftverify.audit.judges import as_judge
 from draftverify.calibration.agreement import cohen_kappa
-from draftverify.calibration.artifact import read_artifact, write_artifact
+from draftverify.calibration.artifact import Kept, PartIdentity, read_artifact
 from draftverify.calibration.trust import labels_needed
-from draftverify.engine.parts import identity_of, name_of
+from draftverify.engine.parts import check_made_with, identity_of, name_of
 from draftverify.errors import ConfigError, ContractError
 
-__all__ = ["JudgeAudit", "Planned", "audit_judge", "find_audit", "load_audit", "plan_labels", "save_audit"]
-
-VERSION = 1
+__all__ = ["JudgeAudit", "Planned", "audit_judge", "find_audit", "load_audit", "plan_labels"]
 
 
-class JudgeAudit(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="kind",
-    tag="draftverify.judge_audit",
-):
+class JudgeAudit(Kept, frozen=True, kw_only=True, tag="draftverify.judge_audit"):
     """What an audit found.
 
     Args:
@@ -58,7 +49,9 @@ class JudgeAudit(
         versions: of the package.
     """
 
-    version: int = VERSION
+    what: ClassVar[str] = "audit of a judge"
+    made_by: ClassVar[str] = "draftverify audit judge CONFIG"
+
     judge: str
     name: str
     family: str | None = None
@@ -69,7 +62,7 @@ class JudgeAudit(
     asked: int
     seconds: float
     probes: tuple[Probe, ...]
-    versions: dict[str, str] = {}
+    versions: Mapping[str, str] = {}
 
     def figure(self, probe: str, name: str) -> Figure | None:
         """A probe's figure; None where it was not measured."""
@@ -141,11 +134,6 @@ def audit_judge(
     )
 
 
-def save_audit(path: str | os.PathLike[str], audit: JudgeAudit) -> None:
-    """Write an audit; the file is complete or not there."""
-    write_artifact(Path(path), audit)
-
-
 def load_audit(path: str | os.PathLike[str], *, judge: Any = None) -> JudgeAudit:
     """Read an audit back.
 
@@ -156,13 +144,9 @@ def load_audit(path: str | os.PathLike[str], *, judge: Any = None) -> JudgeAudit
     Raises:
         ConfigError: the file is missing, is no audit, or is the audit of another judge.
     """
-    found = read_artifact(path, JudgeAudit, "audit of a judge")
-    if judge is not None and found.judge != (identity := identity_of(judge)):
-        raise ConfigError(
-            f"this is the audit of {found.name} ({found.judge}), and the judge is {name_of(judge)} ({identity}): its "
-            "model, prompt or arguments are others. Audit it: draftverify audit judge CONFIG",
-            where=str(path),
-        )
+    found = read_artifact(path, JudgeAudit)
+    if judge is not None:
+        check_made_with("judge", judge, PartIdentity(found.name, found.judge), found, path)
     return found
 
 

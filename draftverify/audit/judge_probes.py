@@ -58,7 +58,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
         name: what it is.
         value, low, high: it and its 95 % interval; None where there is none.
         n: verdicts or comparisons that it is of.
-        questions: how many questions these are about.
+        questions: how many questions, or tasks, these are about.
         reads: how to read it.
     """
 
@@ -174,14 +174,16 @@ class Asking:
         return figure(name, bootstrap(statistic, where), reads, within=(low, 1.0))
 
 
-def figure(name: str, found: Estimate, reads: str, within: tuple[float, float]) -> Figure:
-    """An estimate as a figure, its interval cut to what the figure can be."""
+def figure(
+    name: str, found: Estimate, reads: str, within: tuple[float, float] = (-math.inf, math.inf)
+) -> Figure:
+    """An estimate as a figure, its interval cut to what the figure can be; an end that is not finite is None."""
     low, high = max(found.low, within[0]), min(found.high, within[1])
     known = not math.isnan(found.value)
+    value, low, high = (each if known and math.isfinite(each) else None for each in (found.value, low, high))
     return Figure(
-        name=name, value=found.value if known else None, low=low if known else None, high=high if known else None,
-        n=found.trials, questions=found.clusters, reads=reads,
-    )  # fmt: skip
+        name=name, value=value, low=low, high=high, n=found.trials, questions=found.clusters, reads=reads
+    )
 
 
 def shown(each: Comparison, *, swapped: bool = False, **more: Any) -> Presented:

@@ -12,17 +12,14 @@ from draftverify.calibration.artifact import (
     Artifact,
     DataHash,
     Interval,
+    Kept,
     PartIdentity,
     ReleaseArtifact,
     ScoreArtifact,
     Tried,
     load,
-    load_release,
-    load_scores,
     read_artifact,
     save,
-    save_release,
-    save_scores,
     write_artifact,
 )
 from draftverify.calibration.best_of_n import BestOfN, best_of_n
@@ -42,7 +39,7 @@ from draftverify.calibration.paired import (
     paired_shares,
     paired_total_ratio,
 )
-from draftverify.calibration.places import Places, StageCounts, position_trials
+from draftverify.calibration.places import Places, StageCounts, position_trials, trials
 from draftverify.calibration.prediction import Prediction, coverage, measured_ratio, predict
 from draftverify.calibration.release import ReleasePool, failures_needed, release_pool
 from draftverify.calibration.scores import Reliability, ScoreFit, fit_scores, reliability
@@ -99,6 +96,7 @@ __all__ = [
     "Fixed",
     "Interval",
     "Judged",
+    "Kept",
     "Measured",
     "OperatingPoint",
     "PairedTest",
@@ -146,8 +144,6 @@ __all__ = [
     "labels_needed",
     "least_abstained",
     "load",
-    "load_release",
-    "load_scores",
     "log_interval",
     "log_jackknife",
     "mean_cost",
@@ -170,13 +166,12 @@ __all__ = [
     "reliability",
     "risk_coverage",
     "save",
-    "save_release",
-    "save_scores",
     "selective_risk",
     "solved_rate",
     "solved_ratio",
     "specificity",
     "tally",
+    "trials",
     "trust",
     "write_artifact",
 ]

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
 
@@ -19,22 +19,34 @@ __all__ = [
     "ReleaseArtifact",
     "DataHash",
     "Interval",
+    "Kept",
     "PartIdentity",
     "ScoreArtifact",
     "Tried",
     "load",
-    "load_release",
-    "load_scores",
     "read_artifact",
     "save",
-    "save_release",
-    "save_scores",
     "write_artifact",
 ]
 
 VERSION = 1
 
-T = TypeVar("T", bound=msgspec.Struct)
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+    """What a command writes into a file of its own, to be read again.
+
+    Attributes:
+        what: what messages call it.
+        made_by: the command.
+    """
+
+    what: ClassVar[str]
+    made_by: ClassVar[str]
+
+    version: int = VERSION
+
+
+T = TypeVar("T", bound=Kept)
 
 
 class Interval(msgspec.Struct, frozen=True):
@@ -92,14 +104,7 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
     gain: Interval
 
 
-class Artifact(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="kind",
-    tag="draftverify.operating_point",
-):
+class Artifact(Kept, frozen=True, kw_only=True, tag="draftverify.operating_point"):
     """The file of an operating point: what was chosen, on what, and whether it held.
 
     Args:
@@ -131,12 +136,14 @@ class Artifact(
         versions: of the machine and the packages.
     """
 
-    version: int = VERSION
+    what: ClassVar[str] = "operating point"
+    made_by: ClassVar[str] = "draftverify calibrate CONFIG"
+
     experiment: str
-    pipeline: str
+    pipeline: Annotated[str, msgspec.Meta(min_length=1)]
     changes: Mapping[str, Any] = {}
     baseline: str
-    block: int
+    block: Annotated[int, msgspec.Meta(ge=0)]
     threshold: float | None = None
     drafts: bool
     why: str
@@ -183,14 +190,7 @@ class Artifact(
         return tuple(told)
 
 
-class ScoreArtifact(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="kind",
-    tag="draftverify.scores",
-):
+class ScoreArtifact(Kept, frozen=True, kw_only=True, tag="draftverify.scores"):
     """The file of what a verifier's scores mean.
 
     Args:
@@ -203,7 +203,9 @@ class ScoreArtifact(
         versions: of the package and whatever else the scores depend on.
     """
 
-    version: int = VERSION
+    what: ClassVar[str] = "score fit"
+    made_by: ClassVar[str] = "draftverify fit CONFIG"
+
     fit: ScoreFit
     verifier: str
     name: str
@@ -212,31 +214,8 @@ class ScoreArtifact(
     task_ids: str
     versions: Mapping[str, str] = {}
 
-    def check_verifier(self, identity: str, name: str, path: str | os.PathLike[str]) -> None:
-        """Refuse another verifier than the one that it was fitted for.
 
-        Args:
-            identity, name: of the verifier at hand.
-            path: where this was read.
-
-        Raises:
-            ConfigError: its identity is another.
-        """
-        if self.verifier != identity:
-            raise ConfigError(
-                f"{path} was fitted for {self.name} ({self.verifier}), and the verifier is {name} ({identity}): its "
-                "weights, arguments or code are others. Fit it again"
-            )
-
-
-class ReleaseArtifact(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="kind",
-    tag="draftverify.release",
-):
+class ReleaseArtifact(Kept, frozen=True, kw_only=True, tag="draftverify.release"):
     """The file of a pool of failed tasks, by which answers are released.
 
     Args:
@@ -249,7 +228,9 @@ class ReleaseArtifact(
         versions: of the package and whatever else the scores depend on.
     """
 
-    version: int = VERSION
+    what: ClassVar[str] = "release pool"
+    made_by: ClassVar[str] = "draftverify fit CONFIG --release"
+
     pool: ReleasePool
     verifier: str
     name: str
@@ -261,57 +242,25 @@ class ReleaseArtifact(
 
 def save(path: str | os.PathLike[str], artifact: Artifact) -> None:
     """Write an operating point; the file is complete or not there."""
-    write_artifact(Path(path), artifact)
+    write_artifact(path, artifact)
 
 
 def load(path: str | os.PathLike[str]) -> Artifact:
     """Read an operating point back.
 
     Raises:
-        ConfigError: when the file is missing, is not one, or has a version that this release does not know.
+        ConfigError: as `read_artifact`.
     """
-    found = read_artifact(path, Artifact, "operating point")
-    if found.block < 0 or not found.pipeline:
-        raise ConfigError("the operating point is damaged: it has no block size", where=str(path))
-    return found
+    return read_artifact(path, Artifact)
 
 
-def save_scores(path: str | os.PathLike[str], artifact: ScoreArtifact) -> None:
-    """Write what scores mean; the file is complete or not there."""
-    write_artifact(Path(path), artifact)
-
-
-def load_scores(path: str | os.PathLike[str]) -> ScoreArtifact:
-    """Read what scores mean.
-
-    Raises:
-        ConfigError: when the file is missing, is not one, or has a version that this release does not know.
-    """
-    if not Path(path).exists():
-        raise ConfigError(f"there is no {path}: `draftverify fit CONFIG` writes it, from labelled tasks")
-    return read_artifact(path, ScoreArtifact, "score fit")
-
-
-def save_release(path: str | os.PathLike[str], artifact: ReleaseArtifact) -> None:
-    """Write a pool of failed tasks; the file is complete or not there."""
-    write_artifact(Path(path), artifact)
-
-
-def load_release(path: str | os.PathLike[str]) -> ReleaseArtifact:
-    """Read a pool of failed tasks.
-
-    Raises:
-        ConfigError: when the file is missing, is not one, or has a version that this release does not know.
-    """
-    return read_artifact(path, ReleaseArtifact, "release pool")
-
-
-def write_artifact(target: Path, artifact: msgspec.Struct) -> None:
-    """Write a tagged struct as JSON; the file is complete or not there.
+def write_artifact(path: str | os.PathLike[str], artifact: Kept) -> None:
+    """Write it as JSON; the file is complete or not there.
 
     Raises:
         ConfigError: it cannot be written there.
     """
+    target = Path(path)
     scratch = target.with_name(target.name + ".part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -321,23 +270,17 @@ def write_artifact(target: Path, artifact: msgspec.Struct) -> None:
         raise ConfigError(f"this cannot be written: {error.strerror}", where=str(target)) from error
 
 
-def read_artifact(path: str | os.PathLike[str], kind: type[T], what: str) -> T:
+def read_artifact(path: str | os.PathLike[str], kind: type[T]) -> T:
     """Read back what `write_artifact` wrote.
 
-    Args:
-        path: the file.
-        kind: a tagged struct with a `version`.
-        what: what messages call it.
-
     Raises:
-        ConfigError: when the file is missing, is not one, or has another version.
+        ConfigError: when the file is missing, is not one, or has a version that this release does not know.
     """
-    return _converted(_read(path, kind, what), path, kind, what)
-
-
-def _read(path: str | os.PathLike[str], kind: type[msgspec.Struct], what: str) -> dict[str, Any]:
+    what = kind.what
     try:
         raw: Any = msgspec.json.decode(Path(path).read_bytes())
+    except FileNotFoundError as error:
+        raise ConfigError(f"there is no {path}: `{kind.made_by}` writes it") from error
     except OSError as error:
         raise ConfigError(f"the {what} cannot be read: {error.strerror}", where=str(path)) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -351,10 +294,6 @@ def _read(path: str | os.PathLike[str], kind: type[msgspec.Struct], what: str) -
             f"{what} version {raw['version']} is unknown here (known: {VERSION}); make it again",
             where=str(path),
         )
-    return raw
-
-
-def _converted(raw: dict[str, Any], path: str | os.PathLike[str], kind: type[T], what: str) -> T:
     try:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:

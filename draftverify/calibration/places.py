@@ -15,7 +15,7 @@ from draftverify.calibration.acceptance import drafted_rounds
 from draftverify.calibration.intervals import Estimate, rate
 from draftverify.values import Check, Round, TaskRecord
 
-__all__ = ["Places", "StageCounts", "position_trials"]
+__all__ = ["Places", "StageCounts", "position_trials", "trials"]
 
 
 class StageCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,16 +51,21 @@ def position_trials(round: Round) -> Iterator[tuple[int, bool]]:
     depth: list[int] = []
     for index, parent in enumerate(round.parents):
         depth.append(index if flat else depth[parent] + 1 if parent >= 0 else 0)
+    return ((depth[index], accepted) for index, accepted in trials(round))
+
+
+def trials(round: Round) -> Iterator[tuple[int, bool]]:
+    """The trials of a round: the place of each judged item among its items, and whether it was accepted."""
     refused = {refusal.index for refusal in round.decision.refused}
     if round.checks:
         for index, check in enumerate(round.checks):
             if check.verdict in ("pass", "reject"):
-                yield depth[index], check.verdict == "pass" and index not in refused
+                yield index, check.verdict == "pass" and index not in refused
         return
     for index in (*round.decision.kept, *round.decision.held):
-        yield depth[index], True
+        yield index, True
     for index in refused:
-        yield depth[index], False
+        yield index, False
 
 
 class Places:

@@ -18,7 +18,7 @@ from draftverify.calibration.intervals import Estimate, rate
 from draftverify.calibration.thresholds import Judged, certified, certified_rejection, columns, inside
 from draftverify.calibration.trust import trust
 
-__all__ = ["Reliability", "ScoreFit", "fit_scores", "reliability"]
+__all__ = ["Reliability", "ScoreFit", "fit_scores", "platt", "reliability"]
 
 FOLDS = 10
 BINS = 10
@@ -110,7 +110,7 @@ def fit_scores(
     inside(precision=precision, confidence=confidence, lost=lost)
     items = list(judged)
     scores, right, groups = columns(items)
-    slope, intercept = _platt(scores, right)
+    slope, intercept = platt(scores, right)
     promised = _out_of_fold(scores, right, groups)
     parts = _reliability(promised, right, groups)
     error = sum(part.right.trials * abs(part.promised - part.right.value) for part in parts) / len(items)
@@ -157,7 +157,7 @@ def reliability(
     return tuple(_reliability(np.asarray(promised, dtype=float), np.asarray(right, dtype=float), groups))
 
 
-def _platt(scores: Any, right: Any) -> tuple[float, float]:
+def platt(scores: Any, right: Any) -> tuple[float, float]:
     """Slope and intercept of the log odds, by Newton's method on standardised scores."""
     n, m = right.sum(), len(right) - right.sum()
     aims = np.where(right > 0, (n + 1) / (n + 2), 1 / (m + 2))
@@ -195,7 +195,7 @@ def _out_of_fold(scores: Any, right: Any, groups: Any) -> Any:
     promised = np.empty_like(scores)
     for each in range(int(fold.max()) + 1):
         out = fold == each
-        promised[out] = _logistic(scores[out], *_platt(scores[~out], right[~out]))
+        promised[out] = _logistic(scores[out], *platt(scores[~out], right[~out]))
     return promised
 
 

@@ -44,6 +44,7 @@ class Trust(msgspec.Struct, frozen=True, kw_only=True):
         acceptance: α = πT + (1 − π)F, the share that it passes.
         precision: πT/α, the share of passed items that is right. It is the ceiling too: who drafts again until
             something passes gets answers of this precision and no better, where tasks are alike.
+        missed: π(1 − T)/(1 − α), the share of items that it does not pass that is right.
         informedness: T − F; 0 of a verifier that knows nothing, whatever its T.
         resampled: what drafting again until something passes comes to on these very tasks: the first that passes of
             each task's items in random order, over the tasks of which some item passed. Tasks of which right items are
@@ -57,6 +58,7 @@ class Trust(msgspec.Struct, frozen=True, kw_only=True):
     base: Estimate
     acceptance: Estimate
     precision: Estimate
+    missed: Estimate
     informedness: Estimate
     resampled: Estimate
     cost_per_right: Estimate | None
@@ -78,8 +80,8 @@ def trust(
         costs: of drafting and judging an item, c_d + c_v, in any unit: one number, or [n].
 
     Returns:
-        T is NaN where no item is right, F where none is wrong, `precision` and `resampled` where none passed, with an
-        interval of (0, 1).
+        T is NaN where no item is right, F where none is wrong, `precision` and `resampled` where none passed, `missed`
+        where all did, with an interval of (0, 1).
 
     Raises:
         ConfigError: there is no item, the lengths differ, a verdict or label is neither 0 nor 1, or a cost is not
@@ -104,6 +106,7 @@ def trust(
         base=rate(hits.tolist(), items.tolist()),
         acceptance=rate(passes.tolist(), items.tolist()),
         precision=rate(both.tolist(), passes.tolist()),
+        missed=rate((hits - both).tolist(), (items - passes).tolist()),
         informedness=_within(bootstrap(informed, range(size)), -1.0, 1.0),
         resampled=rate((both[some] / passes[some]).tolist(), np.ones(int(some.sum())).tolist()),
         cost_per_right=None if costs is None else _cost_per_right(costs, place, both),

@@ -1,4 +1,4 @@
-"""`draftverify audit`: `lossless CONFIG`, whether output is the verifier's own, with its evidence; `judge` beside."""
+"""`draftverify audit`: `lossless CONFIG`, whether output is the verifier's own; `judge` and `verifier` beside."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from draftverify.cli.audit_judge import judge
+from draftverify.cli.audit_verifier import verifier
 from draftverify.cli.exits import Exit
 
 if TYPE_CHECKING:
@@ -34,10 +35,11 @@ class _Audits(click.Group):
 
 @click.group(cls=_Audits)
 def audit() -> None:
-    """Show whether a pipeline does what it promises, and what a judge's word is worth."""
+    """Show whether a pipeline does what it promises, and what the word of a judge or a verifier is worth."""
 
 
 audit.add_command(judge)
+audit.add_command(verifier)
 
 
 @audit.command(short_help="Say whether output is the verifier's own.")

@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import RenderableType
+    from rich.table import Table
 
-    from draftverify.audit import Figure, JudgeAudit, Planned
+    from draftverify.audit import Figure, JudgeAudit, Planned, Probe
 
-__all__ = ["judge", "judge_table"]
+__all__ = ["judge", "judge_table", "probes_table"]
 
 
 @click.command(short_help="Say what the word of a judge is worth.")
@@ -54,7 +55,7 @@ def judge(
     import msgspec
     from rich.console import Console
 
-    from draftverify.audit import save_audit
+    from draftverify.calibration import write_artifact
     from draftverify.experiments.config import load_judge_audit
     from draftverify.experiments.judging import audit_of, plan_of
 
@@ -77,7 +78,7 @@ def judge(
         click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
     else:
         console.print(judge_table(found))
-    save_audit(path, found)
+    write_artifact(path, found)
     if not as_json:
         click.echo(f"wrote {path}")
 
@@ -98,16 +99,30 @@ def _place(directory: Path, name: str, judge: str) -> Path:
 def judge_table(audit: JudgeAudit) -> RenderableType:
     """The audit for a rich console: a line for each figure, and what was not tested."""
     from rich.console import Group
-    from rich.table import Table
     from rich.text import Text
 
     from draftverify.report.words import clean
 
     head = f"{audit.name} ({audit.judge}): {audit.comparisons} comparisons of {audit.questions} questions, "
     head += f"{audit.labelled} with a label; {audit.asked} judgements in {audit.seconds:.1f} s"
+    return Group(Text(clean(head)), probes_table("probe", audit.probes))
+
+
+def probes_table(of: str, probes: Sequence[Probe]) -> Table:
+    """A line for each figure, and what was not tested.
+
+    Args:
+        of: what the first column names.
+        probes: with their figures.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    from draftverify.report.words import clean
+
     table = Table(box=None, pad_edge=False)
     for heading, justify in (
-        ("probe", "left"),
+        (of, "left"),
         ("figure", "left"),
         ("", "right"),
         ("[95 %]", "left"),
@@ -115,10 +130,10 @@ def judge_table(audit: JudgeAudit) -> RenderableType:
         ("reads", "left"),
     ):
         table.add_column(heading, justify=justify)  # type: ignore[arg-type]
-    for probe in audit.probes:
+    for probe in probes:
         for place, each in enumerate(probe.figures):
             cells = (
-                probe.name if place == 0 else "",
+                clean(probe.name) if place == 0 else "",
                 clean(each.name),
                 *_cells(each),
                 str(each.n),
@@ -127,15 +142,19 @@ def judge_table(audit: JudgeAudit) -> RenderableType:
             table.add_row(*map(Text, cells))
         if probe.untested:
             table.add_row(
-                Text(probe.name), Text("not tested", "yellow"), "", "", "", Text(clean(probe.untested))
+                Text(clean(probe.name)), Text("not tested", "yellow"), "", "", "", Text(clean(probe.untested))
             )
-    return Group(Text(clean(head)), table)
+    return table
 
 
 def _cells(each: Figure) -> tuple[str, str]:
-    if each.value is None or each.low is None or each.high is None:
+    if each.value is None or each.low is None:
         return "–", ""
-    return f"{each.value:.3f}", f"[{each.low:.3f}, {each.high:.3f}]"
+    value, low, high = (
+        "∞" if at is None else f"{at:.3f}" if at == 0 or abs(at) >= 0.01 else f"{at:.2g}"
+        for at in (each.value, each.low, each.high)
+    )
+    return value, f"[{low}, {high}]"
 
 
 def plan_table(planned: Sequence[Planned], width: float) -> RenderableType:

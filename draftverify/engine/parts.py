@@ -17,7 +17,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from draftverify.calibration.artifact import Artifact, load
+from draftverify.calibration.artifact import Artifact, Kept, PartIdentity, read_artifact
 from draftverify.calibration.controller import Fixed
 from draftverify.engine.budget import Budget
 from draftverify.engine.families import families_of, stands_outside
@@ -34,7 +34,7 @@ from draftverify.rejection import Policy
 from draftverify.secret import Secret
 from draftverify.values import EMPTY, Context, LawKind, Shape
 
-__all__ = ["Parts", "either", "identity_of", "is_asynchronous", "name_of", "read_by"]
+__all__ = ["Parts", "check_made_with", "either", "identity_of", "is_asynchronous", "name_of", "read_by"]
 
 VERDICTS = frozenset({"verdicts"})
 GIVEN = frozenset({"given"})
@@ -87,7 +87,7 @@ class Parts:
         if self.calibration is not None:
             block = self.calibration.block
         self.block: Any = _sized(block, "block") if block is not None else _brought(generator)
-        self._fits = self.calibration is None
+        self._fits = False
         self.done: Done | None = done if done is not None else either(verifier, rule)
         # To a rule that compares scores a pass is not yet enough.
         scored = "scores" in getattr(rule, "needs", VERDICTS)
@@ -184,17 +184,6 @@ class Parts:
             if hasattr(part, "check_settings"):
                 part.check_settings({**settings, **self.settings})
 
-    def check_thresholds(self) -> None:
-        """Refuse thresholds of the rule and of the stopping rule that were fitted for another verifier.
-
-        Raises:
-            ConfigError: one was; the path says which.
-        """
-        for role, part in (("rule", self.rule), ("done", self.done)):
-            for name, value in _thresholds(part):
-                with below(f"{role}.{name}"):
-                    value.check_scores_of(self.verifier)
-
     def _check_evidence(self) -> None:
         rule, verifier = name_of(self.rule), name_of(self.verifier)
         provides = frozenset(getattr(self.verifier, "provides", VERDICTS))
@@ -272,29 +261,31 @@ class Parts:
             "without_outside_feedback"
         )
 
-    def check_calibration(self) -> None:
-        """Refuse an operating point of other parts; looked at once, since an identity may read a model's files.
+    def check_fitted(self) -> None:
+        """Refuse files that were made with other parts than these: an operating point, thresholds, a rule's pool.
+
+        Looked at once, as the pipeline opens or at its first task, since an identity may read a model's files.
 
         Raises:
-            ConfigError: generator, verifier or rule are others than it was measured with.
+            ConfigError: one was; the path says which.
         """
-        made = self.calibration
-        if self._fits or made is None:
+        if self._fits:
             return
-        for role, part, then in (
-            ("generator", self.generator, made.generator),
-            ("verifier", self.verifier, made.verifier),
-            ("rule", self.rule, made.rule),
-        ):
-            identity = identity_of(part)
-            if identity != then.identity:
-                cell = f" of the cell {made.pipeline}" if "@" in made.pipeline else ""
-                raise ConfigError(
-                    f"this operating point{cell} was measured with the {role} {then.name} ({then.identity}), and the "
-                    f"{role} is {name_of(part)} ({identity}): its class, arguments or files are others. "
-                    "Calibrate again, or give a block instead",
-                    path="calibration",
-                )
+        for generator in self.generators:
+            if isinstance(generator, Parts):
+                with below("generator"):
+                    generator.check_fitted()
+        made = self.calibration
+        if made is not None:
+            with below("calibration"):
+                whose = f"the operating point of {made.pipeline}"
+                check_made_with("generator", self.generator, made.generator, made, whose)
+                check_made_with("verifier", self.verifier, made.verifier, made, whose)
+                check_made_with("rule", self.rule, made.rule, made, whose)
+        for role, part in (("rule", self.rule), ("done", self.done)):
+            for path, fitted in _fitted(part, role):
+                with below(path):
+                    fitted.check_verifier(self.verifier)
         self._fits = True
 
     def _shared_families(self) -> tuple[str, ...]:
@@ -444,18 +435,41 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _thresholds(part: object) -> Iterator[tuple[str, Any]]:
-    """The arguments of a part, and of those in a list among them, that know whose scores they compare with."""
+def check_made_with(role: str, part: object, then: PartIdentity, made: Kept, whose: object) -> None:
+    """Refuse a part that is another than the one that a file was made with.
+
+    Args:
+        role: what messages call the part's place.
+        part: at hand.
+        then: the one that the file was made with.
+        made: what stands in the file.
+        whose: what messages call the file: its path, where that is known.
+
+    Raises:
+        ConfigError: its identity is another.
+    """
+    identity = identity_of(part)
+    if identity != then.identity:
+        raise ConfigError(
+            f"{whose} was made with the {role} {then.name} ({then.identity}), and the {role} is {name_of(part)} "
+            f"({identity}): its class, arguments or files are others. Make it again: `{made.made_by}`"
+        )
+
+
+def _fitted(part: object, path: str) -> Iterator[tuple[str, Any]]:
+    """A part, its arguments, and those in a list among them, that know which verifier they were fitted for."""
+    if hasattr(part, "check_verifier"):
+        yield path, part
     try:
         arguments = inspect.signature(type(part)).parameters
     except (TypeError, ValueError):  # nothing that a config or a person would have given a threshold
         return
     for name in arguments:
         value = getattr(part, name, None)
-        if hasattr(value, "check_scores_of"):
-            yield name, value
+        if hasattr(value, "check_verifier"):
+            yield f"{path}.{name}", value
         for place, inner in enumerate(value if isinstance(value, (list, tuple)) else ()):
-            yield from ((f"{name}.{place}.{deeper}", found) for deeper, found in _thresholds(inner))
+            yield from _fitted(inner, f"{path}.{name}.{place}")
 
 
 def either(*parts: object) -> Done | None:
@@ -495,7 +509,7 @@ def _calibrated(calibration: Any, block: Any) -> Artifact | None:
     if calibration is None or isinstance(calibration, Artifact):
         made = calibration
     elif isinstance(calibration, (str, Path)):
-        made = load(calibration)
+        made = read_artifact(calibration, Artifact)
     else:
         raise PipelineError(
             f"calibration is {calibration!r}; the path of a file that `draftverify calibrate` wrote is needed"

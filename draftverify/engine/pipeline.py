@@ -75,8 +75,6 @@ class Pipeline(Parts):
 
     shape: ClassVar[Shape] = "alternatives"
     _opened: set[int] = set()  # noqa: RUF012 - empty until `open` brings one
-    _compared: bool = False
-    """Whether the thresholds are known to be of this verifier's scores; told when it opens, or at the first task."""
 
     # Running
 
@@ -89,10 +87,7 @@ class Pipeline(Parts):
         restore: Sequence[Round] = (),
         inner: Sequence[TaskRecord] = (),
     ) -> Session:
-        if not self._compared:
-            self.check_thresholds()
-            self._compared = True
-        self.check_calibration()
+        self.check_fitted()
         return Session(
             self, task, memory=memory, restore=restore, inner=inner, person=person, on_event=on_event
         )
@@ -311,18 +306,13 @@ class Pipeline(Parts):
                     if hasattr(part, "open"):
                         part.open()
                     opened.add(id(part))
-        with below("rule"):
-            if hasattr(self.rule, "check_verifier"):
-                self.rule.check_verifier(self.verifier)
-        self.check_calibration()
+        self.check_fitted()
         for generator in self.generators:
             with below("generator"):
                 if hasattr(generator, "check_verifier"):
                     generator.check_verifier(self.verifier)
                 if hasattr(self.verifier, "check_generator"):
                     self.verifier.check_generator(generator)
-        self.check_thresholds()
-        self._compared = True
 
     def close(self) -> None:
         """Close what `open` opened, all of it, even where one part cannot be closed."""

@@ -15,27 +15,26 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
 from msgspec.structs import replace
 
-from draftverify.calibration import Beforehand, Judged, ScoreArtifact, beforehand, fit_scores, save_scores
+from draftverify.calibration import Beforehand, Judged, ScoreArtifact, beforehand, fit_scores, write_artifact
 from draftverify.engine.parts import identity_of, name_of
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, ContractError, below
 from draftverify.experiments.bench import Bench, Unit
 from draftverify.experiments.build import Builder
+from draftverify.experiments.labelling import is_right, judging_metric
 from draftverify.experiments.specs import ComponentSpec, Experiment, PipelineSpec
 from draftverify.experiments.workload import workload
-from draftverify.metrics import check_metrics, measures_of, score
-from draftverify.plugins import did_you_mean
+from draftverify.metrics import check_metrics
 from draftverify.protocols import BlockSize, Generator, Metric, Verifier
 from draftverify.rejection import retry
 from draftverify.rules import All, CertifiedThreshold, Rounds
 from draftverify.secret import quiet
-from draftverify.values import EMPTY, Failure, Outcome, Task, TaskRecord
+from draftverify.values import EMPTY, Failure, Task, TaskRecord
 from draftverify.verifiers import Calibrated
 
-__all__ = ["AT_ONCE", "Fitted", "fit", "fit_verifier", "hash_of_ids", "judging_metric", "plan"]
+__all__ = ["AT_ONCE", "Fitted", "fit", "fit_verifier", "hash_of_ids", "plan"]
 
 _log = quiet(logging.getLogger(__name__))
 
@@ -125,32 +124,10 @@ def fit(
                 best=best,
                 watcher=partial(watcher, spec.name),
             )
-        save_scores(path, artifact)
+        write_artifact(path, artifact)
         unheard = len(tasks) - artifact.fit.tasks
         found.append(Fitted(tuple(each.name for each, _ in uses), Path(path), artifact, unscored, unheard))
     return found
-
-
-def judging_metric(experiment: Experiment, builder: Builder, metric: str | None = None) -> tuple[str, Metric]:
-    """The metric by which items are right, with its name: the one of this name, or the experiment's first.
-
-    Raises:
-        ConfigError: there is none, or it measures something else than right or wrong.
-    """
-    metrics = {name: builder.part(spec) for name, spec in experiment.metrics.items()}
-    measures = measures_of(metrics)
-    judging: dict[str, Metric] = {name: each for name, each in metrics.items() if name not in measures}
-    if not judging and (metric is None or not metrics):
-        raise ConfigError("there are no metrics, and nothing else says which items are right", path="metrics")
-    wanted = metric if metric is not None else next(iter(judging))
-    if wanted not in metrics:
-        raise ConfigError(f"there is no metric {wanted!r}{did_you_mean(wanted, metrics)}", path="metrics")
-    if wanted in measures:
-        raise ConfigError(
-            f"metric {wanted!r} measures in {measures[wanted].unit!r}; one that says right or wrong is needed",
-            path="metrics",
-        )
-    return wanted, judging[wanted]
 
 
 def hash_of_ids(tasks: Sequence[Task]) -> str:
@@ -189,8 +166,8 @@ def fit_verifier(
         watcher: told how many tasks are done.
 
     Returns:
-        What `save_scores` writes for a `Calibrated`; and how many items taught nothing, since they had no score or the
-        metric no say on them.
+        What `write_artifact` writes for a `Calibrated`; and how many items taught nothing, since they had no score or
+        the metric no say on them.
 
     Raises:
         ConfigError: no item taught anything, or all were of one task.
@@ -335,15 +312,12 @@ def _items(record: TaskRecord, task: Task, metric: Metric) -> tuple[list[Judged]
     items, unscored = [], 0
     for each in record.rounds:
         for item, check in zip(each.items, each.checks, strict=False):
-            said = None
+            right = None
             if check.score is not None and check.verdict in ("pass", "reject", "abstain"):
-                value = item if check.correction is UNSET else check.correction
-                said = score(metric, task, Outcome(status="accepted", value=value))
-                if said.problem:
-                    raise ContractError(f"the metric failed on task {task.id}: {said.problem}")
-            if said is None or said.value is None:
+                right = is_right(metric, task, item, check)
+            if right is None:
                 unscored += 1
             else:
                 assert check.score is not None
-                items.append(Judged(task.id, check.score, said.value >= 0.5))
+                items.append(Judged(task.id, check.score, right))
     return items, unscored

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 
 from draftverify import rejection
 from draftverify.audit import ProbeName
-from draftverify.calibration import load
+from draftverify.calibration import Artifact, read_artifact
 from draftverify.engine.budget import Budget
 from draftverify.errors import ConfigError
 from draftverify.experiments.forms import FilePath, Keyed, Listed, Reading, Schema, StoreUrl, shown
@@ -147,10 +147,9 @@ def _calibrated(spec: PipelineSpec, node: Located, reading: Reading) -> Pipeline
         Wrong: the file cannot be read, or the rule is given another threshold.
     """
     try:
-        found = load(spec.calibration)
+        found = read_artifact(spec.calibration, Artifact)
     except ConfigError as error:
-        mend = "" if Path(spec.calibration).exists() else "; `draftverify calibrate CONFIG` writes it"
-        raise reading.wrong(node, f"{spec.calibration}: {error.message}{mend}", "calibration") from error
+        raise reading.wrong(node, f"{spec.calibration}: {error.message}", "calibration") from error
     if found.threshold is None or "threshold" not in parameters(spec.rule.target):
         return spec
     given = spec.rule.arguments.get("threshold")

@@ -13,22 +13,22 @@ from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
-from msgspec import UNSET
 from msgspec.structs import replace
 
-from draftverify.calibration import ReleaseArtifact, release_pool, save_release
+from draftverify.calibration import ReleaseArtifact, release_pool, write_artifact
 from draftverify.engine.parts import identity_of, name_of
 from draftverify.engine.pipeline import Pipeline
-from draftverify.errors import ConfigError, ContractError, below
+from draftverify.errors import ConfigError, below
 from draftverify.experiments.bench import Bench, Unit
 from draftverify.experiments.build import Builder
-from draftverify.experiments.fit import AT_ONCE, hash_of_ids, judging_metric
+from draftverify.experiments.fit import AT_ONCE, hash_of_ids
+from draftverify.experiments.labelling import is_right, judging_metric
 from draftverify.experiments.specs import Experiment, PipelineSpec
 from draftverify.experiments.workload import workload
-from draftverify.metrics import check_metrics, score
+from draftverify.metrics import check_metrics
 from draftverify.protocols import Metric
 from draftverify.rules import Release, Withhold, tries_of
-from draftverify.values import Outcome, Task, TaskRecord
+from draftverify.values import Task, TaskRecord
 
 __all__ = ["Pooled", "fit_release", "pool_of"]
 
@@ -100,7 +100,7 @@ def fit_release(
                 watcher=partial(watcher, spec.name),
             )
         artifact, solved, unheard = made
-        save_release(path, artifact)
+        write_artifact(path, artifact)
         names = tuple(each.name for each, _ in uses)
         alpha = min(rule.alpha for _, rule in uses)
         found.append(Pooled(names, path, artifact, solved, unheard, alpha))
@@ -125,8 +125,8 @@ def pool_of(
         watcher: told how many tasks are done.
 
     Returns:
-        What `save_release` writes for a `Release`; how many tasks had a try that is right; and how many taught nothing,
-        as `Pooled` says.
+        What `write_artifact` writes for a `Release`; how many tasks had a try that is right; and how many taught
+        nothing, as `Pooled` says.
 
     Raises:
         ConfigError: no task failed.
@@ -182,12 +182,8 @@ def _solved(record: TaskRecord, task: Task, metric: Metric) -> bool | None:
         for item, check in zip(each.items, each.checks, strict=False):
             if each.by != "verifier" or check.verdict != "pass":
                 continue
-            value = item if check.correction is UNSET else check.correction
-            said = score(metric, task, Outcome(status="accepted", value=value))
-            if said.problem:
-                raise ContractError(f"the metric failed on task {task.id}: {said.problem}")
-            if said.value is None:
-                known = False
-            elif said.value >= 0.5:
+            right = is_right(metric, task, item, check)
+            if right:
                 return True
+            known = known and right is not None
     return False if known else None

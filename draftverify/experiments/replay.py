@@ -30,7 +30,7 @@ from draftverify.records import Entry, RunRecords
 from draftverify.records.replay import CHANGES, Change, DraftsFrom, Gap, Replay, Replayed
 from draftverify.values import Outcome, Task, TaskRecord
 
-__all__ = ["Recording", "Side", "WhatIf"]
+__all__ = ["Recording", "Side", "WhatIf", "made_from"]
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,7 +134,7 @@ class Recording:
             )
         self.of = of
         self._file = run.path / "config.json"
-        self._base = Path(config).parent if config is not None else _made_from(run)
+        self._base = Path(config).parent if config is not None else made_from(run)
         self._drafts_from = drafts_from
         self._builder = Builder()
         self._experiment = self._load()
@@ -329,7 +329,7 @@ def _told(outcome: Outcome) -> bytes:
     return msgspec.json.encode([outcome.status, outcome.value], order="deterministic")
 
 
-def _made_from(run: RunRecords) -> Path:
+def made_from(run: RunRecords) -> Path:
     """The directory of the config that the run's last command named, while it stands there."""
     for start in reversed(run.about.get("starts") or []):
         for word in start.get("command", ()):

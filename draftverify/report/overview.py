@@ -15,7 +15,9 @@ from typing import Any
 import msgspec
 
 from draftverify import calibration
-from draftverify.calibration import Estimate, Places
+from draftverify.audit import VerifierAudit
+from draftverify.calibration import Estimate, Places, read_artifact
+from draftverify.errors import ConfigError
 from draftverify.records import Entry, RunRecords
 from draftverify.report.flow import Flow
 from draftverify.report.summarise import figure, summarise
@@ -24,7 +26,10 @@ from draftverify.report.task_rows import Plain
 from draftverify.secret import redact
 from draftverify.values import TaskRecord
 
-__all__ = ["Gathering", "changes", "overview", "so_far", "summary_of"]
+__all__ = ["VERIFIERS", "Gathering", "changes", "overview", "so_far", "summary_of"]
+
+VERIFIERS = "verifiers.json"
+"""Of a run directory: what its verifiers' word is worth by labels, once `draftverify audit verifier` has said so."""
 
 DIVERGENCES = 50
 """Of a pipeline, in the overview; the list of tasks has all."""
@@ -55,7 +60,7 @@ def changes(run: RunRecords) -> Plain:
     }
     keys = ("done", "total", "waiting", "failed")
     summed = {key: sum(each[key] for each in pipelines.values()) for key in keys}
-    stamps = [_stamp(run.path / name) for name in ("summary.json", "run.json")]
+    stamps = [_stamp(run.path / name) for name in ("summary.json", "run.json", VERIFIERS)]
     return {
         "version": "/".join([run.store.written()[1], *map(str, stamps)]),
         "finished": bool(stamps[0]) and summed["done"] == summed["total"] and not run.store.retrying(),
@@ -147,6 +152,7 @@ class Gathering:
             "progress": self.state,
             "version": self.state["version"],
             "coverage": _plain(summary.coverage),
+            "verifiers": _verifiers(run),
             "pipelines": pipelines,
             "picture": _picture(pipelines, summary),
         }
@@ -256,6 +262,16 @@ def summary_of(run: RunRecords) -> Summary | None:
         return msgspec.convert(run.summary, Summary) if run.summary else None
     except msgspec.ValidationError:
         return None
+
+
+def _verifiers(run: RunRecords) -> Plain | None:
+    """What `draftverify audit verifier` found; None where nobody asked, or records have been written since."""
+    try:
+        found = read_artifact(run.path / VERIFIERS, VerifierAudit)
+    except ConfigError:
+        return None
+    made: Plain = msgspec.to_builtins(found)
+    return made if found.written == run.store.written()[1] else None
 
 
 def so_far(run: RunRecords, records: Mapping[str, Sequence[TaskRecord]]) -> Summary:

@@ -8,9 +8,9 @@ from typing import Literal
 
 from msgspec import UNSET
 
-from draftverify.calibration import ReleaseArtifact, ReleasePool, failures_needed, load_release
-from draftverify.engine.parts import identity_of, name_of
-from draftverify.errors import ConfigError, ContractError
+from draftverify.calibration import PartIdentity, ReleaseArtifact, ReleasePool, failures_needed, read_artifact
+from draftverify.engine.parts import check_made_with
+from draftverify.errors import ConfigError, ContractError, below
 from draftverify.protocols import Verifier
 from draftverify.randomness import Draws
 from draftverify.rules.bounds import between
@@ -99,22 +99,13 @@ class Release(Withhold):
             ConfigError: it is another.
         """
         found, _ = self._threshold()
-        identity = identity_of(verifier)
-        if found.verifier != identity:
-            raise ConfigError(
-                f"{self.pool} has scores of {found.name} ({found.verifier}), and the verifier is {name_of(verifier)} "
-                f"({identity}): its weights, arguments or code are others. Make the pool again",
-                path="pool",
-            )
+        with below("pool"):
+            check_made_with("verifier", verifier, PartIdentity(found.name, found.verifier), found, self.pool)
 
     def _threshold(self) -> tuple[ReleaseArtifact, float]:
         if self._read is None or self._above is None:
-            if not self.pool.exists():
-                raise ConfigError(
-                    f"there is no {self.pool}: `draftverify fit CONFIG --release` writes it, from labelled tasks",
-                    path="pool",
-                )
-            found = load_release(self.pool)
+            with below("pool"):
+                found = read_artifact(self.pool, ReleaseArtifact)
             above = found.pool.threshold(self.alpha)
             if above is None:
                 raise ConfigError(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from draftverify.calibration import ScoreArtifact, load_scores
-from draftverify.engine.parts import identity_of, name_of
+from draftverify.calibration import PartIdentity, ScoreArtifact, read_artifact
+from draftverify.engine.parts import check_made_with
 from draftverify.errors import ConfigError, below
 from draftverify.protocols import Verifier
 
@@ -34,7 +34,7 @@ class CertifiedThreshold(float):
         """The number that stands in the file now."""
         path = Path(path)
         with below("path"):
-            found = load_scores(path)
+            found = read_artifact(path, ScoreArtifact)
         if found.fit.threshold is None:
             raise ConfigError(
                 f"{path} holds no threshold: {found.fit.why}. Fit with more tasks or a lower precision, or write a "
@@ -49,7 +49,7 @@ class CertifiedThreshold(float):
         """Another process reads the file again."""
         return CertifiedThreshold, (self.path,)
 
-    def check_scores_of(self, verifier: Verifier) -> None:
+    def check_verifier(self, verifier: Verifier) -> None:
         """Refuse any other verifier than the one whose scores it was fitted on.
 
         Args:
@@ -58,4 +58,5 @@ class CertifiedThreshold(float):
         Raises:
             ConfigError: it is another one.
         """
-        self._read.check_verifier(identity_of(verifier), name_of(verifier), self.path)
+        then = PartIdentity(self._read.name, self._read.verifier)
+        check_made_with("verifier", verifier, then, self._read, self.path)

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from draftverify.calibration import ScoreArtifact, ScoreFit, load_scores
-from draftverify.engine.parts import identity_of, name_of
+from draftverify.calibration import PartIdentity, ScoreArtifact, ScoreFit, read_artifact
+from draftverify.engine.parts import check_made_with, name_of
 from draftverify.errors import ConfigError, below
 from draftverify.protocols import Verifier
 from draftverify.values import Check, Context, Proposal
@@ -95,8 +95,9 @@ class Calibrated(Combined):
     def _fitted(self) -> ScoreArtifact:
         """Raises: ConfigError: as `open`."""
         with below("scores"):
-            found = load_scores(self.scores)
-            found.check_verifier(identity_of(self.verifier), name_of(self.verifier), self.scores)
+            found = read_artifact(self.scores, ScoreArtifact)
+            then = PartIdentity(found.name, found.verifier)
+            check_made_with("verifier", self.verifier, then, found, self.scores)
         if self.reject == "certified" and found.fit.base is None:
             raise ConfigError(
                 f"{self.scores} was fitted by an older version, which certified nothing to reject. Fit it again",

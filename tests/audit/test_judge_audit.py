@@ -19,8 +19,8 @@ from draftverify.audit import (
     find_audit,
     load_audit,
     plan_labels,
-    save_audit,
 )
+from draftverify.calibration import write_artifact
 
 TURNED = {"first": "second", "second": "first", "tie": "tie"}
 EVERYTHING = frozenset({"order", "answers", "names", "wording", "repeat"})
@@ -282,14 +282,16 @@ def test_the_file_holds_the_audit_and_is_refused_for_another_judge(tmp_path):
     """Written whole, read back equal, found by the judge's identity among other files."""
     judge, other = By(truth), By(truth, name="another prompt")
     audit = audit_judge(judge, pairs(), probes=["agreement"])
-    save_audit(tmp_path / "audits" / "judge.json", audit)
+    write_artifact(tmp_path / "audits" / "judge.json", audit)
     (tmp_path / "audits" / "notes.json").write_text("{}")
     assert load_audit(tmp_path / "audits" / "judge.json", judge=judge) == audit
-    with pytest.raises(ConfigError, match=r"audit of By .* the judge is By"):
+    with pytest.raises(ConfigError, match=r"made with the judge By .* the judge is By"):
         load_audit(tmp_path / "audits" / "judge.json", judge=other)
     with pytest.raises(ConfigError, match="no audit of a judge"):
         load_audit(tmp_path / "audits" / "notes.json")
-    save_audit(tmp_path / "audits" / "a_small_one.json", audit_judge(judge, pairs(8), probes=["agreement"]))
+    write_artifact(
+        tmp_path / "audits" / "a_small_one.json", audit_judge(judge, pairs(8), probes=["agreement"])
+    )
     assert find_audit(tmp_path / "audits", judge) == audit
     assert find_audit(tmp_path / "audits", other) is None
     assert find_audit(tmp_path / "nowhere", judge) is None
@@ -299,8 +301,8 @@ def test_the_file_holds_the_audit_and_is_refused_for_another_judge(tmp_path):
 def test_an_audit_of_the_order_alone_does_not_hide_another_s_accuracy(tmp_path):
     """However many labels its comparisons had."""
     full = audit_judge(By(truth), pairs(10), probes=["agreement"])
-    save_audit(tmp_path / "a.json", full)
-    save_audit(tmp_path / "b.json", audit_judge(By(truth), pairs(20), probes=["order"]))
+    write_artifact(tmp_path / "a.json", full)
+    write_artifact(tmp_path / "b.json", audit_judge(By(truth), pairs(20), probes=["order"]))
     assert find_audit(tmp_path, By(truth)) == full
 
 

@@ -16,9 +16,9 @@ from draftverify import ConfigError
 from draftverify.calibration import (
     ReleaseArtifact,
     failures_needed,
-    load_release,
+    read_artifact,
     release_pool,
-    save_release,
+    write_artifact,
 )
 
 SCORES = st.lists(st.one_of(st.none(), st.integers(-3, 3).map(float)), min_size=1, max_size=5)
@@ -132,8 +132,8 @@ def test_a_pool_is_read_back_as_it_was_written(tmp_path: Path) -> None:
         tasks=5,
         task_ids="b" * 64,
     )
-    save_release(tmp_path / "pool.json", made)
-    assert load_release(tmp_path / "pool.json") == made
+    write_artifact(tmp_path / "pool.json", made)
+    assert read_artifact(tmp_path / "pool.json", ReleaseArtifact) == made
     (tmp_path / "other.json").write_text('{"kind": "draftverify.scores", "version": 1}')
     with pytest.raises(ConfigError, match="this is no release pool"):
-        load_release(tmp_path / "other.json")
+        read_artifact(tmp_path / "other.json", ReleaseArtifact)

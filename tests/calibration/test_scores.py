@@ -17,9 +17,9 @@ from draftverify.calibration import (
     ScoreFit,
     certified,
     fit_scores,
-    load_scores,
+    read_artifact,
     reliability,
-    save_scores,
+    write_artifact,
 )
 
 PRECISION = 0.9
@@ -153,8 +153,8 @@ def artifact(made: ScoreFit) -> ScoreArtifact:
 def test_an_artifact_is_read_as_it_was_written(tmp_path: Path, tasks: int) -> None:
     """With a threshold and without."""
     written = artifact(fit_scores(population(tasks, 6)))
-    save_scores(tmp_path / "scores.json", written)
-    assert load_scores(tmp_path / "scores.json") == written
+    write_artifact(tmp_path / "scores.json", written)
+    assert read_artifact(tmp_path / "scores.json", ScoreArtifact) == written
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_what_is_no_artifact_is_refused(tmp_path: Path, text: str, what: str) ->
     """By name, with what is wrong."""
     (tmp_path / "scores.json").write_text(text)
     with pytest.raises(ConfigError, match=what):
-        load_scores(tmp_path / "scores.json")
+        read_artifact(tmp_path / "scores.json", ScoreArtifact)
 
 
 def test_what_was_promised_is_set_beside_what_came() -> None:

@@ -97,6 +97,19 @@ def test_every_program_meets_every_test() -> None:
     assert (programs, limits.wall, limits.cpu) == (["good", "half", "all"], 2.0, 2.0)
 
 
+def test_programs_that_pass_the_same_tests_weigh_more() -> None:
+    """By agreement the score is the share of tests times the share of programs; what passes nothing stays at 0."""
+    names = ("good", "half", "good", "none", "stuck")
+    scored = GeneratedTests(score="agreement", sandbox=Board(BOARD))  # type: ignore[arg-type]
+    found = verify(scored, *names, tests=TESTS)
+    *shares, stuck = [check.score for check in found.checks]
+    assert shares == pytest.approx([0.75 * 2 / 5, 0.25 / 5, 0.75 * 2 / 5, 0.0])
+    assert stuck is None
+    assert [check.verdict for check in found.checks][:4] == ["pass", "pass", "pass", "reject"]
+    with pytest.raises(ConfigError, match="'share' or 'agreement'"):
+        GeneratedTests(score="sum", sandbox=Board(BOARD)).open()  # type: ignore[arg-type]
+
+
 def test_what_was_not_run_is_not_a_pass_and_a_failed_check_is_no_refusal() -> None:
     """A program fails the tests that it kept from running; those that time or the sandbox cut off stay unknown."""
     names = ("none", "unparsed", "exits", "hangs", "stuck", "broken")

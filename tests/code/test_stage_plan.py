@@ -400,5 +400,5 @@ def test_a_file_that_is_no_plan_is_refused(tmp_path: Path, text: str, said: str)
     with pytest.raises(ConfigError, match=said) as caught:
         load_plan(path)
     assert str(path) in str(caught.value)
-    with pytest.raises(ConfigError, match="cannot be read"):
+    with pytest.raises(ConfigError, match="there is no"):
         load_plan(tmp_path / "none.json")

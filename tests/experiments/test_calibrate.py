@@ -274,9 +274,9 @@ def test_other_parts_refuse_it(
     file.write_text(text)
     assert main(["run", str(file), "--out", str(tmp_path / "run")]) == 3
     said = capsys.readouterr().err.replace("\n", " ")
-    assert f"measured with the {role}" in said
+    assert f"made with the {role}" in said
     assert "experiment.yaml:11  pipelines.spec.calibration" in said
-    with pytest.raises(ConfigError, match="measured with the rule"):
+    with pytest.raises(ConfigError, match="made with the rule"):
         Pipeline(Chain(0.8), OnePass(), Prefix(), calibration=own(point)).run("x")
 
 

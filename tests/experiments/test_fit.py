@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from draftverify import Check, DraftVerifyError, Pipeline, Task, generator, verifier
-from draftverify.calibration import load_scores, save_scores
+from draftverify.calibration import ScoreArtifact, read_artifact, write_artifact
 from draftverify.cli.main import main
 from draftverify.experiments import fit_verifier
 from draftverify.rules import All
@@ -124,7 +124,7 @@ def test_fit_writes_the_file_that_a_run_then_decides_by(
     assert "sure: 120 of 300 items right, 60 tasks" in out
     assert "fitted on what sure drafts; staged judge by it too" in out
     assert "wrote" in out
-    made = load_scores("judge.json")
+    made = read_artifact("judge.json", ScoreArtifact)
     assert (made.fit.items, made.fit.tasks, made.fit.threshold) == (300, 60, 6.0)
     assert (made.metric, made.best) == ("right", False)
     assert main(["run", config, "--set", "metrics={right: {use: python, function: own.right}}"]) == 0
@@ -137,7 +137,7 @@ def test_fit_writes_the_file_that_a_run_then_decides_by(
 def test_a_tasks_best_item_alone(config: str) -> None:
     """For rules that take one: 60 items of 60 tasks."""
     assert main(["fit", config, "--best", "--pipeline", "sure", "--blocks", "2"]) == 0
-    made = load_scores("judge.json")
+    made = read_artifact("judge.json", ScoreArtifact)
     assert (made.fit.items, made.best) == (60, True)
     assert made.fit.right == 60  # of ten numbers the best is always right
 
@@ -145,7 +145,7 @@ def test_a_tasks_best_item_alone(config: str) -> None:
 def test_more_blocks_are_more_items(config: str) -> None:
     """Drafted one after the other, whatever was accepted."""
     assert main(["fit", config, "--pipeline", "sure", "--blocks", "3"]) == 0
-    assert load_scores("judge.json").fit.items == 60 * 15
+    assert read_artifact("judge.json", ScoreArtifact).fit.items == 60 * 15
 
 
 def test_in_python(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_in_python(tmp_path: Path) -> None:
         guesses, judge, tasks, lambda task, outcome: outcome.value >= task.truth["from"], block=5
     )
     assert (made.fit.threshold, made.fit.items, unscored) == (6, 300, 0)
-    save_scores(tmp_path / "judge.json", made)
+    write_artifact(tmp_path / "judge.json", made)
     with Pipeline(guesses, Calibrated(judge, tmp_path / "judge.json"), All(), block=10) as pipeline:
         assert set(pipeline.run(Task(id="3")).value) == {6, 7, 8, 9}
 
@@ -204,7 +204,7 @@ def test_the_directory_of_the_file_is_made(config: str) -> None:
         )
         == 0
     )
-    assert load_scores("new/judge.json").fit.tasks == 60
+    assert read_artifact("new/judge.json", ScoreArtifact).fit.tasks == 60
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_the_output_has_both_thresholds_and_what_the_verifier_is_worth(
     assert "60% are wrong: a precision of 0.9 leaves at least 56% unaccepted, whatever the method" in said
     assert "it passes T 1.00 [0.94, 1.00] of the right ones, F 0.00 [0.00, 0.06] of the wrong ones" in said
     assert "reject below score 6: 0.1 of the right items are lost at most, at 0.9" in said
-    made = load_scores("judge.json").fit
+    made = read_artifact("judge.json", ScoreArtifact).fit
     assert (made.threshold, made.reject, made.rejected) == (6.0, 6.0, 0.6)
 
 
@@ -274,7 +274,7 @@ def test_a_run_refuses_the_scores_of_a_verifier_that_has_changed(
     """Another argument is another verifier."""
     assert main(["fit", config]) == 0
     assert main(["run", config, "--set", "models.judge.factor=2.0"]) == 3
-    assert "was fitted for Scorer" in " ".join(capsys.readouterr().err.split())
+    assert "was made with the verifier Scorer" in " ".join(capsys.readouterr().err.split())
 
 
 def test_train_goes_on_and_writes_its_report(config: str, capsys: pytest.CaptureFixture[str]) -> None:

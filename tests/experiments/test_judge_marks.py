@@ -7,7 +7,8 @@ import json
 import pytest
 
 from draftverify import Pipeline, generator
-from draftverify.audit import audit_judge, comparisons_of, save_audit
+from draftverify.audit import audit_judge, comparisons_of
+from draftverify.calibration import write_artifact
 from draftverify.cli.main import main
 from draftverify.experiments import evaluate
 from draftverify.experiments.judging import marks_of
@@ -93,7 +94,7 @@ def test_the_audit_of_another_judge_does_not_count(folder):
     """One verdict more, and it is another judge."""
     path = folder / "verdicts.jsonl"
     tasks = [Task(id="0", input={"question": "q0", "first": "a0", "second": "b0"}, truth={"label": 2})]
-    save_audit(folder / "audits" / "any.json", audit_judge(RecordedJudge(path), comparisons_of(tasks)))
+    write_artifact(folder / "audits" / "any.json", audit_judge(RecordedJudge(path), comparisons_of(tasks)))
     propose = generator(lambda context, n: ["a0", "b0"])
     pipeline = Pipeline(propose, RecordedJudge(path), Best(), block=2)
     assert marks_of(pipeline, folder / "audits")[0].startswith("audited")
@@ -120,5 +121,5 @@ def test_the_library_marks_too(folder):
         return one.marks
 
     assert found() == ("unaudited",)
-    save_audit(folder / "audits" / "any.json", audit_judge(RecordedJudge(path), comparisons_of(tasks)))
+    write_artifact(folder / "audits" / "any.json", audit_judge(RecordedJudge(path), comparisons_of(tasks)))
     assert found()[0].startswith("audited: accuracy 0.00")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from draftverify.calibration import load_scores
+from draftverify.calibration import ScoreArtifact, read_artifact
 from draftverify.cli.main import main
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +37,7 @@ def test_questions_about_the_docs(examples: Path, capsys: pytest.CaptureFixture[
     """A reader whose scores were fitted solves more than the first passage, and does not answer what cannot be."""
     config = "examples/retrieval-qa.yaml"
     assert main(["fit", config, "--best", "--set", "tasks.path=retrieval/labelled.jsonl"]) == 0
-    assert load_scores("examples/retrieval/scores.json").fit.tasks == 46
+    assert read_artifact("examples/retrieval/scores.json", ScoreArtifact).fit.tasks == 46
     assert main(["run", config]) == 0
     found = solved(Path("runs/retrieval-qa"))
     assert found["top"][1] == 1.0

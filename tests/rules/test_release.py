@@ -21,9 +21,9 @@ from draftverify import (
     retry,
     verifier,
 )
-from draftverify.calibration import ReleaseArtifact, release_pool, save_release
+from draftverify.calibration import ReleaseArtifact, release_pool, write_artifact
 from draftverify.engine.parts import identity_of
-from draftverify.rules import Release
+from draftverify.rules import Release, Withhold
 
 
 class Scorer:
@@ -56,7 +56,7 @@ def pool(
         tasks=len(failures),
         task_ids="",
     )
-    save_release(path, made)
+    write_artifact(path, made)
     return path
 
 
@@ -121,12 +121,18 @@ def test_a_correction_is_released_in_the_items_place(tmp_path: Path) -> None:
     assert (outcome.status, outcome.value, outcome.score) == ("accepted", "made", 9.0)
 
 
-def test_another_verifiers_pool_is_refused(tmp_path: Path) -> None:
-    """Its arguments are others, so its scores may mean something else."""
+@pytest.mark.parametrize("opened", [True, False])
+def test_another_verifiers_pool_is_refused(tmp_path: Path, opened: bool) -> None:
+    """As the pipeline opens or at its first task, within another pipeline too: the scores may mean something else."""
     rule = Release(pool(tmp_path / "pool.json"))
-    pipeline = Pipeline(generator(lambda context, n: [1.0]), Scorer(version=2), rule)
-    with pytest.raises(ConfigError, match=r"has scores of Scorer .* Make the pool again"):
-        pipeline.open()
+    inner = Pipeline(generator(lambda context, n: [1.0]), Scorer(version=2), rule)
+    outer = Pipeline(inner, Scorer(), Withhold())
+    for pipeline, path in ((inner, "rule.pool"), (outer, "generator.rule.pool")):
+        with pytest.raises(
+            ConfigError, match=r"made with the verifier Scorer .* `draftverify fit CONFIG --rel"
+        ) as caught:
+            pipeline.open() if opened else pipeline.run("x")
+        assert caught.value.path == path
 
 
 def test_a_pool_that_is_missing_or_too_small_is_refused(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from draftverify import Check, ConfigError, Pipeline, Verification, generator
-from draftverify.calibration import Judged, ScoreArtifact, fit_scores, save_scores
+from draftverify.calibration import Judged, ScoreArtifact, fit_scores, write_artifact
 from draftverify.cli.main import main
 from draftverify.engine.parts import identity_of
 from draftverify.experiments import load_experiment
@@ -54,7 +54,7 @@ def scores(tmp_path: Path, items: list[Judged] = SURE) -> Path:
         best=False,
         task_ids="",
     )
-    save_scores(path, artifact)
+    write_artifact(path, artifact)
     return path
 
 
@@ -80,7 +80,7 @@ def test_a_stopping_rule_takes_it_too(tmp_path: Path) -> None:
     threshold = CertifiedThreshold(scores(tmp_path))
     with pipeline(All(), done=AnyOf([Once(threshold), Rounds(9)])) as one:
         assert len(one.record("t").rounds) == 1
-    with pytest.raises(ConfigError, match="was fitted for Scorer") as caught:
+    with pytest.raises(ConfigError, match="was made with the verifier Scorer") as caught:
         pipeline(All(), Scorer(2.0), done=AnyOf([Rounds(9), Once(threshold)])).open()
     assert caught.value.path == "done.rules.1.least"
 
@@ -89,7 +89,9 @@ def test_a_stopping_rule_takes_it_too(tmp_path: Path) -> None:
 def test_another_verifier_is_refused(tmp_path: Path, opened: bool) -> None:
     """As the pipeline opens, or at its first task where nobody opens it: other scores mean something else."""
     other = pipeline(First(threshold=CertifiedThreshold(scores(tmp_path))), Scorer(2.0))
-    with pytest.raises(ConfigError, match=r"fitted for Scorer .*Fit it again") as caught:
+    with pytest.raises(
+        ConfigError, match=r"made with the verifier Scorer .*`draftverify fit CONFIG`"
+    ) as caught:
         other.open() if opened else other.run("t")
     assert caught.value.path == "rule.threshold"
 
@@ -114,8 +116,8 @@ def test_a_worker_reads_it_again(tmp_path: Path) -> None:
     """Sent to another process it still knows whose scores it is of."""
     sent = pickle.loads(pickle.dumps(CertifiedThreshold(scores(tmp_path))))
     assert sent == 5.0
-    with pytest.raises(ConfigError, match="was fitted for"):
-        sent.check_scores_of(Scorer(2.0))
+    with pytest.raises(ConfigError, match="was made with"):
+        sent.check_verifier(Scorer(2.0))
 
 
 PARTS = '''
@@ -220,7 +222,7 @@ def test_a_run_refuses_the_threshold_of_a_verifier_that_has_changed(
     """Another argument is another verifier."""
     assert main(["fit", config]) == 0
     assert main(["run", config, "--set", "models.judge.factor=2.0"]) == 3
-    assert "was fitted for Scorer" in " ".join(capsys.readouterr().err.split())
+    assert "was made with the verifier Scorer" in " ".join(capsys.readouterr().err.split())
 
 
 def test_one_file_is_of_one_verifier(config: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,7 +25,7 @@ from draftverify import (
     generator,
     verifier,
 )
-from draftverify.calibration import Judged, ScoreArtifact, fit_scores, load_scores, save_scores
+from draftverify.calibration import Judged, ScoreArtifact, fit_scores, read_artifact, write_artifact
 from draftverify.engine.parts import identity_of
 from draftverify.rules import All, EnoughEvidence, First
 from draftverify.testing import check_component
@@ -59,7 +59,7 @@ def scores(tmp_path: Path, of: Any = None, items: list[Judged] = SURE) -> Path:
     path = tmp_path / "scores.json"
     who = identity_of(of or Scorer())
     made = fit_scores(items)
-    save_scores(
+    write_artifact(
         path, ScoreArtifact(fit=made, verifier=who, name="Scorer", metric="m", best=False, task_ids="")
     )
     return path
@@ -88,7 +88,7 @@ def test_what_the_fit_certified_passes_where_its_probability_falls(tmp_path: Pat
     """Two of 500 are wrong, and by chance the highest: every score from the threshold on is to be trusted."""
     items = [Judged(str(i), float(i % 10), i % 250 != 249) for i in range(500)]
     file = scores(tmp_path, items=items)
-    made = load_scores(file).fit
+    made = read_artifact(file, ScoreArtifact).fit
     assert made.slope < 0
     assert made.threshold == 0.0
     assert verdicts(Calibrated(Scorer(), file), [0, 5, 9]) == ["pass"] * 3
@@ -116,7 +116,7 @@ def test_two_certified_thresholds_part_what_passes_what_is_rejected_and_what_som
     takes the rest to a person."""
     items = [Judged(str(i), float(i % 10), i % 10 >= 7 or (i % 10 >= 4 and i % 20 < 10)) for i in range(1000)]
     file = scores(tmp_path, items=items)
-    made = load_scores(file).fit
+    made = read_artifact(file, ScoreArtifact).fit
     assert (made.threshold, made.reject, made.rejected) == (7.0, 4.0, 0.4)
     calibrated = Calibrated(Scorer(), file, reject="certified")
     assert verdicts(calibrated, [3, 4, 6, 7]) == ["reject", "abstain", "abstain", "pass"]
@@ -136,7 +136,8 @@ def test_where_nothing_was_certified_it_abstains(tmp_path: Path) -> None:
     """Rather than to guess: a person, or a dearer verifier, decides all."""
     coins = [Judged(str(i), 1.0, i % 2 == 0) for i in range(100)]
     path = scores(tmp_path, items=coins)
-    assert (load_scores(path).fit.threshold, load_scores(path).fit.reject) == (None, None)
+    fit = read_artifact(path, ScoreArtifact).fit
+    assert (fit.threshold, fit.reject) == (None, None)
     assert verdicts(Calibrated(Scorer(), path, reject="certified"), [0, 9]) == ["abstain"] * 2
 
 
@@ -174,7 +175,7 @@ def test_it_looks_past_what_its_verifier_would_have_counted_as_enough(tmp_path: 
 @pytest.mark.parametrize("other", [Scorer(2.0), verifier(lambda context, item: 1.0, scores=True)])
 def test_the_file_of_another_verifier_is_refused(tmp_path: Path, other: Any) -> None:
     """Its arguments, its class or its code are others: the scores mean something else."""
-    with pytest.raises(ConfigError, match="was fitted for Scorer"):
+    with pytest.raises(ConfigError, match="was made with the verifier Scorer"):
         Calibrated(other, scores(tmp_path)).open()
 
 

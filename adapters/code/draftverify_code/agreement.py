@@ -1,7 +1,7 @@
 """Generated tests: every program runs against every test that a model wrote, which is the evidence for CodeT's rule.
 
 The tests are as unsure as the programs, so none of them alone refuses a program: the verifier gives the whole matrix,
-for the rule `agreement`, and the share of passed tests as a score, for the rule `best`. Nothing of a test or a program
+for the rule `agreement`, and a score for rules that compare scores. Nothing of a test or a program
 is ever executed here: the tests run in a judge's sandboxed process, the programs in theirs; where a test needs more of
 a program than values, in one process with it, and the check has the caveat "shared-process".
 
@@ -31,7 +31,7 @@ from draftverify_code.stages.running import capped, integrity_of
 from draftverify_code.stages.tests import Tests
 from draftverify_llm import RecordedTask, TextModel, read_recording, read_rows
 
-__all__ = ["COMPLETION", "INSTRUCTION", "GeneratedTests", "extract_asserts", "read_tests"]
+__all__ = ["COMPLETION", "INSTRUCTION", "GeneratedTests", "agreeing", "extract_asserts", "read_tests"]
 
 STOPS = ("\nclass", "\ndef", "\n#", "\nif", "\nprint", "\n@", "\n```")
 """Where an assertion's text ends at the latest: CodeT's words, a decorator, and the end of a code block."""
@@ -51,9 +51,9 @@ class GeneratedTests:
 
     A task's tests are its input's `tests` (a list of assert statements), or else those of a file or of a model.
     Equal tests are run once and count each: the evidence `cross` [n programs, m tests] has a column for each, True
-    or False as 1 or 0, NaN where a test was not run. A program that passes at least one test is passed, its score the
-    share of tests that it passed; one that passes none is rejected, unless its check failed or ran out of time before.
-    Where a task has no tests the verifier abstains.
+    or False as 1 or 0, NaN where a test was not run. A program that passes at least one test is passed; one that passes
+    none is rejected, unless its check failed or ran out of time before. Where a task has no tests the verifier
+    abstains.
 
     Args:
         path: JSON Lines, one task each: {task_id, tests: [statement, …]}, or {task_id, samples: [text, …]}, texts that
@@ -63,6 +63,9 @@ class GeneratedTests:
         model: a text model that is asked for the tests; in place of a file.
         samples: how many answers to ask the model for.
         limit: how many assertions of each text are taken at most, as in CodeT.
+        score: "share" is the share of tests that a program passes; "agreement" is that times the share of the block's
+            programs that pass the same tests, as CodeT weighs them. Wrong programs often pass wrong tests, and seldom
+            the same ones.
         template: what the model is asked, with `{prompt}` and `{entry_point}` in it; a fitting one when absent.
         chat: whether the model answers turns, or continues text (which it should do from the word `assert `).
         temperature, max_tokens: of the answers.
@@ -86,6 +89,7 @@ class GeneratedTests:
         model: TextModel | None = None,
         samples: int = 10,
         limit: int = 5,
+        score: Literal["share", "agreement"] = "share",
         template: str | None = None,
         chat: bool = True,
         temperature: float = 0.8,
@@ -100,6 +104,7 @@ class GeneratedTests:
         self.model = model
         self.samples = samples
         self.limit = limit
+        self.score: Literal["share", "agreement"] = score
         self.template = template
         self.chat = chat
         self.temperature = temperature
@@ -128,6 +133,8 @@ class GeneratedTests:
         """
         if self.samples < 1 or self.limit < 1:
             raise ConfigError(f"samples and limit must be at least 1, not {self.samples} and {self.limit}")
+        if self.score not in ("share", "agreement"):
+            raise ConfigError(f"score is {self.score!r}; it is 'share' or 'agreement'", path="score")
         if not self.timeout > 0:
             raise ConfigError(f"timeout is {self.timeout}; seconds above 0 are needed", path="timeout")
         if self.path is not None and self.model is not None:
@@ -164,18 +171,20 @@ class GeneratedTests:
             places = [distinct[test] for test in tests]
             for row, finding in zip(cross, findings, strict=True):
                 row[:] = _row(finding, len(distinct))[places]
-            checks = tuple(self._check(finding, row) for finding, row in zip(findings, cross, strict=True))
+            shares = (cross == 1.0).mean(axis=1)
+            scores = shares * agreeing(cross) if self.score == "agreement" else shares
+            checks = tuple(map(self._check, findings, shares.tolist(), scores.tolist()))
         cost = Cost(units=units) if units else None
         return Verification(checks=checks, evidence=Evidence(cross=cross), cost=cost, notes=notes)
 
-    def _check(self, finding: Finding, row: Any) -> Check:
-        share, found = float((row == 1.0).mean()), finding.check
+    def _check(self, finding: Finding, share: float, score: float) -> Check:
+        found = finding.check
         said = capped(found.feedback)
         if share > 0.0:
             said = said if share < 1.0 else ""
-            return Check("pass", share, feedback=said, stage=self.name, caveat=found.caveat)
-        score = 0.0 if found.verdict == "reject" else None
-        return Check(found.verdict, score, found.reason, said, self.name, caveat=found.caveat)
+            return Check("pass", score, feedback=said, stage=self.name, caveat=found.caveat)
+        none = 0.0 if found.verdict == "reject" else None
+        return Check(found.verdict, none, found.reason, said, self.name, caveat=found.caveat)
 
     def _tests(self, context: Context) -> tuple[tuple[str, ...], float]:
         """The task's tests, repeated ones as often as they were written, and what asking for them cost just now."""
@@ -289,6 +298,12 @@ def read_tests(
         if "tests" in first and "samples" not in first:
             fields = {**fields, "samples": "tests"}
     return read_recording(path, fields, match)
+
+
+def agreeing(cross: Any) -> Any:
+    """[n]: of each program the share of the n that pass the same tests, itself among them, by [n, m] evidence."""
+    _, which, counts = np.unique(cross == 1.0, axis=0, return_inverse=True, return_counts=True)
+    return counts[which.reshape(-1)] / len(cross)
 
 
 def _entry_point(task: Task) -> str:

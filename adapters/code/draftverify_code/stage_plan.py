@@ -11,14 +11,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 import numpy as np
 
 from draftverify import ConfigError
-from draftverify.calibration import Estimate, read_artifact, write_artifact
+from draftverify.calibration import Estimate, Kept, read_artifact, write_artifact
 from draftverify_code.stage_costs import predict_cost
 
 __all__ = ["MOST_FILTERS", "StagePlan", "StageRow", "StageTable", "load_plan", "plan_stages", "save_plan"]
@@ -395,15 +394,10 @@ class _Prediction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     clusters: int
 
 
-class _Written(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="kind",
-    tag="draftverify.stage_plan",
-):
-    version: int = 1
+class _Written(Kept, frozen=True, kw_only=True, tag="draftverify.stage_plan"):
+    what = "plan of stages"
+    made_by = "save_plan"
+
     plan: StagePlan
     predicted: _Prediction
 
@@ -417,7 +411,7 @@ def save_plan(path: str | os.PathLike[str], plan: StagePlan, *, new_tasks: int) 
     found = plan.predict(new_tasks)
     high = found.high if math.isfinite(found.high) else None
     written = _Prediction(new_tasks, found.value, found.low, high, found.trials, found.clusters)
-    write_artifact(Path(path), _Written(plan=plan, predicted=written))
+    write_artifact(path, _Written(plan=plan, predicted=written))
     return found
 
 
@@ -427,7 +421,7 @@ def load_plan(path: str | os.PathLike[str]) -> tuple[StagePlan, Estimate]:
     Raises:
         ConfigError: when the file is missing, is not one, or has a version that this release does not know.
     """
-    written = read_artifact(path, _Written, "plan of stages")
+    written = read_artifact(path, _Written)
     said = written.predicted
     high = math.inf if said.high is None else said.high
     return written.plan, Estimate(said.value, said.low, high, said.trials, said.clusters)

@@ -248,7 +248,17 @@ function trust(run) {
       ...(metric ? [figure(pipeline.trust.precision, percent)] : []),
       ...(caveats ? [counted(pipeline.trust.caveats) || "–"] : []),
       ...(marked ? [pipeline.trust.marks.join("; ") || "–"] : []),
-      pipeline.trust.deterministic ? "repeatable" : "may differ another time"])));
+      pipeline.trust.deterministic ? "repeatable" : "may differ another time"])),
+    run.verifiers ? byLabels(run.verifiers) : null);
+}
+
+/** What `draftverify audit verifier` found: a line for each figure. */
+function byLabels({ labels, pipelines, shared }) {
+  const lines = [...pipelines, shared].flatMap(({ name, figures, untested }) => figures.length
+    ? figures.map((each, index) => [index ? "" : name, each.name, figure(each, digits), count(each.n), each.reads])
+    : [[name, el("span", { class: "soft" }, "not tested"), "", "", untested]]);
+  return [el("h3", {}, `Item by item, by the labels of ${labels === "people" ? "people" : `the metric “${labels}”`}`),
+    table(["", "figure", n(""), n("items"), "reads"], lines)];
 }
 
 const counted = (counts) => Object.entries(counts).sort((left, right) => right[1] - left[1]).map(([name, number]) => `${name} ${count(number)}`).join(", ");

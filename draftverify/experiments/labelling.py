@@ -1,0 +1,57 @@
+"""What a metric says of a single item: whether it is right, as if it had been the task's answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET
+
+from draftverify.errors import ConfigError, ContractError
+from draftverify.experiments.build import Builder
+from draftverify.experiments.specs import Experiment
+from draftverify.metrics import measures_of, score
+from draftverify.plugins import did_you_mean
+from draftverify.protocols import Metric
+from draftverify.values import Check, Outcome, Task
+
+__all__ = ["is_right", "judging_metric"]
+
+
+def judging_metric(experiment: Experiment, builder: Builder, metric: str | None = None) -> tuple[str, Metric]:
+    """The metric by which items are right, with its name: the one of this name, or the experiment's first.
+
+    Raises:
+        ConfigError: there is none, or it measures something else than right or wrong.
+    """
+    metrics = {name: builder.part(spec) for name, spec in experiment.metrics.items()}
+    measures = measures_of(metrics)
+    judging: dict[str, Metric] = {name: each for name, each in metrics.items() if name not in measures}
+    if not judging and (metric is None or not metrics):
+        raise ConfigError("there are no metrics, and nothing else says which items are right", path="metrics")
+    wanted = metric if metric is not None else next(iter(judging))
+    if wanted not in metrics:
+        raise ConfigError(f"there is no metric {wanted!r}{did_you_mean(wanted, metrics)}", path="metrics")
+    if wanted in measures:
+        raise ConfigError(
+            f"metric {wanted!r} measures in {measures[wanted].unit!r}; one that says right or wrong is needed",
+            path="metrics",
+        )
+    return wanted, judging[wanted]
+
+
+def is_right(metric: Metric, task: Task, item: Any, check: Check | None) -> bool | None:
+    """Whether an item is right: where the metric says ½ or more; None where it has no say.
+
+    Args:
+        metric: opened.
+        task: with its truth.
+        item, check: what was drafted, and the verifier's word, which may have something else in its place.
+
+    Raises:
+        ContractError: the metric failed.
+    """
+    value = item if check is None or check.correction is UNSET else check.correction
+    said = score(metric, task, Outcome(status="accepted", value=value))
+    if said.problem:
+        raise ContractError(f"the metric failed on task {task.id}: {said.problem}")
+    return None if said.value is None else said.value >= 0.5
