@@ -8,9 +8,9 @@ Each domain is a config beside this file: a pipeline whose block is chosen, and 
 the baseline run over all tasks once, a task's candidates one after the other, the next task in the opposite order, as a
 calibration runs them. Twenty random halves of these tasks then calibrate: each chooses a block and predicts its gain by
 the very code of `draftverify calibrate`, writes its file, and is held against the other half's records. In the domain
-`surrogate` the first of the twenty is done once more, for real: `calibrate` runs its half, and then the other one anew.
+`surrogate` the first of the twenty is done once more, for real: `calibrate` runs its half, then the other.
 
-A run that was stopped goes on where it was, in DIR. Domains that are not named keep the figures that they have in --out.
+A run that was stopped goes on where it was, in DIR. Domains that are not named keep their figures in --out.
 """
 
 from __future__ import annotations

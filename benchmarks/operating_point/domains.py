@@ -1,7 +1,7 @@
 """The five domains: what a directory needs for its config to run in it, made of the recorded data.
 
-A domain's config stands beside this file. `prepared` puts it into a directory of its own with what it names: so it is an
-ordinary experiment, and `draftverify calibrate experiment.yaml` there does one split for real.
+A domain's config stands beside this file. `prepared` puts it into a directory of its own with what it names: so it is
+an ordinary experiment, and `draftverify calibrate DOMAIN.yaml` there does one split for real.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _nothing(data: Path, folder: Path) -> None:
 DOMAINS = {
     "tokens": Domain("prompt lookup; SmolLM2-135M", 8, _prompts),
     "code": Domain("recorded programs of CodeGen-16B; syntax, lint, tests", 16, _programs),
-    "retrieval": Domain("BM25's paragraphs; the trained reader", 8, _paragraphs),
+    "retrieval": Domain("BM25's paragraphs; the trained reader", 4, _paragraphs),
     "reasoning": Domain("recorded solutions; their recorded rewards", 8, _solutions),
     "surrogate": Domain("coarse steps of an oscillator; fine ones", 16, _nothing),
 }

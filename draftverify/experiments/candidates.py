@@ -71,16 +71,13 @@ def families(
         candidates: list[Candidate] = []
         known: set[bytes] = set()
         for spec in of_file[name]:
-            bare = replace(spec, name="", where="", path="", block=None, calibration="")
+            bare = _bare(spec)
             key = msgspec.json.encode([bare, experiment.compared_with(spec.name)], order="deterministic")
             if key in known:  # another cell, which differs in its block alone
                 continue
             known.add(key)
             alike = [
-                each.block
-                for each in of_file[name]
-                if isinstance(each.block, int)
-                and replace(each, name="", where="", path="", block=None, calibration="") == bare
+                each.block for each in of_file[name] if isinstance(each.block, int) and _bare(each) == bare
             ]
             candidates += _sized(experiment, spec, at_most, alike, builder)
         yield Family(name, tuple(candidates))
@@ -89,7 +86,11 @@ def families(
 def _sized(
     experiment: Experiment, spec: PipelineSpec, at_most: int, own: Sequence[int], builder: Builder
 ) -> list[Candidate]:
-    """A pipeline at every size: powers of two, those that the config has, and 0 where an empty block brings a value."""
+    """A pipeline at every size: powers of two, those that the config has, and 0 where an empty block brings a value.
+
+    At a size where it is the baseline under another name, the baseline is the candidate: a twin of it would win or lose
+    by chance.
+    """
     sizes = {2**k for k in range(at_most.bit_length()) if 2**k <= at_most} | {size for size in own if size}
     verifier = builder.part(spec.verifier)
     if getattr(verifier, "plain_steps", False) or "target" in getattr(verifier, "provides", ()):
@@ -101,7 +102,15 @@ def _sized(
             spec, name=name, path=f"pipelines.{name}", block=size, calibration="", where=spec.where
         )
     base = experiment.compared_with(spec.name) or named[min(named)].name
-    return [Candidate(spec.name, size, made, base) for size, made in named.items()]
+    twin = next((each for each in experiment.pipelines if each.name == base), None)
+    if twin is not None and isinstance(twin.block, int) and _bare(twin) == _bare(spec):
+        named[twin.block] = twin
+    return [Candidate(spec.name, size, named[size], base) for size in sorted(named)]
+
+
+def _bare(spec: PipelineSpec) -> PipelineSpec:
+    """The spec without its name and its block."""
+    return replace(spec, name="", where="", path="", block=None, calibration="")
 
 
 def refuse_other_tasks(experiment: Experiment, families: Sequence[Family], load_all: Workload) -> None:
@@ -144,7 +153,7 @@ def experiment_of(experiment: Experiment, trying: Sequence[Candidate], tasks: Se
     cells = {
         name: changes for name, changes in experiment.cells.items() if name in {spec.name for spec in own}
     }
-    for each in trying:
+    for each in (each for each in trying if each.name not in experiment.names):
         path = f"pipelines.{each.origin.partition('@')[0]}.block"
         cells[each.name] = {**experiment.cells.get(each.origin, {}), path: each.size}
     baseline = experiment.baseline if experiment.baseline in bases else sorted(bases)[0]

@@ -176,6 +176,24 @@ def test_without_a_baseline_the_smallest_size_is_one(tmp_path: Path) -> None:
     assert made.artifact.predicted.value == pytest.approx(speed(0.8, made.artifact.block), rel=0.1)
 
 
+def test_a_candidate_that_is_the_baseline_is_not_tried_against_it(tmp_path: Path) -> None:
+    """At its block a pipeline of the same parts is the baseline: it runs once, and cannot win by chance."""
+    file = written(tmp_path, chance=0.1, seconds=0.5)
+    text = file.read_text().replace(
+        "{use: calibrated_parts.Chain, chance: 0.5}, block: 0",
+        "{use: calibrated_parts.Chain, chance: 0.1, seconds: 0.5}, block: 1",
+    )
+    file.write_text(text)
+    (made,) = calibrate(load_experiment(file), out=tmp_path / "run", at_most=4)
+    found = made.artifact
+    with load_run(tmp_path / "run" / "sizes") as run:
+        assert sorted({entry.pipeline for entry in run.store.entries()}) == [
+            "plain", "spec@block=0", "spec@block=2", "spec@block=4"
+        ]  # fmt: skip
+    assert [each.gain.value for each in found.tried if each.block == 1] == [1.0]
+    assert (found.block, found.tested) == (0, 2)
+
+
 @given(st.lists(st.sampled_from("abc"), min_size=8, max_size=60), st.floats(0.15, 0.8), st.integers(0, 5))
 def test_a_split_takes_its_share_of_every_group(groups: list[str], share: float, seed: int) -> None:
     """Every task is on one side, and the shares are right to a task, in all and in each group; it is repeatable."""
