@@ -118,7 +118,7 @@ def timed(texts: list[str], sizes: tuple[int, ...] = (1, 2, 4, 8), repeats: int 
     characters = sum(map(len, texts))
     return {
         **{what: {n: statistics.median(each) for n, each in by.items()} for what, by in found.items()},
-        "tokens_per_character": sum(len(local.encode(text)) for text in texts) / characters,
+        "tokens_per_character": sum(len(local.tokenizer(text)["input_ids"]) for text in texts) / characters,
     }
 
 

@@ -37,9 +37,12 @@ from draftverify.values import Task, TaskRecord
 __all__ = ["choice_of", "interval_of", "now", "read_scored"]
 
 ESTIMATOR = (
-    "least seconds per solved task among the sizes tried; the gain by cross-fitting: of each tenth of the tasks the "
-    "size that wins without it, a jackknife interval over tasks on the log scale, wider by sqrt(1 + n/m)"
+    "least seconds per solved task among the sizes tried; the gain on each task of what wins on resamples without it; "
+    "its interval from what resamples say of as many other tasks, t on the log scale"
 )
+
+CLEAR = 0.95
+"""The share of resamples from which on a choice is not called close."""
 
 
 def read_scored(experiment: Experiment, path: Path) -> dict[str, Scored]:
@@ -146,10 +149,8 @@ def _why(
     if not math.isnan(stepping):
         costs += f", plain steps {stepping:.3g} s"
     told = costs if pays else f"larger blocks do not pay: {costs}" if smallest else f"do not draft: {costs}"
-    if best.agreeing < 1.0:
-        told += (
-            f"; close: left out a tenth at a time, {1 - best.agreeing:.0%} of the tasks have another winner"
-        )
+    if best.agreeing < CLEAR:
+        told += f"; close: on {1 - best.agreeing:.0%} of resamples of the tasks another size wins"
     return told
 
 

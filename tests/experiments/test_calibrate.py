@@ -362,6 +362,21 @@ def test_the_command_prints_predicted_beside_measured(
     assert main(["show", str(tmp_path / "out" / "sizes")]) == 0
 
 
+def test_the_command_says_when_the_tasks_were_too_few(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In words, beside the prediction and in the last column, in the place of a verdict."""
+    file = written(tmp_path)
+    file.write_text(file.read_text().replace("count: 14", "count: 3"))
+    assert main(["calibrate", str(file), "--out", str(tmp_path / "out"), "--at-most", "2"]) == 0
+    said = capsys.readouterr().out
+    doubt = load(tmp_path / "out" / "spec.json").doubt
+    assert doubt.startswith("too few tasks to say w")
+    assert f"{doubt} on 1 others" in said
+    assert said.count(doubt) == 2
+    assert "as predicted" not in said
+
+
 @pytest.mark.parametrize(("template", "shapes"), [("chain", {"chain"}), ("tree", {"chain", "tree"})])
 def test_the_shipped_examples_are_calibrated(
     template: str, shapes: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
