@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 HERE = Path(__file__).parent
-PROGRAMS, CHARACTERS, PROMPTS = 16, 1000, 10
+PROGRAMS, CHARACTERS, PROMPTS = 8, 1000, 6
 
 
 class Domain(NamedTuple):
@@ -128,7 +128,7 @@ def _nothing(data: Path, folder: Path) -> None:
 
 DOMAINS = {
     "tokens": Domain("prompt lookup; SmolLM2-135M", 8, _prompts),
-    "code": Domain("recorded programs of CodeGen-16B; syntax, lint, tests", 16, _programs),
+    "code": Domain("recorded programs of CodeGen-16B; syntax, lint, tests", 8, _programs),
     "retrieval": Domain("BM25's paragraphs; the trained reader", 4, _paragraphs),
     "reasoning": Domain("recorded solutions; their recorded rewards", 8, _solutions),
     "surrogate": Domain("coarse steps of an oscillator; fine ones", 16, _nothing),
