@@ -81,7 +81,7 @@ def shown(figures: Mapping[str, Any]) -> str:
             interval(first["acceptance"]),
             "–" if ratio is None else f"{ratio:.2g}",
             "–" if parallel is None else f"{first['parallel_size']}: {interval(parallel)}",
-            f"{first['block']}" if first["drafts"] else f"{first['block']} (do not draft)",
+            chosen(first),
             interval(first["predicted"]),
             interval(first["measured"]),
             f"{found['held']} of {found['splits']}",
@@ -89,6 +89,15 @@ def shown(figures: Mapping[str, Any]) -> str:
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def chosen(split: Mapping[str, Any]) -> str:
+    """The block, and where it is none that drafts more than the baseline, so in words."""
+    if not split["drafts"]:
+        return f"{split['block']} (do not draft)"
+    return (
+        f"{split['block']}" if split["block"] == split["tested"] else f"{split['block']} (more does not pay)"
+    )
 
 
 def interval(figure: Mapping[str, float | None]) -> str:

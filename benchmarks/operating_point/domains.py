@@ -1,4 +1,4 @@
-"""The five domains: what a directory needs for its config to run in it, made of the recorded data.
+"""The five domains, one of them with two rules: what a directory needs for its config to run in it, made of the recorded data.
 
 A domain's config stands beside this file. `prepared` puts it into a directory of its own with what it names: so it is
 an ordinary experiment, and `draftverify calibrate DOMAIN.yaml` there does one split for real.
@@ -20,7 +20,7 @@ PROGRAMS, CHARACTERS, PROMPTS = 8, 1000, 6
 
 
 class Domain(NamedTuple):
-    """One of the five.
+    """One line of the table.
 
     Args:
         drafts: what is drafted, and what checks it, for the table.
@@ -38,9 +38,8 @@ def prepared(name: str, data: Path, work: Path) -> Path:
     folder = work / name
     folder.mkdir(parents=True, exist_ok=True)
     DOMAINS[name].prepare(data, folder)
-    for file in (HERE / f"{name}_parts.py", HERE / f"{name}.yaml"):
-        if file.exists():
-            shutil.copy(file, folder)
+    for file in (*HERE.glob("*_parts.py"), HERE / f"{name}.yaml"):
+        shutil.copy(file, folder)
     return folder / f"{name}.yaml"
 
 
@@ -83,9 +82,10 @@ def _solutions(data: Path, folder: Path) -> None:
     given = folder / "math_cot_100.jsonl"
     if not given.exists():
         shutil.copy(data / "rsd_math100" / given.name, given)
-    if not (folder / "seconds.json").exists():
+    prices = folder.parent / "seconds.json"
+    if not prices.exists():
         texts = [text for line in given.read_text().splitlines() for text in json.loads(line)["code"]]
-        (folder / "seconds.json").write_text(json.dumps(timed(texts)))
+        prices.write_text(json.dumps(timed(texts)))
 
 
 def timed(texts: list[str], sizes: tuple[int, ...] = (1, 2, 4, 8), repeats: int = 5) -> dict[str, Any]:
@@ -130,6 +130,7 @@ DOMAINS = {
     "tokens": Domain("prompt lookup; SmolLM2-135M", 8, _prompts),
     "code": Domain("recorded programs of CodeGen-16B; syntax, lint, tests", 8, _programs),
     "retrieval": Domain("BM25's paragraphs; the trained reader", 4, _paragraphs),
-    "reasoning": Domain("recorded solutions; their recorded rewards", 8, _solutions),
+    "reasoning": Domain("recorded solutions; their recorded rewards, a vote", 8, _solutions),
+    "reasoning_first": Domain("the same; the first above a threshold", 8, _solutions),
     "surrogate": Domain("coarse steps of an oscillator; fine ones", 16, _nothing),
 }

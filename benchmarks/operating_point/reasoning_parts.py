@@ -59,17 +59,22 @@ class Priced(Recorded):
 
 
 class PricedScore(RecordedScore):
-    """`reasoning.recorded_score`, with the time that reading a block takes.
+    """`reasoning.recorded_score`, with the time that reading a block takes; a solution passes from a score on.
 
     Args:
         seconds: of what was timed.
+        least: the score.
     """
 
-    def __init__(self, seconds: Path) -> None:
+    def __init__(self, seconds: Path, least: float) -> None:
         self.seconds = seconds
+        self.least = least
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One score a solution."""
-        return replace(
-            super().verify(context, proposal), cost=Prices(self.seconds).of("read", proposal.items)
+        made = super().verify(context, proposal)
+        checks = tuple(
+            check if check.score is None or check.score >= self.least else replace(check, verdict="reject")
+            for check in made.checks
         )
+        return replace(made, checks=checks, cost=Prices(self.seconds).of("read", proposal.items))
