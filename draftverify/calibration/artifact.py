@@ -30,6 +30,8 @@ __all__ = [
 ]
 
 VERSION = 1
+VAGUE = 4.0
+"""The factor between the ends of an interval beyond which it says nothing of use."""
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
@@ -170,14 +172,25 @@ class Artifact(Kept, frozen=True, kw_only=True, tag="draftverify.operating_point
     measured_at: str = ""
     versions: Mapping[str, str] = {}
 
+    @property
+    def doubt(self) -> str:
+        """What the tasks were too few to say, where the predicted interval decides nothing; "" where it does."""
+        low, high = self.predicted.low, self.predicted.high
+        if not low or high is None or high > VAGUE * low:
+            return "too few tasks to say what it gains"
+        return "too few tasks to say whether it gains" if low < 1.0 < high else ""
+
     def remarks(self, versions: Mapping[str, str], settings: Mapping[str, Any]) -> tuple[str, ...]:
-        """What weakens it here: drafting was not worth it, or machine, packages or settings are others now.
+        """What weakens it here: drafting was not worth it, the tasks were too few to say, or machine, packages or
+        settings are others now.
 
         Args:
             versions: of the machine and the packages now, as `versions` has them.
             settings: of the pipeline that uses it.
         """
         told = [] if self.drafts else ["its calibration says: do not draft"]
+        if self.doubt:
+            told.append(f"its calibration had {self.doubt}")
         changed = [
             f"{name} {self.versions.get(name, 'none')} then, {versions.get(name, 'none')} now"
             for name in sorted({*self.versions, *versions})

@@ -1,7 +1,7 @@
 """Which of several candidates to take: the one whose solved task costs least, and what that choice gains on new tasks.
 
-What wins on some tasks is flattered by having won on them. So the gain is predicted by cross-fitting: of each tenth of
-the tasks counts the candidate that wins on the other tenths. That is the gain of choosing so, not of the winner.
+What wins on some tasks is flattered by having won on them. So the gain is predicted from resamples of the tasks: on
+each task counts what wins on resamples without it. That is the gain of choosing so, not of the winner.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from draftverify.calibration.intervals import BLOCKS, TAIL, t_quantile
 from draftverify.calibration.prediction import Prediction
-from draftverify.calibration.solved import Scored, predict_solved, seconds
+from draftverify.calibration.solved import Scored, seconds
 from draftverify.errors import ConfigError
 
 __all__ = ["Choice", "choose"]
 
-FOLDS = 10
+RESAMPLES = 1000
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -30,7 +31,7 @@ class Choice(msgspec.Struct, frozen=True):
         cost: of a solved task, in seconds.
         base: the same of what it is compared with; infinite where that solved none.
         tasks: on how many tasks all candidates were compared.
-        agreeing: the share of those tasks without whose tenth it would have been chosen too.
+        agreeing: the share of resamples of those tasks on which it would have been chosen too.
         predicted: the gain over what it is compared with, on new tasks.
     """
 
@@ -45,6 +46,12 @@ class Choice(msgspec.Struct, frozen=True):
 def choose(tried: Mapping[str, Scored], against: Mapping[str, Scored], new: int) -> Choice:
     """Choose the candidate with the least cost per solved task, and predict its gain.
 
+    The predicted gain is that of choosing on resamples (tasks drawn with replacement) and counting on the tasks that a
+    resample left out. Its interval is Student's t on the log scale. The spread is that of M − P over resamples, where P
+    is the winner's gain on the resample and M the same candidate's on `new` tasks drawn apart from it; and, in squares,
+    how far the winner's gain on all tasks lies from the predicted one: what is known of the flattery is a guess as
+    large as itself.
+
     Args:
         tried: of each candidate the records, each with what the metric said; of two that cost the same the first wins.
         against: of each candidate those of what it is compared with.
@@ -54,6 +61,8 @@ def choose(tried: Mapping[str, Scored], against: Mapping[str, Scored], new: int)
         ConfigError: the candidates have no task in common, or solved none.
 
     References:
+        Efron and Tibshirani, Improvements on cross-validation: the .632+ bootstrap method (1997), on counting what a
+        resample left out.
         Varma and Simon, Bias in error estimation when using cross-validation for model selection (2006), on why the
         winner's own figure is too good.
     """
@@ -65,32 +74,68 @@ def choose(tried: Mapping[str, Scored], against: Mapping[str, Scored], new: int)
         raise ConfigError("no task ended, and was judged, at every block size and with the baseline")
     own = {name: {record.task: (record, said) for record, said in tried[name]} for name in names}
     base = {name: {record.task: (record, said) for record, said in against[name]} for name in names}
-    cost = np.array([[seconds(own[name][task][0]) for name in names] for task in tasks])
-    solved = np.array([[own[name][task][1] for name in names] for task in tasks])
-
-    def best(use: Any) -> int | None:
-        spent, gained = cost[use].sum(axis=0), solved[use].sum(axis=0)
-        each = np.where(gained > 0.0, spent / np.maximum(gained, 1e-300), math.inf)
-        return int(each.argmin()) if np.isfinite(each).any() else None
-
-    winner = best(slice(None))
-    if winner is None:
+    cost, plain = (
+        np.array([[seconds(side[name][task][0]) for name in names] for task in tasks]) for side in (own, base)
+    )
+    solved, known = (
+        np.array([[side[name][task][1] for name in names] for task in tasks]) for side in (own, base)
+    )
+    each = _per_solved(cost.sum(axis=0), solved.sum(axis=0))
+    winner = int(each.argmin())
+    if not math.isfinite(each[winner]):
         raise ConfigError("no task was solved at any block size, so none is better than another")
-    name = names[winner]
-    place = np.arange(len(tasks)) % min(FOLDS, len(tasks))
-    without = {fold: best(place != fold) for fold in set(place.tolist())}
-    taken = [names[winner if (k := without[fold]) is None else k] for fold in place.tolist()]
-    mine = [own[each][task] for each, task in zip(taken, tasks, strict=True)]
-    theirs = [base[each][task] for each, task in zip(taken, tasks, strict=True)]
-    unknown = Prediction(math.nan, 0.0, math.inf, "the baseline solved no task")
-    predicted = predict_solved(mine, theirs, {"": new}).get("", unknown)
-    plain = [base[name][task] for task in tasks]
-    gained = sum(said for _, said in plain)
+    predicted, agreeing = _predicted(np.stack([cost, solved, plain, known]), winner, new)
     return Choice(
-        name=name,
-        cost=float(cost[:, winner].sum() / solved[:, winner].sum()),
-        base=sum(seconds(record) for record, _ in plain) / gained if gained > 0.0 else math.inf,
+        name=names[winner],
+        cost=float(each[winner]),
+        base=float(_per_solved(plain.sum(axis=0), known.sum(axis=0))[winner]),
         tasks=len(tasks),
-        agreeing=taken.count(name) / len(taken),
+        agreeing=agreeing,
         predicted=predicted,
     )
+
+
+def _predicted(sides: Any, winner: int, new: int) -> tuple[Prediction, float]:
+    """The gain of choosing on these tasks on so many others, and how often resamples choose the same.
+
+    Args:
+        sides: [4, tasks, candidates]: seconds and solved of each candidate, and of what it is compared with.
+        winner: on all tasks.
+        new: how many others.
+    """
+    tasks, candidates = sides.shape[1:]
+    draws, even = np.random.default_rng(0), np.full(tasks, 1.0 / tasks)
+    drawn, others = (draws.multinomial(n, even, RESAMPLES).astype(float) for n in (tasks, max(new, 1)))
+    each = _per_solved(drawn @ sides[0], drawn @ sides[1])
+    chosen, decides = each.argmin(axis=1), np.isfinite(each).any(axis=1)
+    # Of each task the candidates' shares of the resamples without it.
+    votes = (drawn == 0.0).T @ (np.eye(candidates)[chosen] * decides[:, None])
+    without = votes.sum(axis=1, keepdims=True)
+    shares = np.where(without > 0.0, votes / np.maximum(without, 1.0), np.eye(candidates)[winner])
+    value = float(_log_gain((sides * shares).sum(axis=(1, 2))))
+    agreeing = float((chosen == winner)[decides].mean()) if decides.any() else 1.0
+    if not math.isfinite(value):
+        return Prediction(math.nan, 0.0, math.inf, "the baseline solved no task"), agreeing
+    place = np.arange(RESAMPLES)
+    with np.errstate(invalid="ignore"):
+        missed = _log_gain((others @ sides)[:, place, chosen]) - _log_gain((drawn @ sides)[:, place, chosen])
+    flattered = float(_log_gain(sides[:, :, winner].sum(axis=1)))
+    told = math.nan
+    if tasks > 1 and np.isfinite(missed).all():
+        told = math.sqrt(missed.var() * tasks / (tasks - 1) + (flattered - value) ** 2)
+    low, high = 0.0, math.inf
+    if math.isfinite(told):
+        reach = t_quantile(TAIL, min(tasks, BLOCKS) - 1) * told
+        low, high = math.exp(value - min(reach, 700.0)), math.exp(min(value + reach, 700.0))
+    return Prediction(math.exp(value), low, high, f"{tasks} tasks, seconds per solved task"), agreeing
+
+
+def _per_solved(cost: Any, solved: Any) -> Any:
+    """Cost over solved; infinite where nothing is."""
+    return np.where(solved > 0.0, cost / np.maximum(solved, 1e-300), math.inf)
+
+
+def _log_gain(sums: Any) -> Any:
+    """The log of the baseline's cost per solved task over the candidate's, of `sums` [4, …]; not finite for none."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.log(sums[2] / sums[3]) - np.log(sums[0] / sums[1])

@@ -135,6 +135,8 @@ def _show(console: Console, calibrated: Calibrated) -> None:
     console.print(
         Text(f"predicted × {_interval(made.predicted)} for blocks of {made.tested}, in {calibrated.path}")
     )
+    if made.doubt:
+        console.print(Text(f"{made.doubt} on {made.unseen.tasks} others"))
 
 
 def _parallel(made: Artifact) -> str:
@@ -157,8 +159,10 @@ def _table(console: Console, found: list[Calibrated]) -> None:
         made = each.artifact
         measured = made.measured
         held = "as predicted" if measured and made.predicted.holds(measured.value) else "outside"
-        if measured is None or measured.value is None or "too few" in _interval(made.predicted):
+        if measured is None or measured.value is None:
             held = ""
+        elif made.doubt:
+            held = made.doubt
         table.add_row(
             Text(made.pipeline),
             _interval(made.acceptance),

@@ -17,7 +17,16 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from draftverify.calibration import Beforehand, Judged, ScoreArtifact, beforehand, fit_scores, write_artifact
+from draftverify.calibration import (
+    Artifact,
+    Beforehand,
+    Judged,
+    ScoreArtifact,
+    beforehand,
+    fit_scores,
+    read_artifact,
+    write_artifact,
+)
 from draftverify.engine.parts import identity_of, name_of
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, ContractError, below
@@ -96,13 +105,13 @@ def fit(
     asked = _asked(experiment, pipelines)
     builder = Builder()
     wanted, judging = judging_metric(experiment, builder, metric)
-    load = workload(replace(experiment, calibrate=None), builder)
-    check_metrics({wanted: judging}, load.measured)
+    whole = workload(replace(experiment, calibrate=None), builder)
+    check_metrics({wanted: judging}, whole.measured)
     found = []
     for path, uses in asked.items():
         # Those that name one file share it; it is fitted in the first of their pipelines.
         spec, judge = uses[0]
-        tasks = load.tasks(spec.name)
+        tasks = whole.tasks(spec.name)
         able = beforehand(len(tasks), precision=precision, confidence=confidence, lost=lost)
         if not able.can_accept:
             told = "%s: %d tasks can certify no threshold; all right, %d are needed for %g at %g"
@@ -114,7 +123,7 @@ def fit(
                 tasks,
                 judging,
                 metric_name=wanted,
-                block=builder.part(spec.block) if isinstance(spec.block, ComponentSpec) else spec.block,
+                block=_block(spec, builder),
                 blocks=blocks,
                 settings=spec.settings,
                 seed=spec.seed,
@@ -241,10 +250,10 @@ def plan(
         ConfigError: as `fit`, as far as can be seen.
     """
     asked = _asked(experiment, pipelines)
-    load = workload(replace(experiment, calibrate=None), Builder())
+    whole = workload(replace(experiment, calibrate=None), Builder())
     return {
         path: beforehand(
-            len(load.tasks(uses[0][0].name)), precision=precision, confidence=confidence, lost=lost
+            len(whole.tasks(uses[0][0].name)), precision=precision, confidence=confidence, lost=lost
         )
         for path, uses in asked.items()
     }
@@ -288,6 +297,18 @@ def _asked(experiment: Experiment, pipelines: Sequence[str]) -> dict[str, list[t
             )
         uses.append((spec, judge))
     return asked
+
+
+def _block(spec: PipelineSpec, builder: Builder) -> int | BlockSize | None:
+    """How large the blocks are that the pipeline judges. Where its calibration says not to draft, and it judges none:
+    the best size that drafts, since scores without items cannot be fitted."""
+    if spec.calibration:
+        point = read_artifact(spec.calibration, Artifact)
+        return point.block or point.tested
+    made: int | BlockSize | None = (
+        builder.part(spec.block) if isinstance(spec.block, ComponentSpec) else spec.block
+    )
+    return made
 
 
 def _same_spec(spec: Any) -> bytes:

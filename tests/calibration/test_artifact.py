@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from draftverify.calibration import Artifact, DataHash, Interval, PartIdentity, Tried, load, save
 from draftverify.errors import ConfigError
@@ -39,7 +40,7 @@ POINT = Artifact(
     ),
     tested=4,
     acceptance=Interval(0.7, 0.6, 0.8),
-    predicted=Interval(1.4, 1.2, None),
+    predicted=Interval(1.4, 1.2, 1.6),
     versions={"draftverify": "0.1", "cores": "2"},
 )  # fmt: skip
 
@@ -64,6 +65,26 @@ def test_what_is_not_finite_has_no_bound() -> None:
     assert not open_ended.holds(0.4)
     assert not open_ended.holds(None)
     assert Interval.of(math.nan, 0.0, math.inf).value is None
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        ((0.87, 55.7), "what it gains"),
+        ((1.4, None), "what it gains"),
+        ((0.0, 2.0), "what it gains"),
+        ((0.9, 1.4), "whether it gains"),
+        ((1.1, 4.3), ""),
+        ((0.5, 0.9), ""),
+    ],
+)
+def test_an_interval_that_decides_nothing_is_said_in_words(
+    ends: tuple[float, float | None], said: str
+) -> None:
+    """Wider than a factor of four, or on both sides of 1; a pipeline that uses it says so too."""
+    point = replace(POINT, predicted=Interval(1.2, *ends))
+    assert point.doubt == (f"too few tasks to say {said}" if said else "")
+    assert ("its calibration had " + point.doubt in point.remarks(POINT.versions, {})) == bool(said)
 
 
 def test_what_differs_here_is_said_by_name() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -93,6 +96,50 @@ def test_the_interval_holds_what_new_tasks_show() -> None:
         gain = sum(r.outcome.seconds for r, _ in base) / sum(r.outcome.seconds for r, _ in new)
         held += found.predicted.low <= gain <= found.predicted.high
     assert held >= 52
+
+
+def test_the_interval_holds_where_sizes_cost_nearly_the_same() -> None:
+    """There chance chooses, and the interval knows it: it holds in at least 110 of 120 splits of 30 and 30 tasks.
+
+    At a true coverage of .95 fewer happen with probability .04; the seed is fixed. Cross-fitting by tenths, whose
+    interval takes the folds' winners for certain, holds in 101 here.
+    """
+    draw = np.random.default_rng(3)
+
+    def played(factor: float, hard: Any) -> Scored:
+        return side([(float(each), True) for each in factor * hard * draw.lognormal(0.0, 0.35, len(hard))])
+
+    held = 0
+    for _ in range(120):
+        hard = draw.lognormal(0.0, 0.5, 60)
+        factors = {"1": 0.75, "2": 0.7, "4": 0.68, "8": 0.72}
+        tried = {name: played(factor, hard[:30]) for name, factor in factors.items()}
+        found = choose(tried, dict.fromkeys(tried, side([(float(each), True) for each in hard[:30]])), 30)
+        new = played(factors[found.name], hard[30:])
+        gain = hard[30:].sum() / sum(record.outcome.seconds for record, _ in new)
+        held += found.predicted.low <= gain <= found.predicted.high
+    assert held >= 110
+
+
+def test_a_choice_among_equals_says_that_chance_made_it() -> None:
+    """Two that cost the same on the average are each chosen on about half of the resamples; a clear winner on all."""
+    draw = np.random.default_rng(4)
+    alike = {name: side([(float(c), True) for c in draw.lognormal(0.0, 0.5, 40)]) for name in "ab"}
+    base = side([(1.0, True)] * 40)
+    assert 0.3 < choose(alike, dict.fromkeys(alike, base), 10).agreeing < 0.99
+    clear = {"a": base, "b": side([(3.0, True)] * 40)}
+    found = choose(clear, dict.fromkeys(clear, base), 10)
+    assert found.agreeing == 1.0
+    assert found.predicted.value == pytest.approx(1.0)
+
+
+def test_where_new_tasks_may_all_stay_unsolved_there_is_no_bound() -> None:
+    """A third of six tasks is solved: of two others none may be, so the interval is open. So it is of a single task."""
+    own = side([(1.0, i % 3 == 0) for i in range(6)])
+    found = choose({"a": own}, {"a": own}, 2).predicted
+    assert (found.low, found.high) == (0.0, math.inf)
+    alone = side([(1.0, True)])
+    assert choose({"a": alone}, {"a": side([(2.0, True)])}, 2).predicted.high == math.inf
 
 
 @pytest.mark.parametrize(("each", "ratio"), [(0.0, 1 / 8), (0.5, (1 + 0.5 * 8) / (8 * 1.5))])

@@ -176,6 +176,24 @@ def test_without_a_baseline_the_smallest_size_is_one(tmp_path: Path) -> None:
     assert made.artifact.predicted.value == pytest.approx(speed(0.8, made.artifact.block), rel=0.1)
 
 
+def test_a_candidate_that_is_the_baseline_is_not_tried_against_it(tmp_path: Path) -> None:
+    """At its block a pipeline of the same parts is the baseline: it runs once, and cannot win by chance."""
+    file = written(tmp_path, chance=0.1, seconds=0.5)
+    text = file.read_text().replace(
+        "{use: calibrated_parts.Chain, chance: 0.5}, block: 0",
+        "{use: calibrated_parts.Chain, chance: 0.1, seconds: 0.5}, block: 1",
+    )
+    file.write_text(text)
+    (made,) = calibrate(load_experiment(file), out=tmp_path / "run", at_most=4)
+    found = made.artifact
+    with load_run(tmp_path / "run" / "sizes") as run:
+        assert sorted({entry.pipeline for entry in run.store.entries()}) == [
+            "plain", "spec@block=0", "spec@block=2", "spec@block=4"
+        ]  # fmt: skip
+    assert [each.gain.value for each in found.tried if each.block == 1] == [1.0]
+    assert (found.block, found.tested) == (0, 2)
+
+
 @given(st.lists(st.sampled_from("abc"), min_size=8, max_size=60), st.floats(0.15, 0.8), st.integers(0, 5))
 def test_a_split_takes_its_share_of_every_group(groups: list[str], share: float, seed: int) -> None:
     """Every task is on one side, and the shares are right to a task, in all and in each group; it is repeatable."""
@@ -342,6 +360,21 @@ def test_the_command_prints_predicted_beside_measured(
     assert "as predicted" in said
     assert f"wrote {tmp_path / 'out' / 'spec.json'}" in said
     assert main(["show", str(tmp_path / "out" / "sizes")]) == 0
+
+
+def test_the_command_says_when_the_tasks_were_too_few(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In words, beside the prediction and in the last column, in the place of a verdict."""
+    file = written(tmp_path)
+    file.write_text(file.read_text().replace("count: 14", "count: 3"))
+    assert main(["calibrate", str(file), "--out", str(tmp_path / "out"), "--at-most", "2"]) == 0
+    said = capsys.readouterr().out
+    doubt = load(tmp_path / "out" / "spec.json").doubt
+    assert doubt.startswith("too few tasks to say w")
+    assert f"{doubt} on 1 others" in said
+    assert said.count(doubt) == 2
+    assert "as predicted" not in said
 
 
 @pytest.mark.parametrize(("template", "shapes"), [("chain", {"chain"}), ("tree", {"chain", "tree"})])

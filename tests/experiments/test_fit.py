@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from draftverify import Check, DraftVerifyError, Pipeline, Task, generator, verifier
 from draftverify.calibration import ScoreArtifact, read_artifact, write_artifact
@@ -13,6 +14,7 @@ from draftverify.cli.main import main
 from draftverify.experiments import fit_verifier
 from draftverify.rules import All
 from draftverify.verifiers import Calibrated
+from tests.calibration.test_artifact import POINT
 
 PARTS = '''
 from draftverify import Check, Proposal, Verification
@@ -132,6 +134,18 @@ def test_fit_writes_the_file_that_a_run_then_decides_by(
     text = json.dumps(summary)
     assert '"sure"' in text
     capsys.readouterr()
+
+
+@pytest.mark.parametrize(("block", "items"), [(3, 180), (0, 240)])
+def test_blocks_are_those_of_the_calibration(config: str, block: int, items: int) -> None:
+    """As large as the pipeline's would be; where it says not to draft, of the best size that drafts, here 4."""
+    write_artifact("point.json", replace(POINT, block=block, tested=4))
+    text = Path(config).read_text()
+    file = "scores: ./judge.json}\n    rule: {use: all, abstain_after: 1}\n    "
+    assert f"{file}block: 5" in text
+    Path(config).write_text(text.replace(f"{file}block: 5", f"{file}calibration: ./point.json"))
+    assert main(["fit", config, "--pipeline", "sure"]) == 0
+    assert read_artifact("judge.json", ScoreArtifact).fit.items == items
 
 
 def test_a_tasks_best_item_alone(config: str) -> None:

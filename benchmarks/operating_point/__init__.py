@@ -1,0 +1,1 @@
+"""Operating points in five domains: predicted, written down, and held against what was measured."""

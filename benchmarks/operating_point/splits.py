@@ -1,0 +1,118 @@
+"""Twenty splits of one measurement: predicted from the one part, written down, then held against the other.
+
+Every candidate runs once over all tasks, as a calibration runs them over a part. A split then sees the records of its
+calibration part alone, chooses and predicts by what `draftverify calibrate` calls, and writes its file; only then are
+the records of the other part looked at.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from draftverify.calibration import Artifact, Estimate, read_artifact, solved_ratio, write_artifact
+from draftverify.calibration.solved import Scored
+from draftverify.experiments import run
+from draftverify.experiments.build import Builder
+from draftverify.experiments.calibrate import split
+from draftverify.experiments.candidates import Candidate, experiment_of, families, identities_of
+from draftverify.experiments.choosing import choice_of, read_scored
+from draftverify.experiments.run import Watcher
+from draftverify.experiments.specs import Experiment
+from draftverify.experiments.workload import workload
+from draftverify.values import Task
+
+UNSEEN, SPLITS = 0.5, 20
+
+
+class Measured:
+    """All candidates of an experiment with one pipeline beside its baseline, run over all tasks.
+
+    Args:
+        experiment: of two pipelines, the baseline and the one to calibrate.
+        out: the run's directory; a run that was stopped goes on there.
+        at_most: the largest block.
+        watcher: as for a run.
+    """
+
+    def __init__(
+        self, experiment: Experiment, out: Path, at_most: int, watcher: Watcher | None = None
+    ) -> None:
+        self.experiment = experiment
+        self.tasks: Sequence[Task] = workload(replace(experiment, calibrate=None), Builder()).measured
+        (self.family,) = families(experiment, (), at_most, Builder())
+        self.identities = identities_of(self.family.candidates)
+        whole = experiment_of(experiment, self.family.candidates, self.tasks)
+        run(whole, out=out, watcher=watcher)
+        self._found = read_scored(whole, out)
+
+    def of(self, tasks: Collection[Task]) -> dict[str, Scored]:
+        """Each candidate's records of these tasks."""
+        ids = {task.id for task in tasks}
+        return {
+            name: [pair for pair in scored if pair[0].task in ids] for name, scored in self._found.items()
+        }
+
+    def predicted(self, seed: int) -> tuple[Artifact, Candidate, Sequence[Task]]:
+        """What a split chooses and predicts; and the tasks that it has not seen."""
+        first, rest = split(self.tasks, UNSEEN, seed)
+        known = self.of(first)
+        return *choice_of(self.experiment, self.family, known, self.identities, first, rest), rest
+
+
+def held(measured: Measured, folder: Path, splits: int = SPLITS) -> list[dict[str, Any]]:
+    """Each split's prediction, read back from where it was written, and what the other part says.
+
+    Args:
+        measured: the runs.
+        folder: where the predictions go.
+        splits: how many.
+    """
+    rows = []
+    for seed in range(splits):
+        artifact, tested, rest = measured.predicted(seed)
+        path = folder / f"split-{seed}.json"
+        write_artifact(path, artifact)
+        seen = measured.of(rest)
+        gain = solved_ratio(seen[tested.name], seen[tested.base])
+        rows.append(row_of(read_artifact(path, Artifact), gain))
+    return rows
+
+
+def row_of(artifact: Artifact, gain: Estimate) -> dict[str, Any]:
+    """One split as plain data."""
+    predicted, value = artifact.predicted, artifact.predicted.value
+    return {
+        "block": artifact.block,
+        "tested": artifact.tested,
+        "drafts": artifact.drafts,
+        "why": artifact.why,
+        "tasks": [artifact.data.tasks, artifact.unseen.tasks],
+        "acceptance": msgspec.to_builtins(artifact.acceptance),
+        "cost_ratio": artifact.cost_ratio,
+        "parallel_size": artifact.parallel_size,
+        "parallel": msgspec.to_builtins(artifact.parallel),
+        "predicted": msgspec.to_builtins(predicted),
+        "measured": {"value": gain.value, "low": gain.low, "high": gain.high},
+        "holds": predicted.holds(gain.value),
+        "error": math.inf if value is None else abs(value / gain.value - 1.0),
+    }
+
+
+def summed(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What the splits say together."""
+    blocks = [row["block"] for row in rows]
+    return {
+        "splits": len(rows),
+        "held": sum(row["holds"] for row in rows),
+        "median_error": statistics.median(row["error"] for row in rows),
+        "largest_error": max(row["error"] for row in rows),
+        "blocks": {str(block): blocks.count(block) for block in sorted(set(blocks))},
+        "do_not_draft": sum(not row["drafts"] for row in rows),
+    }

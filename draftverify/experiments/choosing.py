@@ -1,0 +1,232 @@
+"""What came of a calibration's candidates: which of them is chosen, and what that should gain on tasks not yet seen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+
+from draftverify.calibration import (
+    Artifact,
+    Choice,
+    CostModel,
+    Estimate,
+    Interval,
+    PartIdentity,
+    Tried,
+    acceptance_rate,
+    choose,
+    cost_per_solved,
+    fit_costs,
+    operating_point,
+    parallel_pass,
+    solved_ratio,
+)
+from draftverify.calibration.solved import Scored
+from draftverify.errors import ConfigError
+from draftverify.experiments.build import Builder
+from draftverify.experiments.candidates import Candidate, Family, data_hash
+from draftverify.experiments.specs import Experiment
+from draftverify.metrics import measures_of
+from draftverify.records import load_run
+from draftverify.records.database import store_url
+from draftverify.records.directory import versions
+from draftverify.values import Task, TaskRecord
+
+__all__ = ["choice_of", "interval_of", "now", "read_scored"]
+
+ESTIMATOR = (
+    "least seconds per solved task among the sizes tried; the gain on each task of what wins on resamples without it; "
+    "its interval from what resamples say of as many other tasks, t on the log scale"
+)
+
+CLEAR = 0.95
+"""The share of resamples from which on a choice is not called close."""
+
+
+def read_scored(experiment: Experiment, path: Path) -> dict[str, Scored]:
+    """Of each pipeline of a run the records, each with what the first metric says, or whether it was accepted."""
+    metric = _metric(experiment)
+    url = store_url(experiment.store) if experiment.store else None
+    found: dict[str, list[tuple[TaskRecord, float]]] = {name: [] for name in experiment.names}
+    with load_run(path, url=url, thorough=False, patient=True) as records:
+        said = records.store.named_scores() if metric is not None else {}
+        for entry in records.store.entries(phase="measure", texts=False):
+            record = entry.record
+            if metric is None:
+                value: float | None = float(record.outcome.status == "accepted")
+            else:
+                value = said.get((entry.pipeline, record.task, metric))
+            if value is not None:
+                found[entry.pipeline].append((record, value))
+    return dict(found)
+
+
+def _metric(experiment: Experiment) -> str | None:
+    """The first metric that says what is solved."""
+    builder = Builder()
+    measures = measures_of({name: builder.part(spec) for name, spec in experiment.metrics.items()})
+    return next((name for name in experiment.metrics if name not in measures), None)
+
+
+def choice_of(
+    experiment: Experiment,
+    family: Family,
+    found: Mapping[str, Scored],
+    identities: Mapping[str, tuple[PartIdentity, PartIdentity, PartIdentity]],
+    first: Sequence[Task],
+    rest: Sequence[Task],
+) -> tuple[Artifact, Candidate]:
+    """Raises: ConfigError: no candidate solved a task."""
+    sizes = tuple(sorted({each.size for each in family.candidates}))
+    drafting = {each.name: each for each in family.candidates if each.size and each.name != each.base}
+    against = {name: found[each.base] for name, each in drafting.items()}
+    best = choose({name: found[name] for name in drafting}, against, len(rest))
+    taken = drafting[best.name]
+    alike = [each for each in family.candidates if each.origin == taken.origin]
+    plain = next((each for each in alike if not each.size and found[each.name]), None)
+    stepping = cost_per_solved(found[plain.name]).value if plain is not None else math.nan
+    idle = plain is not None or _idle(experiment, taken)
+    pays = best.cost < min(best.base, stepping if plain is not None else math.inf)
+    # Without a baseline the smallest size is one; where that is no empty block, it drafts too.
+    smallest = next((each for each in alike if each.name == taken.base and each.size), None)
+    records = [record for each in alike for record, _ in found[each.name]]
+    shape = _shape(records)
+    costs = _costs(records)
+    generator, verifier, rule = identities[taken.origin]
+    threshold = taken.spec.rule.arguments.get("threshold")
+    n, parallel = _parallel(records)
+    solved = "accepted" if _metric(experiment) is None else "solved"
+    return Artifact(
+        experiment=experiment.name,
+        pipeline=taken.origin,
+        changes=experiment.cells.get(taken.origin, {}),
+        baseline=taken.base,
+        block=taken.size if pays else 0 if idle else smallest.size if smallest else taken.size,
+        threshold=float(threshold) if isinstance(threshold, (int, float)) else None,
+        drafts=pays or smallest is not None,
+        why=_why(best, taken, stepping, pays, smallest, solved),
+        shape=shape,
+        metric=_metric(experiment),
+        generator=generator,
+        verifier=verifier,
+        rule=rule,
+        settings=taken.spec.settings,
+        data=data_hash(first),
+        unseen=data_hash(rest),
+        estimator=ESTIMATOR,
+        sizes=sizes,
+        tried=tuple(
+            _tried(each, found, costs if each in alike else _costs_of(family, each, found))
+            for each in family.candidates
+        ),
+        tested=taken.size,
+        acceptance=interval_of(acceptance_rate(record for record, _ in found[taken.name])),
+        cost_ratio=_cost_ratio(costs, taken.size),
+        parallel=parallel,
+        parallel_size=n,
+        modelled=_modelled(records) if shape != "tree" else (),
+        predicted=Interval.of(best.predicted.value, best.predicted.low, best.predicted.high),
+        predicted_at=now(),
+        versions=versions(),
+    ), taken
+
+
+def _idle(experiment: Experiment, taken: Candidate) -> bool:
+    """Whether the baseline is the same verifier and rule without drafts: then a pipeline can stop drafting, too."""
+    parts = (taken.spec.verifier, taken.spec.rule)
+    return any(
+        spec.name == taken.base and spec.block == 0 and (spec.verifier, spec.rule) == parts
+        for spec in experiment.pipelines
+    )
+
+
+def _why(
+    best: Choice, taken: Candidate, stepping: float, pays: bool, smallest: Candidate | None, solved: str
+) -> str:
+    costs = f"blocks of {taken.size} cost {best.cost:.3g} s per {solved} task, {taken.base} {best.base:.3g} s"
+    if not math.isnan(stepping):
+        costs += f", plain steps {stepping:.3g} s"
+    told = costs if pays else f"larger blocks do not pay: {costs}" if smallest else f"do not draft: {costs}"
+    if best.agreeing < CLEAR:
+        told += f"; close: on {1 - best.agreeing:.0%} of resamples of the tasks another size wins"
+    return told
+
+
+def _tried(each: Candidate, found: Mapping[str, Scored], costs: CostModel | None) -> Tried:
+    own = found[each.name]
+    return Tried(
+        pipeline=each.origin,
+        block=each.size,
+        draft=_at(costs, "draft", each.size),
+        verify=_at(costs, "verify", each.size),
+        rest=costs.rest if costs is not None else None,
+        solved=sum(value for _, value in own),
+        cost=interval_of(cost_per_solved(own)),
+        gain=Interval(1.0, 1.0, 1.0)
+        if each.name == each.base
+        else interval_of(solved_ratio(own, found[each.base])),
+    )
+
+
+def _costs_of(family: Family, of: Candidate, found: Mapping[str, Scored]) -> CostModel | None:
+    alike = [each for each in family.candidates if each.origin == of.origin]
+    return _costs([record for each in alike for record, _ in found[each.name]])
+
+
+def _costs(records: Sequence[TaskRecord]) -> CostModel | None:
+    try:
+        return fit_costs(records)
+    except ConfigError:  # no round was timed
+        return None
+
+
+def _at(costs: CostModel | None, part: str, size: int) -> float | None:
+    if costs is None:
+        return None
+    if part == "draft" and not size:
+        return 0.0
+    curve = costs.draft if part == "draft" else costs.verify
+    try:
+        return curve.at(size)
+    except ConfigError:  # blocks as large as that never came
+        return None
+
+
+def _cost_ratio(costs: CostModel | None, size: int) -> float | None:
+    if costs is None or not costs.verify.sizes or not costs.verify.seconds[0] > 0.0:
+        return None
+    drafted = _at(costs, "draft", size)
+    return None if drafted is None or not size else drafted / size / costs.verify.seconds[0]
+
+
+def _parallel(records: Sequence[TaskRecord]) -> tuple[int, Interval | None]:
+    try:
+        n, ratio = parallel_pass(records)
+    except ConfigError:  # no block of one, or none larger
+        return 0, None
+    return n, interval_of(ratio)
+
+
+def _modelled(records: Sequence[TaskRecord]) -> tuple[tuple[int, float], ...]:
+    try:
+        return operating_point(records).curve
+    except ConfigError:
+        return ()
+
+
+def _shape(records: Sequence[TaskRecord]) -> str:
+    """How the items of blocks stood to each other, by the largest blocks."""
+    parents = max((entry.parents for record in records for entry in record.rounds), key=len, default=())
+    if all(parent == -1 for parent in parents) and len(parents) > 1:
+        return "alternatives"
+    return "chain" if parents == tuple(range(-1, len(parents) - 1)) else "tree"
+
+
+def interval_of(estimate: Estimate) -> Interval:
+    return Interval.of(estimate.value, estimate.low, estimate.high)
+
+
+def now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
