@@ -74,6 +74,7 @@ from draftverify.calibration.thresholds import (
     certified_rejection,
     least_abstained,
 )
+from draftverify.calibration.token_summary import TokenSummary, read_summaries
 from draftverify.calibration.trust import (
     Assisted,
     BlindSpots,
@@ -114,6 +115,7 @@ __all__ = [
     "Spent",
     "Scored",
     "StageCounts",
+    "TokenSummary",
     "Tried",
     "Trust",
     "accepted_rate",
@@ -165,6 +167,7 @@ __all__ = [
     "predict",
     "predict_solved",
     "read_artifact",
+    "read_summaries",
     "remaining",
     "release_pool",
     "reliability",
