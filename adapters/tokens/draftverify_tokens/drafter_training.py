@@ -200,7 +200,7 @@ def _fitted(
     step = 0
 
     def states(text: _Text) -> tuple[Tensor, Tensor]:
-        """[answer, width] each: what the head reads of the first layers, and of all, before each token of the answer."""
+        """[answer, width] each: what the head reads before each token of the answer, of the first layers and of all."""
         nonlocal step
         step += 1
         progress(step, total, "reading")
