@@ -16,7 +16,6 @@ import argparse
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -166,9 +165,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--unseen", type=int, default=112, help="prompts that are measured on, at most")
     parser.add_argument("--gsm8k", type=int, default=120)
     parser.add_argument("--size", type=int, default=16, help="tasks under way at once")
+    parser.add_argument(
+        "--work", type=Path, default=Path("runs/closed_loop"), help="its runs, which are gone on with"
+    )
     options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as folder:
-        found = measure(Path(os.environ["DRAFTVERIFY_DATA"]), Path(folder), options)
+    options.work.mkdir(parents=True, exist_ok=True)
+    found = measure(Path(os.environ["DRAFTVERIFY_DATA"]), options.work, options)
     print(json.dumps({key: found[key] for key in ("arms", "paired", "same_answers")}, indent=1))
     write(options.out, "benchmarks.closed_loop", {"repeats": 1, **found})
 

@@ -449,6 +449,7 @@ def _digest(content: bytes) -> str:
 
 def _thresholds(part: object) -> Iterator[tuple[str, Any]]:
     """The arguments of a part, and of those in a list among them, that know whose scores they compare with."""
+    part = getattr(part, "__wrapped__", part)
     try:
         arguments = inspect.signature(type(part)).parameters
     except (TypeError, ValueError):  # nothing that a config or a person would have given a threshold

@@ -45,6 +45,8 @@ class Summarised:
         self.__wrapped__ = rule  # whose name and identity it has: it decides alike
 
     def __getattr__(self, name: str) -> Any:
+        if name == "rule" or name.startswith("__"):
+            raise AttributeError(name)  # of a copy that is being made
         return getattr(self.rule, name)
 
     def decide(

@@ -20,8 +20,6 @@ import numpy as np
 from draftverify import ConfigError, Pipeline, TaskRecord
 from draftverify.audit import identity_of
 from draftverify.calibration import PairedTest, paired_difference
-from draftverify.experiments import Recording
-from draftverify.records import load_run, split_of
 from draftverify_tokens.early_exit import EarlyExit, first_layers
 from draftverify_tokens.target import Target
 
@@ -98,6 +96,8 @@ class DrafterTraining:
         Raises:
             ConfigError: an argument is out of its range, the run has no early exit, or too few places to learn from.
         """
+        from draftverify.records import load_run, split_of
+
         if not self.ridge > 0:
             raise ConfigError(f"ridge must be above 0, not {self.ridge}", path="ridge")
         name, pipeline, records = self._recorded
@@ -128,6 +128,9 @@ class DrafterTraining:
     @cached_property
     def _recorded(self) -> tuple[str, Pipeline, list[TaskRecord]]:
         """The pipeline's name, the pipeline, which nobody has opened, and its records."""
+        from draftverify.experiments import Recording  # which few who decode tokens need
+        from draftverify.records import load_run
+
         with load_run(self.run) as run:
             recording = Recording(run, self.pipeline)
         return recording.name, recording.pipeline, recording.records
