@@ -81,11 +81,13 @@ class Summarised:
 
 
 def _measurable(proposal: Proposal, verification: Verification) -> bool:
-    """Whether there is a drafted token and what it can be compared with; rows of two sizes are the rule's to refuse."""
-    evidence, q = verification.evidence, proposal.law.q
-    if not len(proposal.items) or evidence is None or evidence.target is None:
+    """Whether there is a drafted token and what it can be compared with; what does not fit is the rule's to refuse."""
+    evidence, q, items = verification.evidence, proposal.law.q, proposal.items
+    if not len(items) or evidence is None or evidence.target is None:
         return False
-    return q is None or q.shape[-1] == evidence.target.shape[-1]
+    size = evidence.target.shape[-1]
+    known = type(items) is not tuple or all(isinstance(item, int) and 0 <= item < size for item in items)
+    return known and (q is None or q.shape[-1] == size)
 
 
 class _Summaries:
