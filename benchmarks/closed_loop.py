@@ -116,7 +116,7 @@ def figures(records: dict[str, list[TaskRecord]]) -> dict[str, Any]:
             sides = ([of(record) for record in records[arm]] for arm in (first, second))
             test = paired_difference(*sides)
             pairs.setdefault(f"{second} - {first}", {})[name] = {
-                "value": test.effect, "low": test.low, "high": test.high, "p": test.p, "prompts": test.pairs,
+                "difference": test.effect, "low": test.low, "high": test.high, "p": test.p, "prompts": test.pairs,
             }  # fmt: skip
     return {"arms": arms, "paired": pairs}
 
