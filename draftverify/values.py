@@ -365,6 +365,7 @@ class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_onl
             outcome's distribution lies from the target's.
         items: the block's items on the host, where they came as an array and the rule brought them with what it
             decided, so that a round needs one transfer; the session puts them into the round's record.
+        tokens: summaries of the drafted tokens, which the session puts into the round's record likewise.
         done: the rule itself says that the task is finished.
         abstain: the rule says that there is no answer here: the task ends as abstained.
         emitted: filled in by the session: the values that joined `accepted`, after any cut by `done`; `drift` is cut
@@ -379,6 +380,7 @@ class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_onl
     refused: tuple[Refusal, ...] = ()
     drift: tuple[float, ...] = ()
     items: tuple[Any, ...] = ()
+    tokens: bytes = b""
     done: bool = False
     abstain: bool = False
     emitted: tuple[Any, ...] = ()
@@ -564,6 +566,8 @@ class Round(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
         nested: records of inner pipelines.
         deterministic: False when a clock or a model that is not batch-invariant took part.
         notes: of the verification.
+        tokens: what is kept of each drafted token's distributions, where that was asked for; see
+            `calibration.read_summaries`.
     """
 
     index: int
@@ -588,6 +592,7 @@ class Round(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
     extends: tuple[int, ...] = ()
     deterministic: bool = True
     notes: dict[str, Any] | None = None
+    tokens: bytes = b""
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -41,6 +41,7 @@ PAGES = [
     "code.md",
     "scale.md",
     "runs.md",
+    "training.md",
     "review.md",
     "../README.md",
 ]

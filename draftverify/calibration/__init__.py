@@ -71,6 +71,7 @@ from draftverify.calibration.thresholds import (
     certified_rejection,
     least_abstained,
 )
+from draftverify.calibration.token_summary import TokenSummary, read_summaries
 from draftverify.calibration.trust import (
     Assisted,
     BlindSpots,
@@ -112,6 +113,7 @@ __all__ = [
     "Spent",
     "Scored",
     "StageCounts",
+    "TokenSummary",
     "Tried",
     "Trust",
     "accepted_rate",
@@ -161,6 +163,7 @@ __all__ = [
     "predict",
     "predict_solved",
     "read_artifact",
+    "read_summaries",
     "remaining",
     "release_pool",
     "reliability",

@@ -1,36 +1,78 @@
-"""`draftverify export RUN`: a run's results as a table for other programs."""
+"""`draftverify export RUN`: a run's results as a table for other programs, or as training data."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
+from functools import partial
 from io import TextIOWrapper
+from typing import Any
 
 import click
 
-from draftverify.records import load_run
-from draftverify.records.export import Format, write
+from draftverify.errors import ConfigError
+from draftverify.records import RunRecords, load_run
+from draftverify.records.export import FORMATS, Format, write
 from draftverify.records.rows import Level
+from draftverify.records.split import Split
+from draftverify.records.training import TRAINING, Training, write_training
 
 __all__ = ["export"]
 
 
 @click.command()
 @click.argument("run", type=click.Path(file_okay=False))
-@click.option(
-    "--to", "form", type=click.Choice(("csv", "jsonl", "parquet")), default="csv", show_default=True
-)
+@click.option("--to", "form", type=click.Choice((*FORMATS, *TRAINING)), default="csv", show_default=True)
 @click.option("-o", "--out", metavar="FILE", help="The file; the standard output when absent.")
 @click.option("--rounds", "level", flag_value="rounds", help="One row per round instead of per task.")
 @click.option("--items", "level", flag_value="items", help="One row per drafted item.")
+@click.option("--split", type=click.Choice(("train", "test")), help="Of training data the tasks of one side.")
+@click.option(
+    "--chat", is_flag=True, help="Of training data: write a prompt that is a text as a user's turn."
+)
 @click.option("--store", envvar="DRAFTVERIFY_STORE", help="The PostgreSQL URL that the run was given.")
-def export(run: str, form: Format, out: str | None, level: Level | None, store: str | None) -> None:
+def export(
+    run: str,
+    form: Format | Training,
+    out: str | None,
+    level: Level | None,
+    split: Split | None,
+    chat: bool,
+    store: str | None,
+) -> None:
     """Write what RUN has come to, a row per task of a pipeline, finished or not.
 
     docs/runs.md says what the columns hold, and how text that a model wrote is kept from being taken for a formula.
+    trl-preference and trl-sft are training data (docs/training.md): lines of JSON, as TRL reads them.
     """
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", newline="")
+    to: Any = sys.stdout if out is None else out
+    told: list[str] = []
     with load_run(run, url=store) as records:
-        if isinstance(sys.stdout, TextIOWrapper):
-            sys.stdout.reconfigure(encoding="utf-8", newline="")
-        count = write(records, form, sys.stdout if out is None else out, level or "tasks")
+        if form in TRAINING:
+            if level is not None:
+                raise ConfigError(f"--{level} is of tables; {form} has rows of its own", path=f"--{level}")
+            written = write_training(
+                records, form, to, text_of=partial(_text_of, records), split=split, chat=chat
+            )
+            count = written.rows
+            told = [f"no row of {n}: {why}" for why, n in written.left_out.most_common()]
+        else:
+            if split is not None or chat:
+                option = "--chat" if split is None else "--split"
+                raise ConfigError(f"{option} is of training data, --to {' or '.join(TRAINING)}", path=option)
+            count = write(records, form, to, level or "tasks")
     if out is not None:
         click.echo(f"wrote {count} rows to {out}", err=True)
+    for line in told:
+        click.echo(line, err=True)
+
+
+def _text_of(run: RunRecords, pipeline: str) -> Callable[[Sequence[Any]], str] | None:
+    """What makes text of a pipeline's values: its verifier, where that knows how (token ids)."""
+    from draftverify.experiments import Recording
+
+    verifier = Recording(run, pipeline).pipeline.verifier
+    own: Callable[[Sequence[Any]], str] | None = getattr(verifier, "text", None)
+    return own

@@ -20,14 +20,19 @@ QUIET = 20
 @click.command()
 @click.argument("name")
 @click.argument("config", type=click.Path())
-@click.option("--out", metavar="DIR", help="Where what was trained lies; named like CONFIG when absent.")
+@click.option(
+    "--out",
+    metavar="DIR",
+    help="Where what was trained lies; when absent named like CONFIG, of a run RUN-NAME.",
+)
 @click.option(
     "--set", "overrides", multiple=True, metavar="A.B=C", help="Override a value of the config; repeatable."
 )
 def train(name: str, config: str, out: str | None, overrides: tuple[str, ...]) -> None:
-    """Train NAME ("reader", …) as CONFIG says; the same command goes on with a training that was stopped.
+    """Train NAME ("reader", "drafter", …) as CONFIG says; the same command goes on with a training that was stopped.
 
-    CONFIG is YAML: the trainer's arguments. `draftverify plugins NAME` lists them.
+    CONFIG is YAML: the trainer's arguments. `draftverify plugins NAME` lists them. Of a trainer that learns from a run
+    CONFIG may be the run's directory.
     """
     from draftverify.audit import identity_of
     from draftverify.errors import ConfigError
@@ -35,7 +40,8 @@ def train(name: str, config: str, out: str | None, overrides: tuple[str, ...]) -
     from draftverify.experiments.config import load_training
 
     trainer = Builder().part(load_training(name, config, overrides=overrides))
-    directory = Path(out) if out is not None else Path(Path(config).stem)
+    named = f"{Path(config).resolve().name}-{name}" if Path(config).is_dir() else Path(config).stem
+    directory = Path(out) if out is not None else Path(named)
     training = identity_of(trainer)
     if (done := _trained(directory)) == training:
         click.echo(f"{directory} holds it already, of the same data and settings; remove it to train anew")

@@ -468,7 +468,7 @@ def _decision(request: Decide, value: Any, parts: Parts) -> Any:
 
 def _is_usual(value: Any, n: int) -> bool:
     """Whether a decision keeps a prefix, refuses at most the item after it, and splices scalars: nearly all do."""
-    if value.held or value.released or value.corrected or value.items or value.drift:
+    if value.held or value.released or value.corrected or value.items or value.drift or value.tokens:
         return False
     kept, refused, spliced = value.kept, value.refused, value.spliced
     if not (type(kept) is type(refused) is type(spliced) is tuple and len(kept) <= n and len(refused) < 2):
@@ -535,6 +535,7 @@ def _whole_decision(value: Decision, n: int, holds: int) -> Decision:
         items=items,
         spliced=_values(value.spliced),
         drift=tuple([_share(each, "drift") for each in value.drift]),
+        tokens=_bytes(value.tokens, "tokens"),
         done=_truth(value.done, "done"),
         abstain=_truth(value.abstain, "abstain"),
     )
@@ -608,6 +609,12 @@ def _share(value: Any, what: str) -> float:
     if not 0 <= number <= 1:
         raise ContractError(f"{what} is {number}; 0 to 1 is needed")
     return number
+
+
+def _bytes(value: Any, what: str) -> bytes:
+    if type(value) is not bytes:
+        raise ContractError(f"{what} came as {shown(value)}; bytes are needed")
+    return value
 
 
 def _number(value: Any, what: str) -> float:

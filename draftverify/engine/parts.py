@@ -340,7 +340,9 @@ class Parts:
 
 
 def name_of(part: object) -> str:
-    """What messages call a part: its class, or the function that it was made of."""
+    """What messages call a part: its class, or the function that it was made of; of one that stands in for another
+    (`__wrapped__`), as that one."""
+    part = getattr(part, "__wrapped__", part)
     return getattr(getattr(part, "function", None), "__name__", None) or type(part).__name__
 
 
@@ -350,7 +352,7 @@ def identity_of(part: object) -> str:
     A part's own word, its `identity`; without one its class and its constructor's arguments, which it stores under
     their names, but for what it writes into (`writes`): parts among them by their identities, files and directories by
     what stands in them, functions by their code, their defaults and what they close over, but not by the functions
-    that they call.
+    that they call. One that stands in for another (`__wrapped__`) is told as that one.
 
     Raises:
         ConfigError: an argument cannot be told from others of its kind.
@@ -404,6 +406,7 @@ def _told(value: Any, within: tuple[Any, ...]) -> Any:
         return [name, _told(value.__self__, within)]
     if isinstance(value, type) or inspect.isbuiltin(value):
         return name
+    value = getattr(value, "__wrapped__", value)
     kind = type(value)
     own = getattr(value, "identity", None)
     if isinstance(own, str):
@@ -458,6 +461,7 @@ def check_made_with(role: str, part: object, then: PartIdentity, made: Kept, who
 
 def _fitted(part: object, path: str) -> Iterator[tuple[str, Any]]:
     """A part, its arguments, and those in a list among them, that know which verifier they were fitted for."""
+    part = getattr(part, "__wrapped__", part)
     if hasattr(part, "check_verifier"):
         yield path, part
     try:

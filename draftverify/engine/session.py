@@ -81,6 +81,7 @@ class _Making(msgspec.Struct, eq=False):
     units: float = 0.0
     passes: int = 0
     batch: int = 1
+    tokens: bytes = b""
 
 
 class Session:
@@ -409,6 +410,9 @@ class Session:
         if value.items:
             making.proposal = replace(making.proposal, items=value.items)
             value = replace(value, items=())
+        if value.tokens:
+            making.tokens = value.tokens
+            value = replace(value, tokens=b"")
         if value.abstain:
             self._close_round(replace(value, drift=(), done=True))
             return
@@ -631,6 +635,8 @@ class Session:
         if verification is not None and (verification.correction or verification.notes):
             notes = dict(verification.notes) if verification.notes else None
             round = replace(round, correction=verification.correction, notes=notes)
+        if making.tokens:
+            round = replace(round, tokens=making.tokens)
         broken = self._teach(context, round) if pipeline.learns and making.source == "generator" else None
         last = None
         if failure is None and verification is not None:

@@ -15,6 +15,7 @@ from draftverify.experiments.parameters import parameters
 from draftverify.experiments.specs import ComponentSpec, Experiment, PipelineSpec
 from draftverify.protocols import AcceptanceRule
 from draftverify.rejection import Policy
+from draftverify.rules import Summarised
 
 __all__ = ["Builder"]
 
@@ -62,12 +63,15 @@ class Builder:
             self._made[key] = made
         return made
 
-    def pipeline(self, spec: PipelineSpec, *, rule: AcceptanceRule | None = None) -> Pipeline:
+    def pipeline(
+        self, spec: PipelineSpec, *, rule: AcceptanceRule | None = None, summaries: bool = False
+    ) -> Pipeline:
         """A pipeline, checked: parts that do not fit each other are refused here.
 
         Args:
             spec: what it is made of.
             rule: stands in the place of its own.
+            summaries: whether its records keep summaries of drafted tokens, where its rule reads what they are made of.
 
         Raises:
             DraftVerifyError: as `part`, or PipelineError; the message begins with the pipeline's place.
@@ -87,10 +91,11 @@ class Builder:
             for clause in spec.on_rejection:
                 other = {"generator": drafting(clause.generator)} if clause.generator else {}
                 policy = policy.then(STEPS[clause.do](**clause.options, **other))
+            own: AcceptanceRule = self.part(spec.rule) if rule is None else rule
             return Pipeline(
                 drafting(spec.generator),
                 self.part(spec.verifier),
-                self.part(spec.rule) if rule is None else rule,
+                Summarised(own) if summaries and _reads_target(own) else own,
                 policy=policy,
                 block=self.part(spec.block) if isinstance(spec.block, ComponentSpec) else spec.block,
                 calibration=spec.calibration or None,
@@ -107,11 +112,23 @@ class Builder:
         """All pipelines of an experiment.
 
         Raises:
-            DraftVerifyError: as `pipeline`.
+            DraftVerifyError: as `pipeline`; or tokens are to be summarised, and no pipeline has distributions.
         """
-        specs = experiment.pipelines
+        specs, summaries = experiment.pipelines, experiment.records == "summary"
+        pipelines = {spec.name: self.pipeline(spec, summaries=summaries) for spec in specs}
+        if summaries and not any(isinstance(each.rule, Summarised) for each in pipelines.values()):
+            raise ConfigError(
+                "no pipeline has a rule that reads the target's distributions, so that no token can be summarised; "
+                "leave it out",
+                where=experiment.file,
+                path="records.tokens",
+            )
         return Bench(
-            {spec.name: self.pipeline(spec) for spec in specs},
+            pipelines,
             {spec.name: spec.where for spec in specs},
             telemetry=experiment.telemetry,
         )
+
+
+def _reads_target(rule: AcceptanceRule) -> bool:
+    return "target" in getattr(rule, "needs", ())

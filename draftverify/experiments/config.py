@@ -137,13 +137,20 @@ def load_training(name: str, file: str | os.PathLike[str], *, overrides: Iterabl
 
     Args:
         name: of the trainer.
-        file: the YAML file. Paths in it are relative to its directory.
+        file: the YAML file. Paths in it are relative to its directory. A run's directory is as good as a file with
+            nothing but `run`, its path.
         overrides: as for an experiment.
 
     Raises:
         ConfigError, PluginError, ResourceError: as for an experiment.
     """
-    root, errors = _read(file, overrides)
+    if Path(file, "run.json").is_file():
+        run, errors = Located(os.path.abspath(file), str(file), ("run",)), []
+        root = Located({"run": run}, str(file))
+        for assignment in overrides:
+            root = override(root, assignment)
+    else:
+        root, errors = _read(file, overrides)
     reading = Reading(root, Path(os.path.abspath(file)).parent, errors)
     spec: ComponentSpec | None = None
     if isinstance(root.value, dict):

@@ -40,6 +40,7 @@ __all__ = [
     "experiment",
     "judge_audit",
     "pipeline",
+    "records",
 ]
 
 STEPS: Mapping[str, Callable[..., Policy]] = {
@@ -257,6 +258,15 @@ def calibrate(limit: Count) -> None:
     """
 
 
+def records(tokens: Literal["summary"] | None = None) -> None:
+    """What the records keep besides what was drafted, said and decided.
+
+    Args:
+        tokens: summary: of each drafted token what target and draft gave it, how far they are apart, and the target's
+            likeliest tokens, some 300 bytes; of pipelines whose rule reads the target's distributions.
+    """
+
+
 INNER = Piped(pipeline, PipelineSpec)
 OUTER = Piped(pipeline, PipelineSpec, without=frozenset({"name"}))
 DEFAULTS = Record(pipeline, dict, without=frozenset({"name"}), partial=True)
@@ -277,6 +287,7 @@ def experiment(
     store: Annotated[Any, StoreUrl()] = None,
     epoch: Count | None = None,
     calibrate: Annotated[Any, Record(calibrate, lambda limit: limit)] = None,
+    records: Annotated[Any, Record(records, lambda tokens=None: tokens)] = None,
     tags: tuple[Tag, ...] = (),
     telemetry: bool = False,
     limit: Annotated[int, Field(ge=0)] | None = None,
@@ -302,6 +313,7 @@ def experiment(
         epoch: after how many tasks the parts that read `context.memory` see what those tasks taught; never when
             absent.
         calibrate: measure on some tasks first, and predict from them before the run.
+        records: what the records keep besides what was drafted, said and decided.
         tags: words to find the run by; changing them does not make it another run.
         telemetry: whether tasks, rounds and parts become OpenTelemetry's spans (extra otel).
         limit: at most so many tasks of each group, of those that the source gives; to calibrate with, as many again.

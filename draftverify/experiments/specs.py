@@ -126,6 +126,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         store: the URL of a PostgreSQL database for the records, with secrets as `${NAME}`; or None.
         epoch: how many tasks between two snapshots of `context.memory`, or None.
         calibrate: how many tasks of each group are measured before the run, or None.
+        records: what is kept of each drafted token's distributions: "summary", or None for nothing.
         tags: words to find its runs by.
         telemetry: whether tasks, rounds and parts become OpenTelemetry's spans.
         limit: how many tasks of each group are measured at most, or None.
@@ -149,6 +150,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     store: str | None = None
     epoch: int | None = None
     calibrate: int | None = None
+    records: Literal["summary"] | None = None
     tags: tuple[str, ...] = ()
     telemetry: bool = False
     limit: int | None = None

@@ -3,6 +3,7 @@
 from draftverify.records.directory import RunDirectory, RunRecords, load_run
 from draftverify.records.encoding import timeless
 from draftverify.records.entries import Entry, Prediction, Question, Texts
+from draftverify.records.split import split_of
 from draftverify.records.store import Store
 
 __all__ = [
@@ -14,5 +15,6 @@ __all__ = [
     "Store",
     "Texts",
     "load_run",
+    "split_of",
     "timeless",
 ]

@@ -36,7 +36,7 @@ from draftverify.secret import redact
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FORMATS", "Format", "frame", "unguarded", "whole", "write"]
+__all__ = ["FORMATS", "Format", "frame", "inert", "unguarded", "whole", "write"]
 
 Format: TypeAlias = Literal["csv", "jsonl", "parquet"]
 
@@ -130,6 +130,11 @@ def _steers(char: str) -> bool:
     return not char.isprintable() and char not in "\n\t" and unicodedata.category(char) in _STEERING
 
 
+def inert(value: Any) -> str:
+    """A plain value as one line of JSON in which nothing steers, and without secrets."""
+    return _json(_redacted(value))
+
+
 def _json(value: Any) -> str:
     """One line of JSON in which nothing steers."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=msgspec.to_builtins)
@@ -177,7 +182,7 @@ def _text(found: Iterable[dict[str, Any]], columns: Sequence[Column], to: Format
         if to == "csv":
             writer.writerow(_guarded(_cell(row.get(column.name), column.kind)) for column in columns)
         else:
-            file.write(_json(_redacted({column.name: row.get(column.name) for column in columns})) + "\n")
+            file.write(inert({column.name: row.get(column.name) for column in columns}) + "\n")
         count += 1
     return count
 

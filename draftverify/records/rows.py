@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
+import msgspec
+
+from draftverify.calibration import read_summaries
 from draftverify.errors import ConfigError, StoreError
 from draftverify.records.entries import Ending, Question, Texts
 from draftverify.records.store import Store
@@ -164,6 +167,19 @@ COLUMNS: Mapping[Level, tuple[Column, ...]] = {
 }
 
 
+_SUMMARY = (
+    Column("p", "float", "the target's probability of it"),
+    Column("q", "float", "the draft's probability of it; 1 of one that was given"),
+    Column("tv", "float", "total variation distance of the two distributions there"),
+    Column("p_max", "float", "the target's largest probability there, at temperature 1 where that is known"),
+    Column("q_max", "float", "the draft's, likewise"),
+    Column("entropy", "float", "of the target's distribution there, in nats"),
+    Column("tail", "float", "what the target gives to all tokens outside `top`"),
+    Column("top", "json", "the target's likeliest tokens, at most 32, with their probabilities"),
+)
+"""Of items, in a run whose records keep summaries of drafted tokens."""
+
+
 def columns_of(run: Recorded, level: Level) -> tuple[Column, ...]:
     """The columns of a level in this run, its metrics' and cells' own included.
 
@@ -179,6 +195,8 @@ def columns_of(run: Recorded, level: Level) -> tuple[Column, ...]:
             Column(f"metric_{name}", "float", f"what the metric {name} says")
             for name in config.get("metrics") or {}
         ]
+    if level == "items" and (config.get("records") or {}).get("tokens"):
+        found += _SUMMARY
     cells: Mapping[str, Mapping[str, Any]] = config.get("cells") or {}
     for path in dict.fromkeys(path for changes in cells.values() for path in changes):
         values = [changes[path] for changes in cells.values() if path in changes]
@@ -305,6 +323,7 @@ def _items(round: Round, words: Texts | None) -> Iterator[dict[str, Any]]:
     replaced = {each.index: each.value for each in made.corrected}
     joined = set(made.joined)
     said = words.items if words is not None and len(words.items) == len(round.items) else None
+    summaries = read_summaries(round.tokens)
     for index, value in enumerate(round.items):
         check = round.checks[index] if index < len(round.checks) else None
         verdict = "unchecked" if check is None else check.verdict
@@ -334,4 +353,5 @@ def _items(round: Round, words: Texts | None) -> Iterator[dict[str, Any]]:
             "caveat": (check and check.caveat) or None,
             "correction": replaced.get(index),
             "by": round.by,
+            **(msgspec.structs.asdict(summaries[index]) if index < len(summaries) else {}),
         }

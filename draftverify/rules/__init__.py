@@ -41,6 +41,7 @@ from draftverify.rules.stopping import (
     leader_confidence,
     leader_evidence,
 )
+from draftverify.rules.summarised import Summarised
 from draftverify.rules.thresholds import CertifiedThreshold
 from draftverify.rules.tournament import Tournament
 from draftverify.rules.trees import Tree
@@ -74,6 +75,7 @@ __all__ = [
     "Rounds",
     "Speculative",
     "SpeculativeRejection",
+    "Summarised",
     "SureMajority",
     "Threshold",
     "TokenMatch",

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from draftverify import Pipeline, Proposal, Task
-from draftverify.rules import Speculative
+from draftverify.calibration import read_summaries
+from draftverify.rules import Speculative, Summarised
 from draftverify.testing import make_context
 from draftverify_llm import LocalModel
 from draftverify_tokens import DraftModel, EarlyExit, NoDraft, PromptLookup, Stop, Target
@@ -145,6 +146,37 @@ def test_a_batch_of_different_lengths(drafter, temperature):
     assert counts.compilations == 0
     assert counts.waits == {"copy to the host": rounds}
     assert not counts.uploads["pageable"]
+
+
+def test_summaries_of_drafted_tokens_wait_for_nothing_more():
+    """A batch's come to the host behind the rule's back, before its own transfer; they say what the host's say."""
+
+    def summarised(device: Emulation | None = None) -> tuple[list[Any], int]:
+        made = models()
+        if device is not None:
+            for model in made:
+                device.put(model.model)
+        there = Pipeline(
+            DraftModel(made[1]), Counted(made[0]), Summarised(Speculative()), block=GAMMA,
+            done=Stop(TOKENS, ignore_eos=True), settings={"temperature": 0.8}, seed=5,
+        )  # fmt: skip
+        there.open()
+        if device is not None:
+            device.reset()
+        records = there.record_batch(tasks([5, 20, 33]), size=3)
+        found = [read_summaries(round.tokens) for record in records for round in record.rounds]
+        assert [len(each) for each in found] == [len(r.items) for record in records for r in record.rounds]
+        return [msgspec.to_builtins(each) for own in found for each in own], there.verifier.rounds
+
+    expected, _ = summarised()
+    with Emulation() as device:
+        found, rounds = summarised(device)
+        waits = device.counts.waits
+    assert waits == {"copy to the host": rounds}
+    assert len(found) == len(expected)
+    for mine, theirs in zip(found, expected, strict=True):
+        assert [token for token, _ in mine.pop("top")] == [token for token, _ in theirs.pop("top")]
+        assert mine == pytest.approx(theirs, rel=1e-4, abs=1e-5)
 
 
 class Other(Speculative):

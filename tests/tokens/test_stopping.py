@@ -158,6 +158,6 @@ def test_what_was_searched_is_only_a_cache():
     ],
 )
 def test_strings_that_cannot_be_found_are_refused_before_anything_runs(strings, model, said):
-    """Without a model there is no text; the empty string is everywhere; one text's letters would each end the answer."""
+    """Without a model there is no text; the empty string is everywhere; one text is no list."""
     with pytest.raises(ConfigError, match=said):
         Stop(9, strings, model)

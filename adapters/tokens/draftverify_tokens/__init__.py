@@ -4,6 +4,7 @@ from draftverify_tokens.cascade import Confidence, WholeAnswer
 from draftverify_tokens.decoder import DRAFTERS, Decoder, Generation, TextStream, generate, stream
 from draftverify_tokens.draft_model import DraftModel
 from draftverify_tokens.draft_tree import DraftTree
+from draftverify_tokens.drafter_training import DrafterTraining
 from draftverify_tokens.early_exit import EarlyExit
 from draftverify_tokens.first_of import FirstOf
 from draftverify_tokens.forced import Forced
@@ -26,6 +27,7 @@ __all__ = [
     "Detokeniser",
     "DraftModel",
     "DraftTree",
+    "DrafterTraining",
     "EarlyExit",
     "FirstOf",
     "Generation",

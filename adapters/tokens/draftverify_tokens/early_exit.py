@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -33,6 +34,8 @@ class EarlyExit(DraftModel):
         compiled: compile the steps; by default where the model is on a GPU.
         own_cache: False reads on in the target's cache, whose first layers hold the same keys and values.
         lookup, margin: as `DraftModel`'s.
+        adapter: what `draftverify train drafter` wrote for so many layers of this model; without it the head reads the
+            layers as they are.
     """
 
     def __init__(
@@ -43,18 +46,25 @@ class EarlyExit(DraftModel):
         own_cache: bool = True,
         lookup: Lookup | None = None,
         margin: Annotated[float, Field(ge=0)] = 0.0,
+        adapter: Path | None = None,
     ) -> None:
         super().__init__(model, compiled, own_cache, lookup, margin)
         self.layers = layers
+        self.adapter = adapter
 
     @cached_property
     def module(self) -> Any:
         """The transformers module of the first layers.
 
         Raises:
-            ConfigError: the model has not so many layers, or they were not found.
+            ConfigError: the model has not so many layers, or they were not found; or the adapter is another's.
         """
-        return first_layers(self.model.model, self.layers)
+        made = first_layers(self.model.model, self.layers)
+        if self.adapter is None:
+            return made
+        from draftverify_tokens.exit_adapter import adapted
+
+        return adapted(made, self.adapter, layers=self.layers)
 
     def close(self) -> None:
         """Let the cache's memory go."""

@@ -222,6 +222,10 @@ class Target:
         """The stopping rule of a pipeline that is given none: an end token, or the model's last position."""
         return _STOP(context, new)
 
+    def text(self, values: Sequence[int]) -> str:
+        """The text that tokens are."""
+        return self.model.decode(values)
+
     def describe(self, values: Sequence[int]) -> list[str]:
         """One text per token; together they are the text. A token without text is shown as the tokenizer writes it."""
         return [

@@ -1,0 +1,227 @@
+"""Training data: what was refused beside what was taken instead; tasks stay whole; nothing hostile gets through."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from draftverify.errors import ConfigError
+from draftverify.records import Question, RunDirectory, RunRecords, load_run, split_of
+from draftverify.records.training import training_rows, write_training
+from draftverify.secret import Secret
+from draftverify.values import (
+    Candidate,
+    Check,
+    Correction,
+    Decision,
+    Outcome,
+    Refusal,
+    Round,
+    Task,
+    TaskRecord,
+)
+
+PASS, REJECT = Check("pass", 1.0), Check("reject", 0.0, "fails")
+
+
+def run_of(path: Path, records: list[tuple[Task, TaskRecord]], questions: list[Question] = []) -> RunRecords:  # noqa: B006
+    """A run of one pipeline with these records."""
+    with RunDirectory(path, name="n", config={"pipelines": {"p": {}}}, config_hash="h") as opened:
+        opened.store.add_tasks([task for task, _ in records])
+        for question in questions:
+            record = next(record for _, record in records if record.task == question.task)
+            opened.store.park("p", record, question)
+            (asked,) = opened.store.questions("pending")
+            assert opened.store.answer(asked, question.answer, question.value, question.note)
+        for _, record in records:
+            opened.store.commit("p", record)
+    return load_run(path)
+
+
+def one(
+    task: str, rounds: tuple[Round, ...], *, value: Any = None, status: Any = "accepted", **given: Any
+) -> Any:
+    made = Task(id=task, input=given or {"prompt": "ask:"})
+    return made, TaskRecord(
+        task=task, outcome=Outcome(status=status, value=value, rounds=len(rounds)), rounds=rounds
+    )
+
+
+def preferences(run: RunRecords, **how: Any) -> tuple[list[dict[str, Any]], Counter[str]]:
+    left_out: Counter[str] = Counter()
+    return list(training_rows(run, "trl-preference", left_out, **how)), left_out
+
+
+def texts(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    return [(row["prompt"], row["chosen"], row["rejected"], row["position"]) for row in rows]
+
+
+CHAIN = (
+    Round(
+        index=0, items=(104, 105, 33), parents=(-1, 0, 1), asked=3,
+        decision=Decision(kept=(0,), refused=(Refusal(1, "improbable"),), spliced=(111,), emitted=(104, 111)),
+    ),
+    Round(
+        index=1, items=(63,), parents=(-1,), asked=3,
+        decision=Decision(refused=(Refusal(0, "improbable"),), spliced=(46,), emitted=(46,)),
+    ),
+)  # fmt: skip
+
+
+def decoded(values: Any) -> str:
+    return bytes(values).decode("utf-8", "replace")
+
+
+def test_a_refused_token_stands_beside_the_targets(tmp_path: Path) -> None:
+    """The prompt goes on up to the place; the two tokens follow, as text."""
+    with run_of(tmp_path / "run", [one("a", CHAIN, value=[104, 111, 46])]) as run:
+        rows, left_out = preferences(run, text_of=lambda pipeline: decoded)
+        assert texts(rows) == [("ask:h", "o", "i", 1), ("ask:ho", ".", "?", 2)]
+        first = rows[0]
+        assert (first["verdict"], first["reason"], first["source"]) == ("refused", "improbable", "generator")
+        assert (first["task"], first["pipeline"], first["run"]) == ("a", "p", run.about["run"])
+        assert not left_out
+        (sft,) = training_rows(run, "trl-sft", left_out, text_of=lambda pipeline: decoded)
+        assert (sft["prompt"], sft["completion"], sft["task"]) == ("ask:", "ho.", "a")
+
+
+def test_turns_stay_turns(tmp_path: Path) -> None:
+    """A task of messages gives whole turns of the assistant; what it had begun is their beginning."""
+    begun = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Oh "}]
+    with run_of(tmp_path / "run", [one("a", CHAIN, value=[104, 111, 46], messages=begun)]) as run:
+        rows, _ = preferences(run, text_of=lambda pipeline: decoded)
+    said = [{"role": "assistant", "content": "Oh ho"}], [{"role": "assistant", "content": "Oh hi"}]
+    assert (rows[0]["prompt"], rows[0]["chosen"], rows[0]["rejected"]) == (begun[:1], *said)
+
+
+def test_a_text_can_be_written_as_a_turn(tmp_path: Path) -> None:
+    """As chat models read a prompt."""
+    with run_of(tmp_path / "run", [one("a", CHAIN, value=[104, 111, 46])]) as run:
+        rows, _ = preferences(run, text_of=lambda pipeline: decoded, chat=True)
+    assert rows[0]["prompt"] == [{"role": "user", "content": "ask:"}]
+    assert rows[0]["chosen"] == [{"role": "assistant", "content": "ho"}]
+
+
+def test_half_a_character_is_no_text(tmp_path: Path) -> None:
+    """A token of a few bytes of a character makes no row, and is counted."""
+    rounds = (Round(index=0, items=(195,), parents=(-1,), asked=1, decision=Decision(
+        refused=(Refusal(0),), spliced=(65,), emitted=(65,))),)  # fmt: skip
+    with run_of(tmp_path / "run", [one("a", rounds, value=[65])]) as run:
+        rows, left_out = preferences(run, text_of=lambda pipeline: decoded)
+    assert not rows
+    assert left_out.total() == 1
+
+
+def alternatives(*checks: Check, kept: tuple[int, ...] = (), index: int = 0) -> Round:
+    items = tuple(f"program {index}.{place}" for place in range(len(checks)))
+    return Round(
+        index=index, items=items, parents=(-1,) * len(items), asked=len(items), checks=checks,
+        decision=Decision(kept=kept, emitted=tuple(items[i] for i in kept)),
+    )  # fmt: skip
+
+
+def test_siblings_and_later_rounds_are_chosen(tmp_path: Path) -> None:
+    """The accepted program, though it came a round later; else one that passed; an error rejects nothing."""
+    later = one("later", (alternatives(REJECT, Check("error")), alternatives(PASS, kept=(0,), index=1)))
+    sibling = one("sibling", (alternatives(REJECT, PASS),), status="exhausted")
+    nothing = one("nothing", (alternatives(REJECT, REJECT),), status="exhausted")
+    with run_of(tmp_path / "run", [later, sibling, nothing]) as run:
+        rows, left_out = preferences(run)
+    assert [(row["task"], row["chosen"], row["rejected"], row["chosen_from"]) for row in rows] == [
+        ("later", "program 1.0", "program 0.0", "answer"),
+        ("sibling", "program 0.1", "program 0.0", "sibling"),
+    ]
+    assert left_out == {"nothing better is known": 2}
+
+
+def test_a_correction_is_chosen_in_its_place(tmp_path: Path) -> None:
+    """Of steps, line by line, with those before them in the prompt."""
+    round = Round(
+        index=0, items=("go", "jump"), parents=(-1, 0), asked=2, checks=(PASS, REJECT),
+        decision=Decision(kept=(0,), corrected=(Correction(1, "climb"),), emitted=("go", "climb")),
+    )  # fmt: skip
+    with run_of(tmp_path / "run", [one("a", (round,), value=["go", "climb"])]) as run:
+        rows, _ = preferences(run)
+    assert texts(rows) == [("ask:go", "\nclimb", "\njump", 1)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "value", "wanted"),
+    [
+        ("accept", None, [("program 0.0", "program 0.1")]),
+        ("edit", "mended", [("mended", "program 0.0"), ("program 1.0", "program 0.1")]),
+        ("reject", None, [("program 1.0", "program 0.0"), ("program 1.0", "program 0.1")]),
+    ],
+)
+def test_a_persons_word_wins(tmp_path: Path, answer: str, value: Any, wanted: list[Any]) -> None:
+    """Accepted is right though the verifier refused it; edited is what they wrote; rejected is rejected."""
+    rounds: tuple[Round, ...] = (alternatives(REJECT, REJECT),)
+    question = Question(
+        pipeline="p", task="a", round=1, candidate=Candidate("program 0.0"), answer=answer, value=value
+    )
+    last = alternatives(PASS, kept=(0,), index=1)
+    if answer == "accept":
+        last = Round(index=1, source="person", by="person", items=("program 0.0",), parents=(-1,), asked=1,
+                     checks=(PASS,), decision=Decision(kept=(0,), emitted=("program 0.0",)))  # fmt: skip
+    with run_of(tmp_path / "run", [one("a", (*rounds, last))], [question]) as run:
+        rows, _ = preferences(run)
+    assert [(row["chosen"], row["rejected"]) for row in rows] == wanted
+    if answer != "accept":
+        assert [row["verdict"] for row in rows] == ["person", "reject"]
+
+
+def test_tasks_and_not_rows_are_split(tmp_path: Path) -> None:
+    """Every row is on the side of its task, and both sides together are all."""
+    made = [one(f"t{i}", CHAIN, value=[104, 111, 46]) for i in range(40)]
+    with run_of(tmp_path / "run", made) as run:
+        whole, _ = preferences(run, text_of=lambda pipeline: decoded)
+        sides = {
+            side: preferences(run, text_of=lambda pipeline: decoded, split=side)[0]
+            for side in ("train", "test")
+        }
+    assert {row["task"] for row in sides["train"]}.isdisjoint(row["task"] for row in sides["test"])
+    assert sides["test"]
+    assert sorted(map(repr, whole)) == sorted(map(repr, [*sides["train"], *sides["test"]]))
+    for side, rows in sides.items():
+        assert {row["split"] for row in rows} == {side} == {split_of(row["task"]) for row in rows}
+
+
+@given(st.text())
+def test_any_id_has_a_side(task: str) -> None:
+    """The same one each time."""
+    assert split_of(task) == split_of(task) in ("train", "test")
+
+
+def test_a_tenth_is_kept_apart() -> None:
+    """Of 5,000 ids 10 %, within five standard errors."""
+    share = sum(split_of(f"task-{i}") == "test" for i in range(5000)) / 5000
+    assert abs(share - 0.1) < 5 * (0.09 / 5000) ** 0.5
+
+
+def test_hostile_text_and_secrets_do_nothing(tmp_path: Path) -> None:
+    """Escapes and bidirectional marks are written as escapes of JSON; a secret is not written."""
+    Secret("opensesame77")
+    hostile = "\x1b[31mred\u202e opensesame77"
+    rounds = (alternatives(REJECT, PASS, kept=(1,)),)
+    task, record = one("a", rounds, prompt=hostile)
+    out = io.StringIO()
+    with run_of(tmp_path / "run", [(task, record)]) as run:
+        assert write_training(run, "trl-preference", out).rows == 1
+    text = out.getvalue()
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert "opensesame77" not in text
+    assert json.loads(text)["prompt"] == "\x1b[31mred\u202e ***"
+
+
+def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
+    """Naming those that there are."""
+    with run_of(tmp_path / "run", [one("a", CHAIN)]) as run, pytest.raises(ConfigError, match="trl-sft"):
+        write_training(run, "dpo", io.StringIO())  # type: ignore[arg-type]
