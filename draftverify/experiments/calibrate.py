@@ -35,6 +35,7 @@ from draftverify.calibration import (
     operating_point,
     parallel_pass,
     save,
+    shares_of,
     solved_ratio,
 )
 from draftverify.calibration.solved import Scored
@@ -120,6 +121,9 @@ def calibrate(
         DraftVerifyError: as a run.
     """
     folder = Path(out)
+    # What is tried is not watched: an alarm would change it on the way.
+    unwatched = tuple([replace(each, monitor=None) for each in experiment.pipelines])
+    experiment = replace(experiment, pipelines=unwatched)
     families = list(_families(experiment, pipelines, at_most, Builder()))
     load_all = workload(replace(experiment, calibrate=None), Builder())
     first, rest = split(load_all.measured, unseen, seed)
@@ -408,6 +412,9 @@ def _choice(
         ),
         tested=taken.size,
         acceptance=_interval(acceptance_rate(record for record, _ in found[taken.name])),
+        shares=tuple(
+            [each for record, _ in found[taken.name] if (each := shares_of(record).acceptance) is not None]
+        ),
         cost_ratio=_cost_ratio(costs, taken.size),
         parallel=parallel,
         parallel_size=n,

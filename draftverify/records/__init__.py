@@ -2,7 +2,7 @@
 
 from draftverify.records.directory import RunDirectory, RunRecords, load_run
 from draftverify.records.encoding import timeless
-from draftverify.records.entries import Entry, Prediction, Question, Texts
+from draftverify.records.entries import Entry, Prediction, Question, Texts, Told
 from draftverify.records.store import Store
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "RunRecords",
     "Store",
     "Texts",
+    "Told",
     "load_run",
     "timeless",
 ]
