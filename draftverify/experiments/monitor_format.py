@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -111,12 +111,28 @@ def compared(monitor: MonitorSpec, calibration: str, node: Located, reading: Rea
         said = f"there is no metric {monitor.metric!r}{did_you_mean(monitor.metric, metrics)}"
         raise reading.wrong(node, said, "monitor", "labels", "metric")
     if monitor.reference is None and calibration:
-        return msgspec.structs.replace(monitor, reference=calibration)
-    if monitor.reference is None and not reading.top("calibrate", dict):
+        monitor = msgspec.structs.replace(monitor, reference=calibration)
+    reference = monitor.reference
+    if reference is None:
+        if reading.top("calibrate", dict):
+            return monitor
         said = (
             "is missing, and there is nothing to compare with: give a rate, an earlier run's directory or an operating "
             "point, or let the run's first tasks calibrate (calibrate: {limit: 50})"
         )
+        raise reading.wrong(node, said, "monitor", "reference")
+    if isinstance(reference, str):
+        rates: Collection[str] = RATES.takes if Path(reference).is_dir() else ("acceptance",)
+    else:
+        rates = reference
+    if monitor.metric and not {"right", "true_pass", "false_pass"} & set(rates):
+        said = (
+            "says nothing of right, true_pass and false_pass, to which labels belong: give their rates too, or an "
+            "earlier run with labels, or leave labels out"
+        )
+        raise reading.wrong(node, said, "monitor", "reference")
+    if not monitor.metric and "acceptance" not in rates:
+        said = "has no acceptance, and without labels nothing else is watched"
         raise reading.wrong(node, said, "monitor", "reference")
     return monitor
 

@@ -224,7 +224,8 @@ class Recording:
         overrides = [f"pipelines.{own}.{change.strip()}" for change in changes]
         spec = self._spec_of(load_recorded(self._file, self._base, overrides=overrides))
         changed = frozenset(name for name in CHANGES if getattr(spec, name) != getattr(self.spec, name))
-        return self._builder.pipeline(spec), changed
+        # What is answered from a log is not watched: a policy may be tried that an alarm could not ask a person by.
+        return self._builder.pipeline(msgspec.structs.replace(spec, monitor=None)), changed
 
     def _spec_of(self, experiment: Experiment) -> PipelineSpec:
         found = next((spec for spec in experiment.pipelines if spec.name == self.name), None)

@@ -21,7 +21,7 @@ from draftverify.records import Store, Told, load_run
 from draftverify.secret import quiet
 from draftverify.values import Outcome, Round, Task, TaskRecord
 
-__all__ = ["Watching", "reference_of"]
+__all__ = ["Watch", "Watching", "reference_of"]
 
 _log = quiet(logging.getLogger(__name__))
 
@@ -42,7 +42,7 @@ class Watching:
 
     def __init__(self, experiment: Experiment, load: Workload, bench: Bench, store: Store) -> None:
         self._store = store
-        self._watches: dict[str, _Watch] = {}
+        self._watches: dict[str, Watch] = {}
         for spec in experiment.pipelines:
             monitor = bench.pipelines[spec.name].monitor
             if monitor is None or spec.monitor is None:
@@ -51,7 +51,7 @@ class Watching:
                 reference = reference_of(spec.monitor, spec.name)
             first = [] if reference is not None else load.of(spec.name, load.first)
             tasks = [*first, *load.of(spec.name, load.measured)]
-            self._watches[spec.name] = _Watch(spec.name, monitor, reference, tasks, len(first), bench)
+            self._watches[spec.name] = Watch(spec.name, monitor, reference, tasks, len(first), bench)
         if self._watches:
             self._recall()
 
@@ -90,7 +90,7 @@ class Watching:
                 self.take(name, _as_it_stands(task, self._store, name))
 
 
-class _Watch:
+class Watch:
     """One pipeline's monitor; None until the tasks that it compares with have been done.
 
     Args:
@@ -161,7 +161,7 @@ class _Watch:
         self.monitor = self._like.against(reference)
         if not self.monitor.report():
             _log.warning(
-                "%s: the monitor has nothing to compare with: no draft of its reference was judged", self.name
+                "%s: the monitor has nothing to compare with: in its reference no draft was judged", self.name
             )
 
 
