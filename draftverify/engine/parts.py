@@ -162,7 +162,8 @@ class Parts:
         self.check_settings(EMPTY)
         self._check_evidence()
         if self.monitor is not None:
-            check_monitor(self, self.monitor)
+            shape = self.declared[id(self.generator)][0]
+            check_monitor(self.monitor, self.generators, shape, self.verifier, self.policy)
         for generator in self.generators:
             self._check_generator(generator)
             if getattr(generator, "needs_feedback", False):

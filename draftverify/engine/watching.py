@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from msgspec.structs import replace
 
 from draftverify.calibration.watch import Monitor, Shares, shares_of
 from draftverify.errors import PipelineError
 from draftverify.metrics import score
+from draftverify.rejection import Policy
 from draftverify.secret import quiet
-from draftverify.values import Outcome, Task, TaskRecord, Verification
-
-if TYPE_CHECKING:
-    from draftverify.engine.parts import Parts
+from draftverify.values import Outcome, Shape, Task, TaskRecord, Verification
 
 __all__ = ["check_monitor", "doubted", "what_it_says"]
 
@@ -23,22 +22,28 @@ _log = quiet(logging.getLogger(__name__))
 DOUBT = "passed, but the pipeline's monitor has alarmed: a person is asked"
 
 
-def check_monitor(pipeline: Parts, monitor: Monitor) -> None:
-    """Refuse a monitor that asks for what the pipeline's parts cannot give.
+def check_monitor(
+    monitor: Monitor, generators: Iterable[object], shape: Shape | None, verifier: object, policy: Policy
+) -> None:
+    """Refuse a monitor that asks for what a pipeline's parts cannot give.
+
+    Args:
+        monitor: of the pipeline.
+        generators: its own, and those of fallbacks.
+        shape: of its own generator's proposals; None for any.
+        verifier, policy: the pipeline's.
 
     Raises:
         PipelineError: it cannot stop drafting, has nobody to ask, or is to label what is no whole answer.
     """
-    if any(getattr(each, "monitor", None) is not None for each in pipeline.generators):
+    if any(getattr(each, "monitor", None) is not None for each in generators):
         raise PipelineError("a pipeline inside another is not watched; give the outer one the monitor")
-    shape = pipeline.declared[id(pipeline.generator)][0]
     whole = shape in (None, "alternatives")
     if monitor.metric is not None and not whole:
         raise PipelineError(
             f"the monitor labels drafts, and the generator's are {shape}s, of which no item is a whole answer; "
             "leave labels out: acceptance is watched without"
         )
-    verifier = pipeline.verifier
     if monitor.on_alarm == "stop" and not (
         getattr(verifier, "plain_steps", False) or "target" in getattr(verifier, "provides", ())
     ):
@@ -51,7 +56,7 @@ def check_monitor(pipeline: Parts, monitor: Monitor) -> None:
             f"on_alarm: escalate asks a person of every answer, and the generator's drafts are {shape}s, of which no "
             "item is one; record, or stop"
         )
-    if monitor.on_alarm == "escalate" and pipeline.policy.asks is None:
+    if monitor.on_alarm == "escalate" and policy.asks is None:
         raise PipelineError(
             "on_alarm: escalate needs a policy step that asks a person (escalate, on abstain or on anything); give "
             "on_rejection one"
