@@ -134,7 +134,7 @@ class Monitor:
         level: the probability that anything ever alarms when nothing has changed, at most; the watched rates have equal
             parts of it.
         metric: a function of (task, outcome), asked of a labelled task's items whether they are right, each as if it
-            had been the answer: ½ or more is. Without it acceptance alone is watched.
+            had been the answer: ½ or more is. It is open, where it has to be. Without it acceptance alone is watched.
         every: the first task and each `every`-th after it are labelled; such of which the metric has no say (tasks
             without truth) are not.
         on_alarm: "record": nothing else happens. "stop": later tasks are done without drafts, by the verifier's plain

@@ -79,7 +79,7 @@ def what_it_says(monitor: Monitor, task: Task, record: TaskRecord, place: int) -
         said = score(metric, task, Outcome(status="accepted", value=value))
         if said.problem:
             _log.warning(
-                "a monitor's metric failed on task %s, of which there is no label: %s", task.id, said.problem
+                "a monitor's metric failed on task %r, of which there is no label: %s", task.id, said.problem
             )
         return None if said.value is None else said.value >= 0.5
 
@@ -91,7 +91,7 @@ def doubted(verification: Verification) -> Verification:
     return replace(
         verification,
         checks=tuple(
-            replace(check, verdict="abstain", reason=check.reason or DOUBT)
+            replace(check, verdict="abstain", reason="; ".join(filter(None, (DOUBT, check.reason))))
             if check.verdict == "pass"
             else check
             for check in verification.checks

@@ -1,8 +1,8 @@
 """A run's monitors: each is told of its pipeline's tasks in their order, whatever order they end in.
 
-What it was told is written down.
-So an alarm comes at the same task under every executor, and after a resume. When it takes effect depends on the
-executor: the tasks that are begun after it was raised, which in a serial run are those after the task that raised it.
+What it was told is written down. So an alarm comes at the same task under every executor, and after a resume. When it
+takes effect depends on the executor: in the tasks that are begun after it was raised, which in a serial run are those
+after the task that raised it.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ class Watch:
         self._before: list[Shares] = []
         self._next = 0
         self._early: dict[int, Shares] = {}  # of tasks that ended before one that stands before them
-        if reference is not None:
-            self._begin(reference)
+        if reference is not None or not first:
+            self._begin(reference or ())
 
     def take(self, record: TaskRecord) -> list[Told]:
         """What the monitor is told now: this task and those that waited for it; nothing where it is not its turn."""
@@ -173,8 +173,8 @@ def reference_of(spec: MonitorSpec, pipeline: str) -> Mapping[str, float] | Sequ
         pipeline: whose; an earlier run may have several.
 
     Raises:
-        ConfigError: the earlier run is not finished, or has no such pipeline; the file is no operating point, or none
-            with the tasks' shares.
+        ConfigError: the earlier run is not finished, alarmed itself, or has no such pipeline; the file is no operating
+            point, or none with the tasks' shares.
     """
     if not isinstance(spec.reference, str):
         return spec.reference
@@ -194,8 +194,13 @@ def reference_of(spec: MonitorSpec, pipeline: str) -> Mapping[str, float] | Sequ
             raise ConfigError(f"the run {path} is not finished; finish it first", path="reference")
         name = pipeline if pipeline in names else names[0]
         told = run.store.watched(phase="measure").get(name, ())
-        if any(each.alarms for each in told):
-            _log.warning("%s: the reference %s is of a run in which the monitor alarmed", pipeline, path)
+        alarm = next((alarm for each in told for alarm in each.alarms), None)
+        if alarm is not None:
+            raise ConfigError(
+                f"the monitor of the run {path} alarmed at task {alarm.task!r}, so its tasks are of two kinds; take "
+                "a run from before or after",
+                path="reference",
+            )
         if told:
             return [each.shares for each in told]
         entries = run.store.entries(pipeline=name, phase="measure", texts=False, every_attempt=True)

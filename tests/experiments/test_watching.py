@@ -339,6 +339,16 @@ def test_an_earlier_run_may_be_what_it_compares_with(tmp_path: Path) -> None:
         reference_of(of_run, "own")
 
 
+def test_a_run_that_alarmed_is_no_reference(tmp_path: Path) -> None:
+    """Its tasks are of two kinds."""
+    experiment = load_experiment(written(tmp_path, a="turns: 60 → turns: 0", b="count: 120 → count: 40"))
+    run(experiment, out=tmp_path / "first")
+    spec = experiment.pipelines[0].monitor
+    assert spec is not None
+    with pytest.raises(ConfigError, match="alarmed at task"):
+        reference_of(type(spec)(reference=str(tmp_path / "first")), "own")
+
+
 def test_an_operating_point_may_be_what_it_compares_with(tmp_path: Path) -> None:
     """`draftverify calibrate` writes down what each task said; what it tries has no monitor itself."""
     plain = (
