@@ -645,8 +645,7 @@ class Session:
         if verification is not None and (verification.correction or verification.notes):
             notes = dict(verification.notes) if verification.notes else None
             round = replace(round, correction=verification.correction, notes=notes)
-        learns = pipeline.learns and making.source == "generator" and not self._stopped
-        broken = self._teach(context, round) if learns else None
+        broken = self._teach(context, round) if pipeline.learns and making.source == "generator" else None
         last = None
         if failure is None and verification is not None:
             last = Last(proposal, verification, decision)
@@ -664,7 +663,9 @@ class Session:
             self._ask_for_draft()
 
     def _teach(self, context: Context, round: Round) -> Failure | None:
-        """Let the block size learn; the failure when it cannot."""
+        """Let the block size learn, where it was asked; the failure when it cannot."""
+        if self._stopped:
+            return None
         try:
             self.pipeline.block.observe(context, round)
         except BaseException as error:

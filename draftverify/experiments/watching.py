@@ -61,9 +61,9 @@ class Watching:
         return watch is not None and watch.monitor is not None and watch.monitor.alarmed
 
     def take(self, pipeline: str, record: TaskRecord) -> None:
-        """Tell a pipeline's monitor of a task that has ended or waits; of its later attempts nothing is told."""
+        """Tell a pipeline's monitor of a task that has ended or waits; of each once, by its first attempt."""
         watch = self._watches.get(pipeline)
-        if watch is None or record.attempt:
+        if watch is None:
             return
         told = watch.take(record)
         if told:
@@ -128,7 +128,7 @@ class Watch:
         """What the monitor is told now: this task and those that waited for it; nothing where it is not its turn."""
         place = self._places.get(record.task)
         if place is None or place < self._next or place in self._early:
-            return []  # it waited for a person, and was told of then
+            return []  # it waited for a person, or failed, and was told of then
         if self._like.labels(place):
             self._bench.opened(self._like.metric)
         self._early[place] = what_it_says(self._like, self._tasks[place], record, place)
