@@ -9,6 +9,7 @@ import sys
 import zipfile
 from importlib import metadata
 
+import numpy as np
 import pytest
 
 from benchmarks.mutants import ROOT, mutants
@@ -176,3 +177,16 @@ def test_every_mutant_can_still_be_made():
         text = (ROOT / mutant.file).read_text()
         compile(text.replace(mutant.old, mutant.new), mutant.file, "exec")
         assert (ROOT / mutant.tests[0]).exists()
+
+
+def test_the_benchmark_of_monitors_simulates_the_monitor(monkeypatch):
+    """Its closed form has the evidence of the monitor itself, step by step, else it raises; for both references."""
+    from benchmarks import monitors
+
+    for name, value in {"RUNS": 4, "BLOCK": 4, "STEPS": 300, "REFERENCES": (20,)}.items():
+        monkeypatch.setattr(monitors, name, value)
+    found = monitors.false_alarms(np.random.default_rng(1))
+    assert found.keys() == {"wald", "known", "20"}
+    wrong = monitors.known(np.ones((1, 300), dtype=int), 0.5)[0]
+    with pytest.raises(AssertionError, match="the monitor's evidence"):
+        monitors.compare(monitors.RateMonitor(0.5), lambda own, step: own.observe(0.5), wrong, 10)

@@ -31,6 +31,7 @@ PAGES = [
     "trust.md",
     "thresholds.md",
     "release.md",
+    "monitors.md",
     "plugins.md",
     "retrieval.md",
     "reasoning.md",

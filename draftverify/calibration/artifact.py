@@ -129,6 +129,7 @@ class Artifact(Kept, frozen=True, kw_only=True, tag="draftverify.operating_point
         tried: every candidate at every size.
         tested: the size that was predicted and measured; with `drafts` false the best of those that draft.
         acceptance: accepted items of those judged, of the candidate at that size.
+        shares: the same of each task of which an item was judged, by first tries; what a monitor compares with.
         cost_ratio: seconds to draft an item over seconds to verify a block of the smallest size; None if not timed.
         parallel: seconds of one verified block of `parallel_size` over that many blocks of one.
         modelled: speed by size from the rounds alone, sizes between those tried included (`operating_point`).
@@ -162,6 +163,7 @@ class Artifact(Kept, frozen=True, kw_only=True, tag="draftverify.operating_point
     tried: tuple[Tried, ...]
     tested: int
     acceptance: Interval
+    shares: tuple[float, ...] = ()
     cost_ratio: float | None = None
     parallel: Interval | None = None
     parallel_size: int = 0

@@ -60,6 +60,8 @@ class RateMonitor:
         self.total = 0.0
         """Their sum."""
         self.alarmed = False
+        self.threshold = -math.log(level)
+        """The evidence from which it alarms."""
         angles = (np.arange(BETS) + 0.5) * (math.pi / 2 / BETS)
         # Evenly spaced angles are as far from each other as data can tell; the weights make q uniform.
         self._bets = np.sin(angles) ** 2
@@ -69,7 +71,6 @@ class RateMonitor:
             if not 0.0 < reference < 1.0:
                 raise ConfigError(f"a known rate lies strictly between 0 and 1, not at {reference}")
             self._nulls, seen = np.array([float(reference)]), []
-            self._threshold = -math.log(level)
         else:
             seen = [_checked(share) for share in reference]
             if not seen:
@@ -78,7 +79,7 @@ class RateMonitor:
             refuted = self._mixed(self._played(np.sin(every) ** 2, seen)) >= -math.log(OUTSIDE * level)
             inside = every[~refuted]
             self._nulls = np.sin(np.linspace(inside[0], inside[-1], NULLS)) ** 2
-            self._threshold = -math.log((1.0 - OUTSIDE) * level)
+            self.threshold = -math.log((1.0 - OUTSIDE) * level)
         self._all = self._played(self._nulls, seen)
         # Of each gambler who took new alternatives: the wealth that it had then, and what each has made of it.
         self._before = np.zeros((0, len(self._nulls)))
@@ -96,7 +97,7 @@ class RateMonitor:
         self._since += won
         self.count += 1
         self.total += share
-        self.alarmed = self.alarmed or self.evidence >= self._threshold
+        self.alarmed = self.alarmed or self.evidence >= self.threshold
         if not self._known and self.count >= FIRST << (len(self._before) - 1):
             self._again()
         return self.alarmed

@@ -19,9 +19,11 @@ import numpy as np
 
 from draftverify.calibration.artifact import Artifact, Kept, PartIdentity, read_artifact
 from draftverify.calibration.controller import Fixed
+from draftverify.calibration.watch import Monitor
 from draftverify.engine.budget import Budget
 from draftverify.engine.families import families_of, stands_outside
 from draftverify.engine.requests import Decide, Draft, Finish, Prepare, Verify
+from draftverify.engine.watching import check_monitor
 from draftverify.errors import (
     ConfigError,
     PipelineError,
@@ -56,6 +58,7 @@ class Parts:
         asynchronous: whether a part has coroutine methods, for which `arun` is needed.
         nests: whether a generator is itself a pipeline.
         calibration: the operating point that its block size is taken from, or None.
+        monitor: what watches it, or None.
         checks_itself: the families of models that both draft and judge, with no outside check behind them; warned of.
     """
 
@@ -73,12 +76,14 @@ class Parts:
         settings: Mapping[str, Any] = EMPTY,
         seed: int = 0,
         name: str = "pipeline",
+        monitor: Monitor | None = None,
     ) -> None:
         self.policy = policy if policy is not None else Policy()
         self.budget = budget if budget is not None else Budget()
         self.settings = settings
         self.seed = seed
         self.name = name
+        self.monitor = monitor
         self._check_arguments(done)
         self.generator = generator
         self.verifier = verifier
@@ -135,6 +140,8 @@ class Parts:
                 raise PipelineError(
                     f"{name} is {value!r}, a {type(value).__name__}; a {kind.__name__} is needed, as {name}={example}"
                 )
+        if self.monitor is not None and not isinstance(self.monitor, Monitor):
+            raise PipelineError(f"monitor is {self.monitor!r}; a Monitor is needed, as monitor=Monitor(0.8)")
         if done is not None and (isinstance(done, type) or not callable(done)):
             raise PipelineError(
                 f"done is {done!r}; a function done(context, new) is needed, as done=Limit(8)"
@@ -154,6 +161,9 @@ class Parts:
         self._check_readers()
         self.check_settings(EMPTY)
         self._check_evidence()
+        if self.monitor is not None:
+            shape = self.declared[id(self.generator)][0]
+            check_monitor(self.monitor, self.generators, shape, self.verifier, self.policy)
         for generator in self.generators:
             self._check_generator(generator)
             if getattr(generator, "needs_feedback", False):
@@ -316,7 +326,8 @@ class Parts:
     def marks(self) -> tuple[str, ...]:
         """What every report is to say of it, a phrase each."""
         shared = ", ".join(self.checks_itself)
-        return (f"checks itself (family {shared})",) if shared else ()
+        alarms = self.monitor.alarms if self.monitor is not None else ()
+        return (*((f"checks itself (family {shared})",) if shared else ()), *map(str, alarms))
 
     def roles(self) -> list[tuple[str, Any]]:
         """Every component with its role, fallback generators too."""

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, aclosing
 from typing import Any, ClassVar, TypeAlias
 
+from draftverify.calibration.watch import Alarm
 from draftverify.engine.boundary import read_explanation
 from draftverify.engine.drivers import adrive, drive
 from draftverify.engine.events import Listener
@@ -13,6 +14,7 @@ from draftverify.engine.parts import Parts, name_of
 from draftverify.engine.requests import AskPerson, Draft
 from draftverify.engine.scheduler import Scheduler
 from draftverify.engine.session import Session
+from draftverify.engine.watching import what_it_says
 from draftverify.errors import DraftVerifyError, below
 from draftverify.values import (
     Context,
@@ -53,6 +55,8 @@ class Pipeline(Parts):
         settings: read by components from `context.settings` (temperature and the like); each by one of them at least.
         seed: of every random draw.
         name: in records and tables.
+        monitor: watches the tasks that are run here, one after the other as they end, and does what it is told to where
+            it alarms; those of a run directory are watched by the run.
 
     Raises:
         PipelineError: an argument of a wrong type, or parts that do not fit: missing evidence, a law or shape that
@@ -89,8 +93,23 @@ class Pipeline(Parts):
     ) -> Session:
         self.check_fitted()
         return Session(
-            self, task, memory=memory, restore=restore, inner=inner, person=person, on_event=on_event
+            self,
+            task,
+            memory=memory,
+            restore=restore,
+            inner=inner,
+            person=person,
+            on_event=on_event,
+            alarmed=self.monitor is not None and self.monitor.alarmed,
         )
+
+    def _ended(self, task: Task, session: Session, *, again: bool = False) -> TaskRecord:
+        """The record of a task that has ended or waits, once the monitor was told of it; of one that is taken up again
+        it was told before."""
+        record = session.record()
+        if not again:
+            self.watch(task, record)
+        return record
 
     def run(
         self, task: TaskLike, *, on_event: Listener | None = None, ask: AskPerson | None = None
@@ -118,10 +137,11 @@ class Pipeline(Parts):
             restore: rounds recorded before; they are not decided again.
             inner: of a task that was left waiting, its record's `inner`.
         """
-        session = self._session(as_task(task), on_event, ask, memory, restore, inner)
+        task = as_task(task)
+        session = self._session(task, on_event, ask, memory, restore, inner)
         for _ in drive(Scheduler([session])):
             pass
-        return session.record()
+        return self._ended(task, session, again=bool(restore or inner))
 
     async def arun(
         self, task: TaskLike, *, on_event: Listener | None = None, ask: AskPerson | None = None
@@ -144,10 +164,11 @@ class Pipeline(Parts):
         inner: Sequence[TaskRecord] = (),
     ) -> TaskRecord:
         """As `record`, under asyncio."""
-        session = self._session(as_task(task), on_event, ask, memory, restore, inner)
+        task = as_task(task)
+        session = self._session(task, on_event, ask, memory, restore, inner)
         async for _ in adrive(Scheduler([session])):
             pass
-        return session.record()
+        return self._ended(task, session, again=bool(restore or inner))
 
     def run_batch(
         self,
@@ -170,18 +191,20 @@ class Pipeline(Parts):
         ask: AskPerson | None = None,
     ) -> list[TaskRecord]:
         """As `record`, for many tasks; at most `size` are under way at once and finished ones are replaced."""
-        places: dict[Session, int] = {}
+        places: dict[Session, tuple[int, Task]] = {}
 
         def sessions() -> Iterator[Session]:
-            for place, task in enumerate(tasks):
-                session = self._session(as_task(task, str(place)), on_event, ask)
-                places[session] = place
+            for place, each in enumerate(tasks):
+                task = as_task(each, str(place))
+                session = self._session(task, on_event, ask)
+                places[session] = place, task
                 yield session
 
         found: dict[int, TaskRecord] = {}
         for ended in drive(Scheduler(sessions(), size=size)):
             for session in ended:
-                found[places.pop(session)] = session.record()
+                place, task = places.pop(session)
+                found[place] = self._ended(task, session)
         return [found[place] for place in range(len(found))]
 
     def stream(
@@ -189,22 +212,38 @@ class Pipeline(Parts):
     ) -> Iterator[Decision]:
         """Yield each round's Decision as it is made; `decision.emitted` are the new values. Left early, it frees the
         task."""
-        session, told = self._session(as_task(task), on_event, ask), 0
+        task, told = as_task(task), 0
+        session = self._session(task, on_event, ask)
         for _ in drive(Scheduler([session])):
             for round in session.rounds[told:]:
                 told += 1
                 yield round.decision
+        self._ended(task, session)
 
     async def astream(
         self, task: TaskLike, *, on_event: Listener | None = None, ask: AskPerson | None = None
     ) -> AsyncIterator[Decision]:
         """As `stream`, under asyncio."""
-        session, told = self._session(as_task(task), on_event, ask), 0
+        task, told = as_task(task), 0
+        session = self._session(task, on_event, ask)
         async with aclosing(adrive(Scheduler([session]))) as steps:
             async for _ in steps:
                 for round in session.rounds[told:]:
                     told += 1
                     yield round.decision
+        self._ended(task, session)
+
+    def watch(self, task: Task, record: TaskRecord) -> tuple[Alarm, ...]:
+        """Tell the monitor of a task that somebody else ran with this pipeline's parts; what is run here it is told of.
+
+        Args:
+            task: with its truth.
+            record: of how it ended, or waits.
+        """
+        monitor = self.monitor
+        if monitor is None or monitor.reference is None:
+            return ()
+        return monitor.observe(task.id, what_it_says(monitor, task, record, monitor.tasks))
 
     def explain(self, task: Task, expected: Any, got: Any) -> Explanation | None:
         """Why two outputs of a task differ that this pipeline's settings made, as the verifier says; None where it has
@@ -346,6 +385,7 @@ class Pipeline(Parts):
             ("policy", " → ".join(steps)),
             ("settings", repr(dict(self.settings)) if self.settings else ""),
             ("marks", ", ".join(self.marks)),
+            ("monitor", "" if self.monitor is None else f"on alarm {self.monitor.on_alarm}"),
         ]
         return [(name, value) for name, value in facts if value]
 

@@ -24,6 +24,7 @@ from draftverify.engine.events import Event, Listener, RoundDone, StepTaken, Tas
 from draftverify.engine.parts import Parts, name_of
 from draftverify.engine.requests import Ask, AskPerson, Decide, Draft, Finish, Prepare, Request, Verify
 from draftverify.engine.state import State, holding, is_open, troubles_of
+from draftverify.engine.watching import doubted
 from draftverify.errors import DraftVerifyError
 from draftverify.randomness import Draws, stream_key
 from draftverify.secret import quiet
@@ -73,6 +74,7 @@ class _Making(msgspec.Struct, eq=False):
     verification: Verification | None = None
     accepted: Trail | None = None  # with what the decision emits, where the stopping rule was asked
     open: tuple[int, ...] = ()  # of a block that is checked again in part, the items
+    doubted: bool = False  # what passed is for a person to judge, since the monitor has alarmed
     steps: tuple[Step, ...] = ()
     draft: float = 0.0
     verify: float = 0.0
@@ -99,6 +101,7 @@ class Session:
         allowance: of an inner task, the machine seconds and units that it may use of the outer one's budget.
         person: plays the person; None: nobody is there.
         on_event: what a driver tells the session's events.
+        alarmed: whether the pipeline's monitor has alarmed: what it does then is done here.
 
     Attributes:
         outcome: how the task ended; None while it goes on.
@@ -120,6 +123,7 @@ class Session:
         allowance: Budget | None = None,
         person: AskPerson | None = None,
         on_event: Listener | None = None,
+        alarmed: bool = False,
     ) -> None:
         task = task.without_truth()  # which is for metrics alone
         self.pipeline = pipeline
@@ -131,6 +135,8 @@ class Session:
         self.inner: Mapping[str, TaskRecord] = {record.task: record for record in inner}
         self._attempt = attempt
         self._allowance = allowance
+        then = pipeline.monitor.on_alarm if alarmed and pipeline.monitor is not None else "record"
+        self._stopped, self._doubting = then == "stop", then == "escalate"
         self._number = next(_numbers)
         self._events: list[Event] = [TaskStarted(task, self._number)]
         keys = [stream_key(pipeline.seed, task.id, attempt, role) for role in ("draft", "verify", "rule")]
@@ -311,6 +317,8 @@ class Session:
         block = self.pipeline.block
         if context.refused:
             n = len(context.refused)
+        elif self._stopped:
+            n = 0
         else:
             try:
                 n = boundary.read_size(block.size(context), block)
@@ -398,6 +406,9 @@ class Session:
             assert making.verification is not None
             value = _merged(making.verification, making.open, value)
             making.open = ()
+        if self._doubting and making.source != "person":
+            making.doubted = any(check.verdict == "pass" for check in value.checks)
+            value = doubted(value)
         self._ask_for_decision(request.context, value)
 
     def _take_decision(self, request: Decide, value: Any, seconds: float, busy: float) -> None:
@@ -548,13 +559,16 @@ class Session:
         )
         said = making.verification is not None and making.verification.by == "person"
         policy = self.pipeline.policy
-        place = policy.next(
-            troubles,
-            state.counting(making.steps),
-            reverifiable=bool(reverifiable and again and self._spent() is None),
-            askable=judged or not (state.told or said),
-            progress=progress,
-        )
+        if making.doubted:
+            place = policy.asks  # at once: more drafts would be doubted as these are
+        else:
+            place = policy.next(
+                troubles,
+                state.counting(making.steps),
+                reverifiable=bool(reverifiable and again and self._spent() is None),
+                askable=judged or not (state.told or said),
+                progress=progress,
+            )
         if place is not None:
             clause = policy.clauses[place]
             on = next(trouble for trouble in troubles if not clause.on or trouble in clause.on)
@@ -655,7 +669,9 @@ class Session:
             self._ask_for_draft()
 
     def _teach(self, context: Context, round: Round) -> Failure | None:
-        """Let the block size learn; the failure when it cannot."""
+        """Let the block size learn, where it was asked; the failure when it cannot."""
+        if self._stopped:
+            return None
         try:
             self.pipeline.block.observe(context, round)
         except BaseException as error:

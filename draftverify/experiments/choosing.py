@@ -21,6 +21,7 @@ from draftverify.calibration import (
     fit_costs,
     operating_point,
     parallel_pass,
+    shares_of,
     solved_ratio,
 )
 from draftverify.calibration.solved import Scored
@@ -123,6 +124,9 @@ def choice_of(
         ),
         tested=taken.size,
         acceptance=interval_of(acceptance_rate(record for record, _ in found[taken.name])),
+        shares=tuple(
+            [each for record, _ in found[taken.name] if (each := shares_of(record).acceptance) is not None]
+        ),
         cost_ratio=_cost_ratio(costs, taken.size),
         parallel=parallel,
         parallel_size=n,

@@ -86,15 +86,16 @@ def evaluate(
         raise ConfigError("two tasks have the same id; ids are unique", path="tasks")
     check_metrics(metrics, work)
     units = (
-        Unit(pipeline=each, task=task)
+        Unit(pipeline=each, task=task, alarmed=_alarmed(pipelines[each]))
         for place, task in enumerate(work)
         for each in (names if place % 2 == 0 else reversed(names))
     )
     bench = Bench(pipelines)
     try:
-        found = {
-            (done.pipeline, done.record.task): done.record for done in bench.perform_all(units, size=size)
-        }
+        found: dict[tuple[str, str], TaskRecord] = {}
+        for done in bench.perform_all(units, size=size):
+            found[done.pipeline, done.record.task] = done.record
+            pipelines[done.pipeline].watch(of_task[done.record.task], done.record)
         waiting = {key for key, record in found.items() if record.outcome.status == "waiting"}
         records = {
             each: [found[each, task.id] for task in work if (each, task.id) not in waiting] for each in names
@@ -116,7 +117,12 @@ def evaluate(
         baseline=baseline,
         waiting=waiting,
         marks={each: marks_of(pipeline, audits) for each, pipeline in pipelines.items()},
+        monitors={each: one.monitor.report() for each, one in pipelines.items() if one.monitor is not None},
         scores=scores,
         measures=measures_of(metrics),
     )
     return Evaluation(summary, {each: tuple(found[each, task.id] for task in work) for each in names})
+
+
+def _alarmed(pipeline: Pipeline) -> bool:
+    return pipeline.monitor is not None and pipeline.monitor.alarmed

@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from draftverify import calibration
+from draftverify.calibration import Watched
 from draftverify.engine.boundary import raised
 from draftverify.errors import ConfigError
 from draftverify.experiments.bench import Bench
@@ -21,6 +22,7 @@ from draftverify.experiments.specs import Experiment
 from draftverify.experiments.workload import Workload
 from draftverify.metrics import Measure, measures_of
 from draftverify.records import Entry, Prediction, RunDirectory, Store, load_run
+from draftverify.records.directory import marked
 from draftverify.report.page import page_html
 from draftverify.report.summarise import Explain, scored, speedup_kind, summarise
 from draftverify.report.summary import ALL, Summary
@@ -113,6 +115,7 @@ def summary_of(
     builder: Builder,
     marks: Mapping[str, Sequence[str]],
     entries: Iterable[Entry],
+    monitors: Mapping[str, Sequence[Watched]],
 ) -> Summary:
     waiting = [(each.pipeline, each.task) for each in store.questions() if each.state != "used"]
     blocks = {}
@@ -131,7 +134,8 @@ def summary_of(
         waiting=waiting,
         explain=_explainer(bench),
         blocks=blocks,
-        marks=marks,
+        marks=marked(marks, store),
+        monitors=monitors,
         scores=scores_of(experiment.metrics, load.measured, records, store, builder, bench),
         measures=_measures(experiment, builder),
     )

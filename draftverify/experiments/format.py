@@ -21,8 +21,15 @@ from draftverify.engine.budget import Budget
 from draftverify.errors import ConfigError
 from draftverify.experiments.forms import FilePath, Keyed, Listed, Reading, Schema, StoreUrl, shown
 from draftverify.experiments.located import Located
+from draftverify.experiments.monitor_format import MONITOR, asking, compared
 from draftverify.experiments.parameters import Component, Model, Record, parameters
-from draftverify.experiments.specs import AuditSpec, ClauseSpec, ComponentSpec, Experiment, PipelineSpec
+from draftverify.experiments.specs import (
+    AuditSpec,
+    ClauseSpec,
+    ComponentSpec,
+    Experiment,
+    PipelineSpec,
+)
 from draftverify.experiments.sweep import Matrix
 from draftverify.plugins import did_you_mean
 from draftverify.records.directory import TAG
@@ -112,6 +119,10 @@ class Piped(Record):
         spec: PipelineSpec = super().check(node, reading)
         if spec.calibration:
             spec = _calibrated(spec, node, reading)
+        if spec.monitor is not None:
+            spec = msgspec.structs.replace(
+                spec, monitor=compared(spec.monitor, spec.calibration, node, reading)
+            )
         return msgspec.structs.replace(
             spec,
             on_rejection=tuple(spec.on_rejection),
@@ -230,6 +241,7 @@ def pipeline(
     settings: Mapping[str, Any] = {},
     on_rejection: Annotated[Any, Listed(Record(clause, _clause))] = (),
     budget: Annotated[Any, Record(budget, Budget)] = None,
+    monitor: Annotated[Any, MONITOR] = None,
     name: Name = "",
 ) -> None:
     """One way to do the tasks.
@@ -246,6 +258,7 @@ def pipeline(
         settings: what the parts share (temperature and the like); overrides the experiment's settings key by key.
         on_rejection: what becomes of a round without progress: the first clause that answers it and is not used up.
         budget: the most that one task may use.
+        monitor: watches the acceptance from task to task, and says when it has changed.
         name: of a pipeline inside another, in records.
     """
 
@@ -267,7 +280,7 @@ def records(tokens: Literal["summary"] | None = None) -> None:
     """
 
 
-INNER = Piped(pipeline, PipelineSpec)
+INNER = Piped(pipeline, PipelineSpec, without=frozenset({"monitor"}))
 OUTER = Piped(pipeline, PipelineSpec, without=frozenset({"name"}))
 DEFAULTS = Record(pipeline, dict, without=frozenset({"name"}), partial=True)
 
@@ -326,15 +339,19 @@ def experiment(
 def _experiment(
     pipelines: Mapping[str, PipelineSpec],
     settings: Mapping[str, Any] = {},
+    metrics: Mapping[str, ComponentSpec] = {},
     models: object = None,
     parts: object = None,
     defaults: object = None,
     **given: Any,
 ) -> Experiment:
     merged = [
-        msgspec.structs.replace(each, settings={**settings, **each.settings}) for each in pipelines.values()
+        msgspec.structs.replace(
+            each, settings={**settings, **each.settings}, monitor=asking(each.monitor, metrics)
+        )
+        for each in pipelines.values()
     ]
-    return Experiment(pipelines=tuple(merged), **given)
+    return Experiment(pipelines=tuple(merged), metrics=metrics, **given)
 
 
 class File(Record):

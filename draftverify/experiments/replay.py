@@ -224,7 +224,8 @@ class Recording:
                 )
         spec = self._spec_of(self._load([self.override(change) for change in changes]))
         changed = frozenset(name for name in CHANGES if getattr(spec, name) != getattr(self.spec, name))
-        return self._builder.pipeline(spec), changed
+        # What is answered from a log is not watched: a policy may be tried that an alarm could not ask a person by.
+        return self._builder.pipeline(msgspec.structs.replace(spec, monitor=None)), changed
 
     @property
     def _own(self) -> str:

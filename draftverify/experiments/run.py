@@ -109,7 +109,9 @@ def run(
             directory.store.end_retry()
         # Read once, for the figures and for the page.
         entries = tuple(directory.store.entries(phase="measure"))
-        summary = summary_of(experiment, directory.store, load, bench, builder, work.marks, entries)
+        summary = summary_of(
+            experiment, directory.store, load, bench, builder, work.marks, entries, work.watching.reports()
+        )
         directory.write_summary(summary.plain())
         write_report(directory, entries)
     return RunResult(

@@ -14,13 +14,22 @@ import msgspec
 
 from draftverify import plugins
 from draftverify.audit import PROBES, ProbeName
+from draftverify.calibration.watch import OnAlarm
 from draftverify.engine.budget import Budget
 from draftverify.errors import ConfigError
 from draftverify.plugins import PartsFile, Role, did_you_mean
 from draftverify.records.directory import FREE
 from draftverify.secret import note_urls
 
-__all__ = ["AuditSpec", "ClauseSpec", "ComponentSpec", "Experiment", "PipelineSpec", "rests_on"]
+__all__ = [
+    "AuditSpec",
+    "ClauseSpec",
+    "ComponentSpec",
+    "Experiment",
+    "MonitorSpec",
+    "PipelineSpec",
+    "rests_on",
+]
 
 LARGEST = 8 << 20
 """Bytes; a larger file of an argument is a model's weights or the like, and is not read for its SHA-256."""
@@ -62,6 +71,27 @@ class ClauseSpec(msgspec.Struct, frozen=True):
     generator: ComponentSpec | PipelineSpec | None = None
 
 
+class MonitorSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What watches a pipeline's tasks.
+
+    Args:
+        reference: known rates by name, or the path of an earlier run's directory or of an operating point; None for the
+            run's own tasks that calibrate.
+        level: the probability of ever alarming when nothing has changed, at most.
+        metric: the name of the metric that labels; "" for none.
+        asks: that metric.
+        every: which tasks are labelled.
+        on_alarm: what is done then.
+    """
+
+    reference: Mapping[str, float] | str | None = None
+    level: float = 0.05
+    metric: str = ""
+    asks: ComponentSpec | None = None
+    every: int = 1
+    on_alarm: OnAlarm = "record"
+
+
 class PipelineSpec(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="pipeline"):
     """One pipeline of an experiment, or one that stands as a generator in another.
 
@@ -76,6 +106,7 @@ class PipelineSpec(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
         on_rejection: the policy's clauses.
         budget: the most that one task may use.
         seed: the experiment's.
+        monitor: what watches it, or None.
         where: "file:line" in the config.
         path: where it stands in the config.
     """
@@ -91,6 +122,7 @@ class PipelineSpec(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     budget: Budget = Budget()
     name: str = ""
     seed: int = 0
+    monitor: MonitorSpec | None = None
     where: str = ""
     path: str = ""
 
@@ -199,10 +231,16 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         and each parts file and each file that a shipped part of a pipeline is given, with its own. The executor
         changes no record, and the tasks are compared themselves."""
         points = {each.calibration for each in self.pipelines if each.calibration}
+        monitors = [each.monitor for each in self.pipelines if each.monitor is not None]
+        references = {each.reference for each in monitors if isinstance(each.reference, str)}
         return {
             **_code((self.tasks, self.sources, self.pipelines)),
             **_files(self.pipelines),
             **{f"calibration {Path(each).name}": {"sha256": _sha256(each)} for each in sorted(points)},
+            **{
+                f"reference {Path(each).name}": {"sha256": _sha256(_told_by(each))}
+                for each in sorted(references)
+            },
         }
 
     def metric_parts(self) -> dict[str, dict[str, str]]:
@@ -214,6 +252,11 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         """SHA-256 of all that can change a record: the resolved config without the keys that cannot."""
         kept = {key: value for key, value in self.config.items() if key not in FREE}
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+
+
+def _told_by(reference: str) -> str:
+    """The file that says what a reference is: of a run's directory its summary, as reading may change a database."""
+    return os.path.join(reference, "summary.json") if os.path.isdir(reference) else reference
 
 
 def _sha256(path: str) -> str:

@@ -25,6 +25,7 @@ from draftverify.experiments.executors import Crew
 from draftverify.experiments.forecast import Forecast, Meter
 from draftverify.experiments.memory import Recall, Recollection
 from draftverify.experiments.specs import Experiment
+from draftverify.experiments.watching import Watching
 from draftverify.experiments.workload import Workload
 from draftverify.records import Entry, Question, RunDirectory, Store
 from draftverify.records.entries import Key
@@ -82,6 +83,7 @@ class Work:
     retried: set[Key]
     recollection: Recollection = field(default_factory=Recollection)
     meter: Meter = field(init=False)
+    watching: Watching = field(init=False)
     foretold: bool = True  # on the way, once; an estimate does it at its end, from all that it did
     ran: int = 0
 
@@ -92,6 +94,7 @@ class Work:
             for task in self.load.tasks(name):
                 left[name, task.group] += self._attempt(name, task.id, before) is not None
         self.meter = Meter(left)
+        self.watching = Watching(self.experiment, self.load, self.bench, self.store)
 
     @property
     def store(self) -> Store:
@@ -197,7 +200,14 @@ class Work:
             except StoreError as error:
                 _log.warning("task %r of %s begins anew: %s", task.id, name, error)
         plain = task.without_truth()
-        unit = Unit(pipeline=name, task=plain, attempt=attempt, restore=restore, recall=recall)
+        unit = Unit(
+            pipeline=name,
+            task=plain,
+            attempt=attempt,
+            restore=restore,
+            recall=recall,
+            alarmed=self.watching.alarmed(name),
+        )
         question = before.asked.get((name, task.id))
         # An answer that led to a round of its own is in the rounds already.
         known = question is not None and question.state == "answered" and question.attempt == attempt
@@ -233,6 +243,7 @@ class Work:
                 self.store.commit(name, record, memory=epoch)
             if past is not None and (done.question is None or error is not None):
                 past[name, record.task] = record
+            self.watching.take(name, record)
             self.ran += 1
             self.meter.add(name, record)
             if self.watcher is not None:

@@ -2,7 +2,7 @@
 
 from draftverify.records.directory import RunDirectory, RunRecords, load_run
 from draftverify.records.encoding import timeless
-from draftverify.records.entries import Entry, Prediction, Question, Texts
+from draftverify.records.entries import Entry, Prediction, Question, Texts, Told
 from draftverify.records.split import split_of
 from draftverify.records.store import Store
 
@@ -14,6 +14,7 @@ __all__ = [
     "RunRecords",
     "Store",
     "Texts",
+    "Told",
     "load_run",
     "split_of",
     "timeless",

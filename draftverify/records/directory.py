@@ -30,7 +30,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 
 from draftverify.errors import StoreError
 from draftverify.records.database import sqlite_url, store_url
-from draftverify.records.entries import Entry, Prediction, Question
+from draftverify.records.entries import Entry, Prediction, Question, Told
 from draftverify.records.store import Store
 from draftverify.secret import Secret, hide_urls, redact
 from draftverify.values import EMPTY, Task, TaskRecord
@@ -46,6 +46,7 @@ __all__ = [
     "differences",
     "is_driven",
     "load_run",
+    "marked",
     "read_about",
     "versions",
 ]
@@ -344,6 +345,15 @@ class RunDirectory:
         )
 
 
+def marked(marks: Mapping[str, Sequence[str]], store: Store) -> dict[str, tuple[str, ...]]:
+    """What is to be said of pipelines, with the alarms of those that have had any."""
+    alarms = {
+        name: [str(a) for each in told for a in each.alarms]
+        for name, told in store.watched(alarmed=True).items()
+    }
+    return {name: (*marks.get(name, ()), *alarms.get(name, ())) for name in {**marks, **alarms}}
+
+
 class RunRecords:
     """A run that was made, for reading: in notebooks, `show`, `review`. Iterating gives its TaskRecords.
 
@@ -398,10 +408,10 @@ class RunRecords:
 
     @property
     def marks(self) -> Mapping[str, Sequence[str]]:
-        """What is to be said of its pipelines wherever they are shown, by their names, as of its last start."""
+        """What is to be said of its pipelines wherever they are shown, by their names: as of its last start, and what
+        their monitors said since."""
         starts = self.about.get("starts") or [{}]
-        found: Mapping[str, Sequence[str]] = starts[-1].get("marks", {})
-        return found
+        return marked(starts[-1].get("marks", {}), self.store)
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -428,6 +438,11 @@ class RunRecords:
     def questions(self) -> tuple[Question, ...]:
         """The questions to a person, with their answers."""
         return self.store.questions()
+
+    @property
+    def watched(self) -> Mapping[str, Sequence[Told]]:
+        """What its pipelines' monitors were told and said, by pipeline, in task order."""
+        return self.store.watched()
 
     @property
     def predictions(self) -> tuple[Prediction, ...]:

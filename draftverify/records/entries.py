@@ -8,9 +8,10 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from draftverify.calibration import Alarm, Shares
 from draftverify.values import Candidate, Failure, Outcome, TaskRecord, Trouble
 
-__all__ = ["Ending", "Entry", "Key", "Prediction", "Question", "ScoreKey", "Texts", "now", "time"]
+__all__ = ["Ending", "Entry", "Key", "Prediction", "Question", "ScoreKey", "Texts", "Told", "now", "time"]
 
 Key: TypeAlias = "tuple[str, str, int]"
 """(pipeline, task, attempt)."""
@@ -106,6 +107,15 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome
     memory: int
     committed: str
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a pipeline's monitor was told of one task, and what it said then; `written` is an ISO time in UTC."""
+
+    task: str
+    shares: Shares
+    alarms: tuple[Alarm, ...] = ()
+    written: str = ""
 
 
 def now() -> str:

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 
 from draftverify.errors import StoreError
 from draftverify.records import tables
 from draftverify.records.database import Database
 from draftverify.records.encoding import decode
-from draftverify.records.entries import Ending, Entry, Key, Prediction, Texts
+from draftverify.records.entries import Ending, Entry, Key, Prediction, Texts, Told
 from draftverify.values import Failure, Outcome, Round, Task, TaskRecord
 
 __all__ = ["Reading"]
@@ -202,6 +203,30 @@ class Reading(Database):
             tables.predictions.c.pipeline, tables.predictions.c.grp, tables.predictions.c.kind
         )
         return tuple(decode(row.data, Prediction, f"{self._place}, prediction") for row in self._read(query))
+
+    def watched(self, *, phase: str | None = None, alarmed: bool = False) -> dict[str, list[Told]]:
+        """What the pipelines' monitors were told and said, by pipeline, in task order.
+
+        Args:
+            phase: only of tasks of "calibrate" or of "measure".
+            alarmed: only of those tasks at which one alarmed.
+        """
+        with self._transaction(writing=False) as connection:
+            if not sa.inspect(connection).has_table(tables.watched.name):
+                return {}  # written before there were monitors
+        columns, own = tables.watched.c, tables.tasks.c
+        joined = tables.watched.join(tables.tasks, (own.run == columns.run) & (own.task == columns.task))
+        query = sa.select(columns.pipeline, columns.data, columns.written).select_from(joined)
+        query = query.where(columns.run == self._run).order_by(own.phase, own.place)
+        if phase is not None:
+            query = query.where(own.phase == phase)
+        if alarmed:
+            query = query.where(columns.alarms > 0)
+        found: dict[str, list[Told]] = {}
+        for row in self._read(query):
+            told = decode(row.data, Told, f"{self._place}, monitor of pipeline {row.pipeline!r}")
+            found.setdefault(row.pipeline, []).append(msgspec.structs.replace(told, written=row.written))
+        return found
 
     def _lot(self, records: Sequence[Any], texts: bool) -> dict[Key, list[Any]]:
         """The rows of the rounds of some records, by a single query."""

@@ -20,7 +20,7 @@ from draftverify.errors import ContractError, StoreError
 from draftverify.records import tables
 from draftverify.records.database import persistent
 from draftverify.records.encoding import decode, encode
-from draftverify.records.entries import Entry, Key, Prediction, Question, Texts, now
+from draftverify.records.entries import Entry, Key, Prediction, Question, Texts, Told, now
 from draftverify.records.questions import Questions
 from draftverify.records.reading import Reading
 from draftverify.records.scores import Scores
@@ -194,6 +194,21 @@ class Store(Reading, Questions, Scores):
                     "made": now(),
                 }
                 self._insert_new(connection, tables.predictions, row)
+
+    @persistent
+    def watch(self, pipeline: str, told: Sequence[Told]) -> None:
+        """Write down what a pipeline's monitor was told and said; what stands there of a task stays."""
+        with self._transaction() as connection:
+            for each in told:
+                row = {
+                    "run": self._run,
+                    "pipeline": pipeline,
+                    "task": each.task,
+                    "alarms": len(each.alarms),
+                    "data": encode(each, f"pipeline {pipeline!r}, task {each.task!r}, monitor"),
+                    "written": now(),
+                }
+                self._insert_new(connection, tables.watched, row)
 
     @persistent
     def begin_retry(self) -> set[Key]:

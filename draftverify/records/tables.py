@@ -89,6 +89,13 @@ scores = _table(
     sa.Column("name", sa.Text),
     sa.Column("data", sa.Text, nullable=False),
 )
+watched = _table(
+    "watched",
+    "run pipeline task",
+    sa.Column("alarms", sa.Integer, nullable=False),
+    sa.Column("data", sa.Text, nullable=False),
+    sa.Column("written", _word(40), nullable=False),
+)
 
 EMPTY = {
     table: {column.name: None for column in table.columns if column.nullable} for table in meta.sorted_tables

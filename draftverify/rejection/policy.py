@@ -96,6 +96,18 @@ class Policy(msgspec.Struct, frozen=True):
         """This policy's clauses, then the other's."""
         return Policy(self.clauses + other.clauses)
 
+    @property
+    def asks(self) -> int | None:
+        """The place of the first clause that asks a person of what nobody can tell; None where there is none."""
+        return next(
+            (
+                place
+                for place, clause in enumerate(self.clauses)
+                if clause.do == "escalate" and (not clause.on or "abstain" in clause.on)
+            ),
+            None,
+        )
+
     def next(
         self,
         troubles: Collection[Trouble],

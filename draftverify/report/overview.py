@@ -186,6 +186,7 @@ class Gathering:
                 {**msgspec.to_builtins(each), "rate": _plain_figure(each.rate)} for each in places.by_stage()
             ],
             flow=flow.plain(),
+            monitor=[str(each) for each in summary.monitor],
             trust=words.plain(summary, whole),
         )
         return plain

@@ -13,7 +13,7 @@ from itertools import zip_longest
 from typing import Any, NamedTuple, TypeAlias
 
 from draftverify import calibration
-from draftverify.calibration import Estimate
+from draftverify.calibration import Estimate, Watched
 from draftverify.metrics import Measure, Score
 from draftverify.records import Prediction
 from draftverify.report.summary import (
@@ -52,6 +52,7 @@ def summarise(
     explain: Explain | None = None,
     blocks: Mapping[str, Any] | None = None,
     marks: Mapping[str, Sequence[str]] = EMPTY,
+    monitors: Mapping[str, Sequence[Watched]] = EMPTY,
     scores: Scores = EMPTY,
     measures: Mapping[str, Measure] = EMPTY,
 ) -> Summary:
@@ -68,6 +69,7 @@ def summarise(
         explain: asked why two values differ.
         blocks: block-size controllers' reports.
         marks: what is to be said of pipelines, by their names.
+        monitors: how the rates that are watched have fared, by pipeline.
         scores: what the metrics said.
         measures: which of these have a unit.
     """
@@ -127,6 +129,7 @@ def summarise(
                 deterministic=all(round.deterministic for record in own for round in record.rounds),
                 marks=tuple(marks.get(pipeline, ())),
                 block=(blocks or {}).get(pipeline),
+                monitor=tuple(monitors.get(pipeline, ())),
                 failure=None if failed is None else f"task {failed.task}: {_why(failed)}",
                 problem=_problem(pipeline, own, {**scores, **sizes}),
                 unjudged=sum(map(_is_unjudged, own)),

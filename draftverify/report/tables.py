@@ -265,6 +265,8 @@ def remarks(summary: Summary, limit: int | None) -> Iterator[str]:
     for pipeline in summary.pipelines:
         if pipeline.marks:
             yield f"{pipeline.name}: {clean(', '.join(pipeline.marks))}"
+        if pipeline.monitor:
+            yield f"{pipeline.name}: monitor: {'; '.join(map(str, pipeline.monitor))}"
         if pipeline.failure is not None:
             yield f"{pipeline.name}: the first failure: {words(pipeline.failure, 600)}"
         if pipeline.unjudged:

@@ -116,6 +116,7 @@ function remarks(run) {
     const told = [];
     if (pipeline.failure) told.push(el("span", { class: "loss" }, "the first failure: ", pipeline.failure));
     if (pipeline.problem) told.push(el("span", { class: "loss" }, `a metric failed ${count(Object.values(own.solved).reduce((sum, each) => sum + each.failed, 0))} times, first: `, pipeline.problem));
+    if (pipeline.monitor?.length) told.push(el("span", {}, "monitor: ", pipeline.monitor.join("; ")));
     if (pipeline.identical?.of) {
       const { same, of, divergences } = pipeline.identical;
       const why = divergences.filter((each) => each.why);
