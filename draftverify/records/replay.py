@@ -225,7 +225,7 @@ class _Driven:
         if pipeline.done is not None:
             pipeline.done = self._done
         if pipeline.learns:
-            pipeline.block, pipeline.learns = self, False
+            pipeline.block, pipeline.learns, pipeline.settles = self, False, False
         self.pipeline = pipeline
         self.session = Session(pipeline, task, attempt=record.attempt, restore=self._restored())
 
@@ -286,7 +286,18 @@ class _Driven:
                 "the block size was chosen by what was learned, and here the rounds before are others"
             )
             raise _Missing(self._broken)
-        return self.was.rounds[context.round].asked
+        round = self.was.rounds[context.round]
+        if round.undrafted and self.pipeline.undrafted is None:
+            self._broken = "nothing was drafted: the task went to a fallback at once, and here there is none"
+            raise _Missing(self._broken)
+        return round.asked
+
+    def drafts(self, context: Context) -> bool:
+        """Whether the task was drafted for, in place of a controller that learned."""
+        rounds = self.was.rounds
+        return not (
+            self._as_recorded(context) and context.round < len(rounds) and rounds[context.round].undrafted
+        )
 
     def observe(self, context: Context, round: Round) -> None:
         """Nothing is learned."""
