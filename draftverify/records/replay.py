@@ -306,7 +306,9 @@ class _Driven:
 
     def _states(self) -> list[Context]:
         """What was shown before each recorded round, and after the last."""
-        state = Session(self.replay.recorded, self.task, attempt=self.was.attempt).state
+        recorded = copy.copy(self.replay.recorded)
+        recorded.undrafted = None  # else a session may be beyond its first round once it is made
+        state = Session(recorded, self.task, attempt=self.was.attempt).state
         found = [state.context]
         for round in self.was.rounds:
             state = state.after(round)

@@ -127,6 +127,7 @@ def summarise(
                 deterministic=all(round.deterministic for record in own for round in record.rounds),
                 marks=tuple(marks.get(pipeline, ())),
                 block=(blocks or {}).get(pipeline),
+                drafting=calibration.drafting(own),
                 failure=None if failed is None else f"task {failed.task}: {_why(failed)}",
                 problem=_problem(pipeline, own, {**scores, **sizes}),
                 unjudged=sum(map(_is_unjudged, own)),

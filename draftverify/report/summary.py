@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from draftverify.calibration import Drafting
 from draftverify.values import Tally
 
 __all__ = [
@@ -178,6 +179,7 @@ class PipelineSummary(msgspec.Struct, frozen=True, kw_only=True):
         deterministic: whether every round was; what is not may differ from the baseline without being wrong.
         marks: what is to be said of it wherever it is shown, a phrase each ("checks itself (family smollm2)").
         block: the block-size controller's own report.
+        drafting: what drafting has won or lost by the records; None where that cannot be told.
         failure: the first task that failed, and why.
         problem: the first outcome about which a metric failed, and why.
         unjudged: tasks that are not among the failed ones, and of which no item was judged, since every check and call
@@ -192,6 +194,7 @@ class PipelineSummary(msgspec.Struct, frozen=True, kw_only=True):
     deterministic: bool = True
     marks: tuple[str, ...] = ()
     block: Any = None
+    drafting: Drafting | None = None
     failure: str | None = None
     problem: str | None = None
     unjudged: int = 0
