@@ -1,6 +1,7 @@
 """Hostile traffic: what a drafter that is always wrong costs under the measured controller, and wins once it is right.
 
     python -m benchmarks.hostile DOMAIN --data ../shared/data [--repeats 5] [--out benchmarks/results/hostile.json]
+    python -m benchmarks.hostile --show benchmarks/results/hostile.json
 
 In each of five domains a run of tasks whose drafts are all wrong, then as many whose drafts are right: the traffic
 turns. Beside it the same tasks undrafted ("plain"), each in turn, the order of the two changing from task to task; the
@@ -402,26 +403,55 @@ def summary(repeats: Sequence[dict[str, Any]]) -> Iterator[tuple[str, Any]]:
     mean = statistics.fmean(logs)
     error = statistics.stdev(logs) / math.sqrt(len(logs))
     low, high = log_interval(mean, error, len(logs) - 1)
-    loss = {"mean": math.exp(mean) - 1.0, "low": low - 1.0, "high": high - 1.0}
-    yield "loss", {**loss, "most": max(each["loss"] for each in repeats)}
-    yield "enough", loss["mean"] <= GOAL
+    yield "loss", {"mean": math.exp(mean) - 1.0, "low": low - 1.0, "high": high - 1.0}
+    yield "enough", math.exp(mean) - 1.0 <= GOAL
     for name in ("lost", "rounds", "drafted", "back", "won"):
         values = [each[name] for each in repeats if each[name] is not None]
-        yield (
+        if values:
+            yield name, {"median": statistics.median(values), "least": min(values), "greatest": max(values)}
+
+
+def table(file: Path) -> Iterator[str]:
+    """The figures of a file, as the docs have them."""
+    yield "| | loss after 50 rounds | lost in all, plain rounds | drafted | with a fixed block | back after | then |"
+    yield "|---|---|---|---|---|---|---|"
+    found = json.loads(file.read_text())
+    for name in DOMAINS:
+        figures = dict(summary(found[name]["runs"]))
+        loss, backs = figures["loss"], [each["back"] for each in found[name]["runs"]]
+        back = "–" if None in backs else f"{_span(figures['back'], '.0f')} rounds"
+        block = found[name]["fixed"]
+        cells = (
             name,
-            {"median": statistics.median(values), "least": min(values), "most": max(values)}
-            if values
-            else None,
+            f"{loss['mean']:.2%} [{loss['low']:.2%}, {loss['high']:.2%}]",
+            _span(figures["lost"], ".1f"),
+            f"{_span(figures['drafted'], '.0f')}, of {figures['rounds']['median']:.0f}",
+            f"{block['loss']:.0%} (of {block['block']})",
+            back,
+            f"{figures['won']['median']:.2f}×",
         )
+        yield f"| {' | '.join(cells)} |"
+
+
+def _span(figure: dict[str, float], form: str) -> str:
+    """A median, and the least and greatest where they differ from it."""
+    middle, least, greatest = (format(figure[end], form) for end in ("median", "least", "greatest"))
+    return middle if least == greatest else f"{middle} ({least} to {greatest})"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("domain", choices=DOMAINS)
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("domain", choices=DOMAINS, nargs="?")
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--out", type=Path, default=RESULTS / "hostile.json")
+    parser.add_argument("--show", type=Path, help="print the table of a file")
     options = parser.parse_args()
+    if options.show is not None:
+        print("\n".join(table(options.show)))
+        return
+    if options.domain is None:
+        parser.error("a domain is needed, or --show FILE")
     domain = DOMAINS[options.domain](options.data)
     figures: dict[str, Any] = {"provenance": provenance("benchmarks.hostile"), "repeats": options.repeats}
     figures["tasks"] = {"wrong": len(domain.wrong), "right": len(domain.right)}
