@@ -138,7 +138,7 @@ def tokens(data: Path) -> Domain:
     target.open()
 
     def build(generator: Any, block: Any) -> Pipeline:
-        stop = Stop(max_tokens=48)
+        stop = Stop(max_tokens=32)
         return Pipeline(generator, target, Speculative(), block=block, done=stop, settings={"temperature": 0})
 
     plain = build(NoDraft(), 0)
@@ -171,7 +171,7 @@ def retrieval(data: Path) -> Domain:
     def build(block: Any) -> Pipeline:
         return Pipeline(generator, verifier, LongestPrefix(), block=block)
 
-    wrong, right = tasks("jumps", range(8)), tasks("walk", range(8, 24))
+    wrong, right = tasks("jumps", range(8)), tasks("walk", range(8, 20))
     return Domain(wrong, right, lambda: build(0), build, fixed=4)
 
 
