@@ -227,7 +227,7 @@ def code(data: Path) -> Domain:
         Paced(lambda task: [(each, 0.0) for each in recorded[task.id][:8]]), verifier, First(), block=8
     )
     recordings = load(data / "humaneval_codegen16b")
-    recorded = {each.task.id: list(dict.fromkeys(each.completions)) for each in recordings}
+    recorded = {each.task.id: list(dict.fromkeys(each.programs)) for each in recordings}
     for each in recordings:
         (round,) = probe.record(each.task).rounds[:1]
         wrong = [
@@ -238,7 +238,8 @@ def code(data: Path) -> Domain:
             tasks.append(each.task)
 
     def reference(task: Task) -> list[tuple[Any, float]]:
-        return [(problems[task.id.removesuffix("+")]["canonical_solution"], dear)]
+        problem = problems[task.id.removesuffix("+")]
+        return [(problem["prompt"] + problem["canonical_solution"], dear)]
 
     def drafts(task: Task) -> list[tuple[Any, float]]:
         if _is_right(task):

@@ -7,12 +7,63 @@ that it is in vain.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 from draftverify.calibration.block_costs import FIRST_GAP, LAST_GAP
 from draftverify.calibration.block_evidence import PRIOR, RUN_WEIGHT, TASK_MEMORY
 from draftverify.calibration.block_ledger import Ledger
 from draftverify.values import Context, Outcome, Round
 
-__all__ = ["Detour"]
+__all__ = ["Detour", "TaskCosts", "task_costs"]
+
+
+class TaskCosts(NamedTuple):
+    """What a task cost, and by what it was done.
+
+    Args:
+        drafted: whether it was drafted for.
+        drafting, others: cost of the rounds that the pipeline's own generator drafted, and of those of fallbacks.
+        fell: whether a fallback drafted.
+        solved: whether drafts came into the answer.
+    """
+
+    drafted: bool
+    drafting: float
+    others: float
+    fell: bool
+    solved: bool
+
+    @property
+    def alone(self) -> bool:
+        """Whether a fallback did it all, and `others` is what the task takes undrafted."""
+        return self.fell and not self.solved
+
+    def lost(self, unit: float) -> float:
+        """Of a task that was drafted for, its cost beyond the plain way, which takes `unit` on average."""
+        return self.drafting + self.others - unit if self.solved else self.drafting
+
+
+def task_costs(rounds: Iterable[Round], outcome: Outcome, *, paid: bool = False) -> TaskCosts | None:
+    """What a task cost by its rounds: machine seconds, or with `paid` units.
+
+    Returns:
+        None for one that says nothing of it: it failed, waits for a person, or has no round.
+    """
+    drafting = others = 0.0
+    drafted = fell = useful = False
+    for round in rounds:
+        cost = round.timing.units if paid else round.timing.busy
+        if round.source == "generator":
+            drafting += cost
+            drafted = drafted or not round.undrafted
+            useful = useful or bool(round.decision.emitted or round.decision.held)
+        elif round.source != "person":
+            others += cost
+            fell = True
+    if outcome.status in ("waiting", "failed") or not outcome.rounds:
+        return None
+    return TaskCosts(drafted, drafting, others, fell, useful and outcome.status in ("accepted", "abstained"))
 
 
 class _Mean:
@@ -40,15 +91,11 @@ class Detour:
     Args:
         ledger: of the run.
         enough: the expected gain below which drafting is not worth its noise.
-
-    Attributes:
-        tasks, drafted: how many ended, and how many of them were drafted for.
     """
 
     def __init__(self, ledger: Ledger, enough: float) -> None:
         self.ledger = ledger
         self.enough = enough
-        self.tasks = self.drafted = 0
         self.begin()
 
     def begin(self) -> None:
@@ -95,32 +142,19 @@ class Detour:
             paid: count the units that parts reported, instead of machine seconds.
         """
         _, probe = self._under_way.pop((context.task.id, context.attempt), (0.0, False))
-        if outcome.status in ("waiting", "failed") or not len(context.rounds):
+        task = task_costs(context.rounds, outcome, paid=paid)
+        if task is None:
             return
-        own = others = 0.0
-        fell = useful = False
-        for round in context.rounds:
-            cost = round.timing.units if paid else round.timing.busy
-            if round.source == "generator":
-                own += cost
-                useful = useful or _useful(round)
-            elif round.source != "person":
-                others += cost
-                fell = True
-        drafted = not context.rounds[0].undrafted
-        self.tasks += 1
-        self.drafted += drafted
-        self.ledger.allow(own + others)
-        if fell and not useful:
-            self._plain.add(others)
+        self.ledger.allow(task.drafting + task.others)
+        if task.alone:
+            self._plain.add(task.others)
             self.ledger.credit(self.unit)
-        if not drafted:
+        if not task.drafted:
             return
-        self._drafting.add(own)
+        self._drafting.add(task.drafting)
         if not self.unit:
             return
-        solved = useful and outcome.status in ("accepted", "abstained")
-        net = (self.unit - own - others if solved else -own) / self.unit
+        net = -task.lost(self.unit) / self.unit
         self._net.add(net)
         self.ledger.book(net, self.unit)
         if net > 0.0:
@@ -134,8 +168,3 @@ class Detour:
         """Whether the ledger could bear one more task drafted for in vain, beside those under way."""
         reserved = sum(risk for risk, _ in self._under_way.values())
         return self.ledger.balance - reserved >= self._drafting.value
-
-
-def _useful(round: Round) -> bool:
-    """Whether anything that was drafted came into the answer, or may."""
-    return bool(round.decision.emitted or round.decision.held)

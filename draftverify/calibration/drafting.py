@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 
 from draftverify.calibration.block_costs import FIRST_GAP
+from draftverify.calibration.block_fallback import task_costs
 from draftverify.values import Round, TaskRecord
 
 __all__ = ["Drafting", "drafting"]
@@ -65,7 +66,7 @@ def drafting(records: Sequence[TaskRecord]) -> Drafting | None:
     ]
     if any(not round.asked and round.decision.emitted for round in rounds):
         return _of_rounds(rounds)
-    return _of_tasks([record for record in records if record.outcome.status not in ("waiting", "failed")])
+    return _of_tasks(records)
 
 
 def _of_rounds(rounds: Sequence[Round]) -> Drafting | None:
@@ -83,32 +84,21 @@ def _of_rounds(rounds: Sequence[Round]) -> Drafting | None:
 
 
 def _of_tasks(records: Sequence[TaskRecord]) -> Drafting | None:
-    asked, alone, vain, solved = [], [], [], []
-    took = 0.0
-    for record in records:
-        own = math.fsum(each.timing.busy for each in record.rounds if each.source == "generator")
-        rest = [each.timing.busy for each in record.rounds if each.source not in ("generator", "person")]
-        drafts = [each for each in record.rounds if each.source == "generator"]
-        useful = any(each.decision.emitted or each.decision.held for each in drafts)
-        took += own + math.fsum(rest)
-        asked.append(bool(drafts) and not drafts[0].undrafted)
-        if rest and not useful:
-            alone.append(math.fsum(rest))
-        if asked[-1] and useful and record.outcome.status in ("accepted", "abstained"):
-            solved.append(own + math.fsum(rest))
-        elif asked[-1]:
-            vain.append(own)
+    found = [task_costs(record.rounds, record.outcome) for record in records]
+    tasks = [each for each in found if each is not None]
+    alone = [each.others for each in tasks if each.alone]
     if not alone:
         return None
     unit = math.fsum(alone) / len(alone)
-    lost = math.fsum(vain) + math.fsum(each - unit for each in solved)
-    return _account("tasks", asked, lost, unit, took)
+    lost = math.fsum(each.lost(unit) for each in tasks if each.drafted)
+    took = math.fsum(each.drafting + each.others for each in tasks)
+    return _account("tasks", [each.drafted for each in tasks], lost, unit, took)
 
 
 def _account(
     of: Literal["rounds", "tasks"], asked: Sequence[bool], lost: float, unit: float, took: float
 ) -> Drafting | None:
-    if not any(asked):
+    if not any(asked) or not unit:
         return None
     stopped, again, idle = None, 0, 0
     for place, each in enumerate(asked[asked.index(True) :], start=asked.index(True)):
@@ -118,7 +108,7 @@ def _account(
         if idle == FIRST_GAP and stopped is None:
             stopped = place + 1 - FIRST_GAP
     back = idle < FIRST_GAP
-    share = lost / took if took else 0.0
+    share = lost / took
     plain = "plain steps" if of == "rounds" else "the fallback alone"
     said = "drafting never stopped" if stopped is None else f"drafting stopped after {stopped} {of}"
     said += f"; it {'lost' if lost > 0.0 else 'won'} {abs(lost):.3g} s ({abs(share):.2%} of the run) "
@@ -136,7 +126,7 @@ def _account(
         back=back,
         lost=lost,
         share=share,
-        plainly=lost / unit if unit else 0.0,
+        plainly=lost / unit,
         said=said,
     )
 

@@ -57,7 +57,7 @@ class Played:
             for name, rounds in begun:
                 cost = sum(round.timing.busy for round in rounds)
                 self.lost, self.cost = self.lost + cost - 1.0, self.cost + cost
-                outcome = Outcome(status="accepted")
+                outcome = Outcome(status="accepted", rounds=len(rounds))
                 self.detour.settle(context_of(name, rounds, {}), outcome, paid=False)
             self.most = max(self.most, self.lost - self.detour.ledger.allowance * self.cost)
         return self
@@ -111,7 +111,7 @@ def test_tasks_that_failed_or_wait_teach_nothing_and_free_what_was_reserved():
     """A machine that broke down says nothing about the drafter, and a person's pace neither."""
     detour = Detour(Ledger(0.0), 1.02)
     first = rounds_of(drafted=True, right=False, draft=1.0)
-    detour.settle(context_of("first", first, {}), Outcome(status="accepted"), paid=False)
+    detour.settle(context_of("first", first, {}), Outcome(status="accepted", rounds=2), paid=False)
     before = detour.ledger.balance, detour.gain
     for status in ("failed", "waiting"):
         detour.drafts(context_of(status, [], {}))
