@@ -31,7 +31,11 @@ Optional, found by name:
   task failed, waits, or was said to have no answer.
 - `plain_steps = True`, of a verifier: an empty block brings the value that it goes on with, a plain step. One that
   gives target distributions need not say it.
-- `begin(verifier)`, of a block size: told at build which verifier's blocks it chooses for.
+- `begin(verifier, *, fallback)`, of a block size: told at build which verifier's blocks it chooses for, and whether the
+  policy has a fallback to which a task can go at once.
+- `drafts(context) -> bool`, of a block size: whether to draft for a task at all, asked before each of its rounds that
+  the generator would draft; where it says False the task goes to that fallback.
+- `settle(context, outcome)`, of a block size: told of every task that has ended, with all of its rounds.
 - `writes`: the names of the constructor's arguments that are paths into which the part writes; what lies at the others
   is what it reads, and a run is not resumed once that has changed.
 - `concurrent = False`: not safe to call from two threads at once; such parts take turns, whatever calls them, and under

@@ -594,6 +594,12 @@ class Round(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
     notes: dict[str, Any] | None = None
     tokens: bytes = b""
 
+    @property
+    def undrafted(self) -> bool:
+        """Whether the block size had nothing drafted and nobody asked: the task went to a fallback at once."""
+        called = self.asked or self.timing.passes or self.source != "generator"
+        return bool(self.trouble and self.steps and not called)
+
 
 class Candidate(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The best refused candidate: shown when nothing was accepted, and to the person who is asked."""

@@ -26,6 +26,7 @@ from draftverify.calibration.best_of_n import BestOfN, best_of_n
 from draftverify.calibration.choice import Choice, choose
 from draftverify.calibration.controller import Fixed, Measured
 from draftverify.calibration.costs import CostModel, Curve, fit_costs, parallel_pass
+from draftverify.calibration.drafting import Drafting, drafting
 from draftverify.calibration.duration import Spent, remaining
 from draftverify.calibration.intervals import Estimate, log_interval, log_jackknife
 from draftverify.calibration.means import arithmetic_mean, geometric_mean
@@ -96,6 +97,7 @@ __all__ = [
     "CostModel",
     "Curve",
     "DataHash",
+    "Drafting",
     "Estimate",
     "Fixed",
     "Interval",
@@ -141,6 +143,7 @@ __all__ = [
     "cost_per_solved",
     "coverage",
     "error_correlation",
+    "drafting",
     "failures_needed",
     "fit_costs",
     "fit_scores",

@@ -18,17 +18,19 @@ import numpy as np
 
 from draftverify.calibration.block_costs import FIRST_GAP, LAST_GAP, BatchCosts, CostTable, pays_until
 from draftverify.calibration.block_evidence import NEW, Acceptance, Evidence
+from draftverify.calibration.block_fallback import Detour
+from draftverify.calibration.block_ledger import Ledger
 from draftverify.calibration.block_pass import Pass
 from draftverify.calibration.operating_point import is_alternatives
 from draftverify.errors import ConfigError
-from draftverify.values import Context, Round
+from draftverify.values import Context, Outcome, Round
 
 __all__ = ["Fixed", "Measured", "Objective"]
 
 Objective: TypeAlias = Literal["latency", "throughput", "cost"]
 
-CREDIT, DEEP = 1.25, 20.0
-"""Plain steps that drafting may lose before it has won any; a balance from which no single block is a risk."""
+DEEP = 20.0
+"""A balance, in plain steps, from which no single block is a risk."""
 MARGIN = 1.02
 """The expected gain below which drafting, or a size that was never tried, is not worth its noise."""
 REFRESH = 32
@@ -108,14 +110,20 @@ class Measured:
         self._plain: bool | None = None  # whether an empty block makes progress; None: not known yet
         self._filled = 1.0  # share of looks that find something
         self._splice = 1.0  # values spliced per session and pass
-        self._balance = 0.0  # the ledger, in seconds or units
-        self._dearest = 0.0  # the dearest plain step that it was given credit for
-        self._won = 0.0
+        self._ledger = Ledger(allowance)
+        self._detour: Detour | None = None  # where tasks may go to a fallback at once
         self._rounds = self._drafted = 0
 
-    def begin(self, verifier: object) -> None:
-        """Learn whether an empty block brings a value (`plain_steps`); else the first rounds show it."""
+    def begin(self, verifier: object, *, fallback: bool = False) -> None:
+        """Learn whether an empty block brings a value (`plain_steps`), else the first rounds show it; and whether a
+        task may go to a fallback at once."""
         self._plain = True if getattr(verifier, "plain_steps", False) else self._plain
+        self._detour = Detour(Ledger(self.allowance), MARGIN) if fallback else None
+
+    def drafts(self, context: Context) -> bool:
+        """Whether to draft for this task at all; else it goes to the fallback at once."""
+        with self._lock:
+            return self._detour is None or self._plain is True or self._detour.drafts(context)
 
     def size(self, context: Context) -> int:
         """How many items to draft now: the same for all sessions that were in the last pass or join them now."""
@@ -157,10 +165,11 @@ class Measured:
                 return 0
             n = min(PROBE, self._reach(costs))
         unopened = 1.0 - sum(member.opened for member in members) / max(batch, 1)
-        while n and self._balance < DEEP * unit and self._balance < unit * self._risk(costs, n, unopened):
+        balance = self._ledger.balance
+        while n and balance < DEEP * unit and balance < unit * self._risk(costs, n, unopened):
             n //= 2
         if not n:
-            owed = self._risk(costs, 1, unopened) - self._balance / unit
+            owed = self._risk(costs, 1, unopened) - balance / unit
             rounds = owed / self.allowance if self.allowance else LAST_GAP
             self._rest(context, batch, int(min(rounds, LAST_GAP)))
         if n:
@@ -235,7 +244,7 @@ class Measured:
             ):
                 self._acceptance.idle(context)
                 self._rounds += 1
-                self._balance += 0.0 if self._paid else self.allowance * timing.verify
+                self._ledger.allow(0.0 if self._paid else timing.verify)
                 return
             task = self._acceptance.task(context)
             opened = task.opened
@@ -257,6 +266,21 @@ class Measured:
                     now.members[context.task.id, context.attempt] = task
             if not now.left:
                 self._learn(now)
+
+    def settle(self, context: Context, outcome: Outcome) -> None:
+        """Learn from a task that has ended what it cost by the fallback, and with drafts."""
+        with self._lock:
+            if self._detour is not None and self._plain is not True:
+                self._find_currency(sum(round.timing.units for round in context.rounds))
+                self._detour.settle(context, outcome, paid=self._paid)
+
+    def _find_currency(self, units: float) -> None:
+        """Where the parts do report units, what was learned in seconds is void."""
+        if self.objective == "cost" and units and not self._paid:
+            self._paid, self._table = True, CostTable()
+            self._ledger.void()
+            if self._detour is not None:
+                self._detour.begin()
 
     def _pass(self, context: Context, batch: int) -> Pass:
         """The pass that this round was in: the thread's open one, or a new one."""
@@ -283,9 +307,7 @@ class Measured:
     def _learn(self, now: Pass) -> None:
         if now.spoiled:
             return
-        if self.objective == "cost" and now.units and not self._paid:
-            # The parts do report units: what was learned in seconds is void.
-            self._paid, self._table, self._balance, self._dearest = True, CostTable(), 0.0, 0.0
+        self._find_currency(now.units)
         costs = self._table.of(now.batch)
         costs.passes += 1
         verify, draft = (now.units * now.batch / now.told, 0.0) if self._paid else now.seconds()
@@ -296,7 +318,7 @@ class Measured:
         else:
             self._learn_empty(now, costs, verify, draft)
         if costs.unit:
-            self._balance += self.allowance * verify
+            self._ledger.allow(verify)
         if costs.passes < 64 or costs.passes % 32 == 0:
             costs.solve()
 
@@ -308,14 +330,12 @@ class Measured:
         if self._plain and not now.dirty:
             cold = not costs.warm
             costs.step(verify * (costs.unit / unit if unit else 1.0))
-            if cold and costs.warm and costs.unit > self._dearest:
-                self._balance += CREDIT * (costs.unit - self._dearest)
-                self._dearest = costs.unit
+            if cold and costs.warm:
+                self._ledger.credit(costs.unit)
         if now.asked and unit:
             look = draft / unit
             costs.look += 0.1 * (look - costs.look)
-            self._balance -= draft
-            self._won -= look
+            self._ledger.book(-look, unit)
 
     def _learn_block(self, now: Pass, costs: BatchCosts, verify: float, draft: float) -> None:
         n = now.longest
@@ -343,8 +363,7 @@ class Measured:
             elif known:
                 costs.draft.add(n, draft)
             net = now.emitted / (now.told * (self._splice or 1.0)) - max(1.0, verify) - draft
-            self._balance += net * unit
-            self._won += net
+            self._ledger.book(net, unit)
             costs.gap = FIRST_GAP if net > 0.0 else min(2 * costs.gap, LAST_GAP)
         self._splice += 0.05 * (now.spliced / now.told - self._splice)
 
@@ -352,9 +371,10 @@ class Measured:
         """What a summary says of it: the size it would choose for new tasks, the expected gain, and why.
 
         Returns:
-            At the batch size that most passes had (`batch`): n, drafting, why; gain over plain decoding, None where
-            there are no plain steps; `costs` of a pass in seconds (or units): "plain", "verify" and "draft" by block
-            size. Of the run: `drafted` of `rounds`; `won`, plain steps won by drafting so far. `batches`: for each
+            At the batch size that most passes had (`batch`): n, drafting, why; gain over plain decoding, or over the
+            fallback alone, None where neither is known; `costs` of a pass in seconds (or units): "plain" (of a task by
+            the fallback), "verify" and "draft" by block size. Of the run: `drafted` of `rounds`; `won`, plain steps (or
+            tasks by the fallback) won by drafting so far. `batches`: for each
             measured batch size its n and gain. `pays_until_batch`: the largest batch size at which drafting is
             expected to pay, interpolated between measured ones; 0 when it does not pay alone; None when that is
             unknown: it pays at the largest measured one, at none while 1 was not measured, or there are no plain steps.
@@ -362,36 +382,46 @@ class Measured:
         with self._lock:
             main = max(self._table.at.values(), key=lambda costs: costs.passes, default=BatchCosts(1))
             n, gain = self._best(main, main.batch, [NEW])
-            drafting = not self._plain or (gain >= MARGIN and self._balance > 0.0)
+            detour = self._detour if self._detour is not None and self._plain is not True else None
             batches = {costs.batch: self._best(costs, costs.batch, [NEW]) for costs in self._table.measured()}
             gains = {batch: gain for batch, (_, gain) in batches.items()}
             until = pays_until(gains, MARGIN) if self._plain else None
-            if not self._plain:
-                per = "unit" if self._paid else "second"
-                why = f"blocks of {n} make the most progress per {per}; there are no plain steps to compare with"
-            else:
+            account = self._ledger if detour is None else detour.ledger
+            won = account.won
+            drafting, worth, plain, lost = True, None, None, ""
+            if self._plain:
+                drafting, worth, plain = gain >= MARGIN and account.balance > 0.0, gain, main.unit
                 at = f" at batch {main.batch}" if main.batch > 1 else ""
                 why = f"blocks of {n} are expected to run at {gain:.2f} of plain decoding{at}"
                 if not main.verify.counts:
                     why += " by a guess, since none was timed yet"
-                if not drafting:
-                    lost = f", and drafting has lost {-self._won:.1f} plain steps" if self._won < 0.0 else ""
-                    why = f"do not draft: {why}{lost}"
-                if max(batches, default=1) > 1:
-                    why += f"; {_words(until, sorted(batches))}"
+                lost = f", and drafting has lost {-won:.1f} plain steps" if won < 0.0 else ""
+            elif detour is not None and detour.unit:
+                drafting, worth, plain = detour.pays(), detour.gain, detour.unit
+                why = f"tasks that are drafted for are expected to run at {worth:.2f} of the fallback alone"
+                lost = (
+                    f", and drafting has lost what {-won:.1f} tasks by the fallback cost" if won < 0.0 else ""
+                )
+            else:
+                per = "unit" if self._paid else "second"
+                why = f"blocks of {n} make the most progress per {per}; there are no plain steps to compare with"
+            if not drafting:
+                worth, why = 1.0, f"do not draft: {why}{lost}"
+            if max(batches, default=1) > 1 and self._plain:
+                why += f"; {_words(until, sorted(batches))}"
             sizes = sorted(main.verify.counts)
             return {
                 "n": n if drafting else 0,
-                "gain": None if not self._plain else gain if drafting else 1.0,
+                "gain": worth,
                 "drafting": drafting,
                 "why": why,
                 "objective": self.objective,
                 "batch": main.batch,
                 "drafted": self._drafted,
                 "rounds": self._rounds,
-                "won": self._won,
+                "won": won,
                 "costs": {
-                    "plain": main.unit if self._plain else None,
+                    "plain": plain,
                     "verify": {size: main.verify.at(size) * main.unit for size in sizes},
                     "draft": {size: main.draft.at(size) * main.unit for size in sizes},
                 },

@@ -61,6 +61,7 @@ __all__ = [
     "raised",
     "read",
     "read_cut",
+    "read_drafts",
     "read_explanation",
     "read_size",
     "read_verification",
@@ -126,6 +127,17 @@ def read_size(value: Any, part: object) -> int:
     if type(value) is int and value >= 0:
         return value
     return _count(value, f"{name_of(part)}: a block size")
+
+
+def read_drafts(value: Any, part: object) -> bool:
+    """Whether a block size wants a task drafted for.
+
+    Raises:
+        ContractError: it is neither True nor False.
+    """
+    if type(value) is not bool:
+        raise ContractError(f"{name_of(part)}: whether to draft is {shown(value)}; True or False is needed")
+    return value
 
 
 def read_cut(value: Any, new: int, part: object) -> int | None:

@@ -53,7 +53,9 @@ class Parts:
         declared: by the id of each of them, its shape (None for any) and its laws.
         enough, shapes, prepares, finishes, abstains, done: what verifier and rule say of themselves.
         partial: whether a policy step answers items that were refused beside accepted ones.
-        learns: whether the block size wants to hear of finished rounds.
+        learns: whether the block size wants to hear of finished rounds; `settles` of finished tasks.
+        undrafted: the trouble under which a task goes to a fallback at once where the block size, or the monitor's
+            alarm, says so; None where it cannot.
         deterministic: whether nothing here reads clocks or is left to chance.
         asynchronous: whether a part has coroutine methods, for which `arun` is needed.
         nests: whether a generator is itself a pipeline.
@@ -103,6 +105,10 @@ class Parts:
         self.abstains = bool(getattr(rule, "abstains", False))
         self.partial = any(clause.partial for clause in self.policy.clauses)
         self.learns = type(self.block) is not Fixed
+        self.settles = hasattr(self.block, "settle")
+        plain = getattr(verifier, "plain_steps", False) or "target" in getattr(verifier, "provides", ())
+        stops = monitor is not None and monitor.on_alarm == "stop" and not plain
+        self.undrafted = self.policy.undrafted if stops or hasattr(self.block, "drafts") else None
         self.generators = [
             generator,
             *(clause.generator for clause in self.policy.clauses if clause.generator),
@@ -119,7 +125,7 @@ class Parts:
         }
         self._check()
         if hasattr(self.block, "begin"):
-            self.block.begin(verifier)
+            self.block.begin(verifier, fallback=self.policy.undrafted is not None)
         self.checks_itself = self._shared_families()
         if self.checks_itself:
             told = self_verification_told.get()

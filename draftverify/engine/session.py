@@ -313,19 +313,26 @@ class Session:
         if context.rounds.length >= self._rounds_within and (spent := self._spent()) is not None:
             self._end("exhausted", spent)
             return
-        clause = self.state.fallback
-        block = self.pipeline.block
+        clause, pipeline = self.state.fallback, self.pipeline
+        drafts = True
         if context.refused:
             n = len(context.refused)
-        elif self._stopped:
-            n = 0
         else:
+            block = pipeline.block
             try:
-                n = boundary.read_size(block.size(context), block)
+                if clause is None:
+                    asked = pipeline.undrafted is not None and hasattr(block, "drafts")
+                    drafts = not self._stopped and (
+                        not asked or boundary.read_drafts(block.drafts(context), block)
+                    )
+                n = boundary.read_size(block.size(context), block) if drafts and not self._stopped else 0
             except BaseException as error:
                 failure = boundary.raised(error)
                 self._end("failed", f"the block size could not be chosen: {failure}", failure)
                 return
+        if not drafts and pipeline.undrafted is not None:
+            self._consult_policy(Decision(), (pipeline.undrafted,), reverifiable=False, drafting=False)
+            return
         generator = self.pipeline.generator
         if clause is not None:
             making.source, generator, n = clause.name, clause.generator, max(n, 1)
@@ -548,6 +555,7 @@ class Session:
         *,
         reverifiable: bool = True,
         progress: bool = False,
+        drafting: bool = True,
     ) -> None:
         """Ask the policy; a re-verification stays inside this round, any other step follows it."""
         making, state = self._making, self.state
@@ -568,6 +576,7 @@ class Session:
                 reverifiable=bool(reverifiable and again and self._spent() is None),
                 askable=judged or not (state.told or said),
                 progress=progress,
+                drafting=drafting,
             )
         if place is not None:
             clause = policy.clauses[place]
@@ -720,7 +729,7 @@ class Session:
         status, reason, failure = ending
         if status == "accepted" and choice is None:
             status, reason = "abstained", reason or "no answer came of what was held"
-        state, rounds = self.state, self.rounds
+        state, rounds, pipeline = self.state, self.rounds, self.pipeline
         value, score, support, margin, note = astuple(choice) if choice is not None else (*(None,) * 4, "")
         reason = "; ".join(filter(None, (reason, note)))
         drifts = [value for round in rounds for value in round.decision.drift]
@@ -739,6 +748,13 @@ class Session:
             seconds=state.seconds,
             units=state.units,
         )
+        if pipeline.settles and not self._stopped:
+            try:
+                pipeline.block.settle(state.context, self.outcome)
+            except BaseException as error:
+                broken = boundary.raised(error)
+                why = f"the block size could not learn from the task: {broken}"
+                self.outcome = replace(self.outcome, status="failed", reason=why, failure=broken)
         if self.listened:
             self._events.append(TaskDone(self.task, self.record(), self._number))
 

@@ -45,11 +45,13 @@ def check_monitor(
             "leave labels out: acceptance is watched without"
         )
     if monitor.on_alarm == "stop" and not (
-        getattr(verifier, "plain_steps", False) or "target" in getattr(verifier, "provides", ())
+        policy.undrafted is not None
+        or getattr(verifier, "plain_steps", False)
+        or "target" in getattr(verifier, "provides", ())
     ):
         raise PipelineError(
-            "on_alarm: stop needs a verifier that goes on without drafts (plain_steps), and this one does not say so; "
-            "record, or escalate"
+            "on_alarm: stop needs a verifier that goes on without drafts (plain_steps), and this one does not say so, "
+            "or a fallback in the policy to which tasks can go at once; record, or escalate"
         )
     if monitor.on_alarm == "escalate" and not whole:
         raise PipelineError(

@@ -116,6 +116,7 @@ class Policy(msgspec.Struct, frozen=True):
         reverifiable: bool,
         askable: bool = True,
         progress: bool = False,
+        drafting: bool = True,
     ) -> int | None:
         """The place of the clause to take now, or None when none is left.
 
@@ -125,6 +126,7 @@ class Policy(msgspec.Struct, frozen=True):
             reverifiable: whether there is a block whose items can be checked again.
             askable: whether a person could be told anything new.
             progress: whether items were accepted beside those in trouble.
+            drafting: whether the generator may be asked again; else steps that ask it are passed over.
         """
         for place, clause in enumerate(self.clauses):
             # A person is asked again when the verifier refused the person's edit, however often.
@@ -132,10 +134,23 @@ class Policy(msgspec.Struct, frozen=True):
                 continue
             if clause.do == "reverify" and not reverifiable:
                 continue
+            if clause.do in ("regenerate", "feedback") and not drafting:
+                continue
             if (clause.do == "escalate" and not askable) or (progress and not clause.partial):
                 continue
             if not clause.on or any(trouble in clause.on for trouble in troubles):
                 return place
+        return None
+
+    @property
+    def undrafted(self) -> Trouble | None:
+        """The trouble under which a task for which nothing is drafted goes to a fallback at once; None without one."""
+        unused = (0,) * len(self.clauses)
+        troubles: tuple[Trouble, ...] = ("exhausted", "reject")
+        for trouble in troubles:
+            place = self.next((trouble,), unused, reverifiable=False, drafting=False)
+            if place is not None and self.clauses[place].do == "fallback":
+                return trouble
         return None
 
 

@@ -130,6 +130,7 @@ def summarise(
                 marks=tuple(marks.get(pipeline, ())),
                 block=(blocks or {}).get(pipeline),
                 monitor=tuple(monitors.get(pipeline, ())),
+                drafting=calibration.drafting(own),
                 failure=None if failed is None else f"task {failed.task}: {_why(failed)}",
                 problem=_problem(pipeline, own, {**scores, **sizes}),
                 unjudged=sum(map(_is_unjudged, own)),

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from draftverify.calibration import Watched
+from draftverify.calibration import Drafting, Watched
 from draftverify.values import Tally
 
 __all__ = [
@@ -180,6 +180,7 @@ class PipelineSummary(msgspec.Struct, frozen=True, kw_only=True):
         marks: what is to be said of it wherever it is shown, a phrase each ("checks itself (family smollm2)").
         block: the block-size controller's own report.
         monitor: how the rates that are watched have fared; what alarmed is among the marks.
+        drafting: what drafting has won or lost by the records; None where that cannot be told.
         failure: the first task that failed, and why.
         problem: the first outcome about which a metric failed, and why.
         unjudged: tasks that are not among the failed ones, and of which no item was judged, since every check and call
@@ -195,6 +196,7 @@ class PipelineSummary(msgspec.Struct, frozen=True, kw_only=True):
     marks: tuple[str, ...] = ()
     block: Any = None
     monitor: tuple[Watched, ...] = ()
+    drafting: Drafting | None = None
     failure: str | None = None
     problem: str | None = None
     unjudged: int = 0

@@ -288,6 +288,8 @@ def remarks(summary: Summary, limit: int | None) -> Iterator[str]:
         if pipeline.block is not None:
             why = pipeline.block.get("why") if isinstance(pipeline.block, dict) else None
             yield f"{pipeline.name}: block size: {words(why if why is not None else pipeline.block)}"
+        if pipeline.drafting is not None:
+            yield f"{pipeline.name}: {clean(pipeline.drafting.said)}"
 
 
 def _left_out(pipeline: PipelineSummary) -> Iterator[str]:

@@ -211,6 +211,8 @@ class _Show:
             found["spliced"] = [self.text(each) for each in (words.spliced if known and words else others)]
         if round.asked != len(round.items):
             found["asked"] = round.asked
+        if round.undrafted:
+            found["undrafted"] = True
         for name, value, default in (
             ("tries", round.tries, 0),
             ("source", round.source, "generator"),

@@ -140,6 +140,8 @@ def _heading(round: Round, indent: str) -> Text:
     parts = [
         f"drafted {len(round.items)}" + (f" of {round.asked}" if round.asked != len(round.items) else "")
     ]
+    if round.undrafted:
+        parts = ["not drafted, to the fallback at once"]
     if round.source != "generator":
         parts.append(f"by {clean(round.source)}")
     if round.by != "verifier":

@@ -144,14 +144,14 @@ class _Driven:
     def __init__(self, replay: Replay, task: Task, record: TaskRecord, memory: int) -> None:
         self.replay = replay
         self.log = Log(replay, task, record, memory)
-        self.drafts = Drafts(self.log)
+        self.drafted = Drafts(self.log)
         self.words = Words(self.log)
         self._broken = ""
         pipeline = copy.copy(replay.pipeline)
         if pipeline.done is not None:
             pipeline.done = self._done
         if pipeline.learns:
-            pipeline.block, pipeline.learns = self, False
+            pipeline.block, pipeline.learns, pipeline.settles = self, False, False
         self.pipeline = pipeline
         self.session = Session(pipeline, task, attempt=record.attempt, restore=self._restored())
 
@@ -182,7 +182,7 @@ class _Driven:
 
     def _answer(self, request: Request) -> Any:
         if isinstance(request, Draft):
-            return self.drafts.draft(request, self.pipeline)
+            return self.drafted.draft(request, self.pipeline)
         if isinstance(request, Verify):
             return self.words.verify(request)
         if isinstance(request, Decide | Finish):
@@ -213,7 +213,18 @@ class _Driven:
                 "the block size was chosen by what was learned, and here the rounds before are others"
             )
             raise Missing(self._broken)
-        return self.log.rounds[context.round].asked
+        round = self.log.rounds[context.round]
+        if round.undrafted and self.pipeline.undrafted is None:
+            self._broken = "nothing was drafted: the task went to a fallback at once, and here there is none"
+            raise Missing(self._broken)
+        return round.asked
+
+    def drafts(self, context: Context) -> bool:
+        """Whether the task was drafted for, in place of a controller that learned."""
+        rounds = self.log.rounds
+        return not (
+            self.log.as_recorded(context) and context.round < len(rounds) and rounds[context.round].undrafted
+        )
 
     def observe(self, context: Context, round: Round) -> None:
         """Nothing is learned."""

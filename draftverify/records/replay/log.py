@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -94,7 +95,9 @@ class Log:
 
     def _states(self) -> list[Context]:
         """What was shown before each recorded round, and after the last."""
-        state = Session(self.replay.recorded, self.task, attempt=self.was.attempt).state
+        recorded = copy.copy(self.replay.recorded)
+        recorded.undrafted = None  # else a session may be beyond its first round once it is made
+        state = Session(recorded, self.task, attempt=self.was.attempt).state
         found = [state.context]
         for round in self.was.rounds:
             state = state.after(round)

@@ -78,6 +78,7 @@ function rounds(pipeline, task) {
 
 function heading(round) {
   const accepted = round.items.filter((item) => item.check && ["pass", "reject"].includes(item.check.verdict));
+  if (round.undrafted) return "not drafted, to the fallback at once";
   return [
     `drafted ${count(round.drafted ?? round.items.length)}${round.asked !== undefined ? ` of ${count(round.asked)} asked` : ""}${round.source ? ` by ${round.source}` : ""}`,
     round.tries ? `try ${round.tries + 1}` : null,
