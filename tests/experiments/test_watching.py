@@ -88,6 +88,7 @@ def test_a_drifting_generator_is_named_wherever_the_run_is_shown(
     rows = told(out)
     alarms = [alarm for _, _, each in rows for alarm in each]
     assert [task for task, _, _ in rows] == [f"t{n}" for n in range(120)]
+    assert [shares.right is not None for _, shares, _ in rows] == [True, False] * 60
     assert alarms[0].rate == "acceptance"
     assert alarms[-1].part == "generator"
     assert all(int(alarm.task[1:]) >= 60 for alarm in alarms)
