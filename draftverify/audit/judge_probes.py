@@ -180,9 +180,15 @@ def figure(
     """An estimate as a figure, its interval cut to what the figure can be; an end that is not finite is None."""
     low, high = max(found.low, within[0]), min(found.high, within[1])
     known = not math.isnan(found.value)
-    value, low, high = (each if known and math.isfinite(each) else None for each in (found.value, low, high))
+    ends = [each if known and math.isfinite(each) else None for each in (found.value, low, high)]
     return Figure(
-        name=name, value=value, low=low, high=high, n=found.trials, questions=found.clusters, reads=reads
+        name=name,
+        value=ends[0],
+        low=ends[1],
+        high=ends[2],
+        n=found.trials,
+        questions=found.clusters,
+        reads=reads,
     )
 
 

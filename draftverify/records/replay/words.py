@@ -175,7 +175,9 @@ class Words:
     ) -> Verification:
         """What comes of its stages' words, wherever they were asked about the block's items."""
         log = self.log
-        found = self.judging.verifier.recalled(context, proposal, partial(self._recall, proposal, spoken))
+        found: Verification = self.judging.verifier.recalled(
+            context, proposal, partial(self._recall, proposal, spoken)
+        )
         seconds = sum(found.notes["seconds"].values())
         units = found.cost.units if found.cost is not None else 0.0
         for place in spoken:
