@@ -37,14 +37,16 @@ class Replayed(msgspec.Struct, frozen=True):
         record: as a run would have made it, None where the log cannot answer.
         gap: why it cannot.
         at_most: whether its seconds and units are upper bounds: a shorter block, or one that was put together from
-            several recorded ones, is charged what the recorded ones took, unless blocks of its size were timed. A stage
-            that is given other items than in the run is charged its share of them, which is an estimate and no bound.
+            several recorded ones, is charged what the recorded ones took, unless blocks of its size were timed.
+        estimated: whether its seconds are an estimate instead, and its units perhaps upper bounds: a stage that was
+            given other items than in the run is charged its share of the recorded passes.
     """
 
     task: str
     record: TaskRecord | None
     gap: Gap | None = None
     at_most: bool = False
+    estimated: bool = False
 
 
 class Replay:
@@ -112,7 +114,8 @@ class Replay:
             made = driven.run()
         except Missing as missing:
             return Replayed(task.id, None, Gap(task.id, driven.round, str(missing)))
-        return Replayed(task.id, made, None, driven.log.at_most)
+        log = driven.log
+        return Replayed(task.id, made, None, log.at_most and not log.estimated, log.estimated)
 
     def number(self, part: Any) -> int | None:
         """The number of a generator; None for one that is in no record."""

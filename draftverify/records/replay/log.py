@@ -73,6 +73,7 @@ class Log:
         before: the context before each recorded round, and after the last.
         block: the items of the block under way, as they were recorded.
         at_most: whether costs so far are upper bounds.
+        estimated: whether they are estimates.
         took: the seconds of the failed call that is answered.
         decides: those of the rule's next decision.
     """
@@ -82,7 +83,7 @@ class Log:
         self.task = task
         self.was = record
         self.memory = memory
-        self.at_most = False
+        self.at_most = self.estimated = False
         self.took = self.decides = 0.0
         self.block: list[Origin] = []
         self.before = self._states()

@@ -237,7 +237,7 @@ class Words:
                 for place in rounds
             )
             units = sum(each.units for place in rounds for each in one[place].passes if each in passes)
-            self.log.at_most = self.log.at_most or units > 0
+            self.log.estimated = True
         verification = Verification(
             checks=tuple(said),
             cost=Cost(seconds, units),
