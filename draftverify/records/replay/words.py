@@ -167,7 +167,7 @@ class Words:
             correction=self._correction(places, checks),
             cost=Cost(seconds, units),
             deterministic=all(rounds[place].deterministic for place in places),
-            notes=first.notes if whole and first.notes else {},
+            notes=first.notes or {},
         )
 
     def _put_together(
