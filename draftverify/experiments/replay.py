@@ -246,10 +246,10 @@ class Recording:
         change = change.strip()
         path, _, value = change.partition("=")
         names = getattr(self.pipeline.verifier, "names", ())
-        if path.strip() == "verifier.stages" and names:
+        written = self.written["verifier"].get("stages")
+        if path.strip() == "verifier.stages" and written:
             given = read(value, f"--set {change}")[0].plain()
             if isinstance(given, list) and given and all(isinstance(each, str) for each in given):
-                written = self.written["verifier"]["stages"]
                 unknown = next((each for each in given if each not in names), None)
                 if unknown is not None:
                     near = did_you_mean(unknown, names)
