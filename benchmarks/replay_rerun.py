@@ -344,7 +344,7 @@ def main() -> None:
     domains: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        for name, config, changes, drafts_from in settings(options.data, folder):
+        for name, config, changes, drafts_from in settings(options.data.resolve(), folder):
             if options.only not in (None, name):
                 continue
             domains[name], file, path = compared(name, config, changes, drafts_from, folder)
