@@ -171,10 +171,10 @@ class Words:
         if whole is not None:
             seconds, units = whole.seconds, whole.units
         else:
-            fixed = self.judging.stages.fixed(name)
+            fixed, at_once = self.judging.stages.fixed(name), self.judging.stages.at_once(name)
             looked = [each for each, check in zip(origins, said, strict=True) if check.verdict != "unchecked"]
             seconds = fixed + sum(
-                one[place].share([each.place for each in looked if each.round == place], fixed)
+                one[place].share([each.place for each in looked if each.round == place], fixed, at_once)
                 for place in rounds
             )
             units = sum(each.units for place in rounds for each in one[place].passes if each in passes)
