@@ -120,6 +120,10 @@ def shown(found: WhatIf) -> Iterator[Text | Table]:
         )
     if found.at_most:
         yield Text(f"of {found.at_most} tasks the cost is an upper bound: no block of that size was timed")
+    if found.estimated:
+        yield Text(
+            f"of {found.estimated} tasks the cost is an estimate: stages were given other items than in the run"
+        )
     if found.unscored:
         yield Text(f"{found.unscored} tasks are in no figure: the metric has no say on one of their outcomes")
     kinds = Counter(gap.why for gap in found.gaps)

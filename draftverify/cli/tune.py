@@ -68,6 +68,8 @@ def _shown(found: Tuned) -> Iterator[Text]:
         yield Text(clean(f"{len(held.gaps)} held-out tasks are not in it, the first: {held.gaps[0]}"))
     if held.at_most:
         yield Text(f"of {held.at_most} of them the cost is an upper bound")
+    if held.estimated:
+        yield Text(f"of {held.estimated} of them the cost is an estimate")
     if not found.better:
         yield Text("no better than what ran: the interval of the gain holds 1")
     yield Text("the best on the tasks that chose:" if not found.better else "to paste:")

@@ -114,8 +114,8 @@ def load_recorded(
 def _of_cell(root: Located, cell: str, reading: Reading) -> Located:
     """The file of a sweep's run with one cell's values in it: without the matrix, and with its pipeline alone."""
     name = cell.partition("@")[0]
-    cells = root.value["cells"].value
-    changes = cells[cell].value if cell in cells else {}
+    cells = root.value.get("cells")
+    changes = cells.value[cell].value if cells is not None and cell in cells.value else {}
     kept = {key: each for key, each in root.value.items() if key not in ("matrix", "baseline")}
     alone = Located(kept, root.where)
     try:

@@ -66,6 +66,7 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
         gain: the cost of a solved task as it ran over that as it would have been, paired by task; above 1 the change
             pays.
         at_most: of how many tasks the replayed cost is an upper bound.
+        estimated: of how many it is an estimate.
         unscored: answered tasks on whose old or new outcome the metric has no say; they are in no figure.
         of: what costs are counted in, "seconds" or "units".
     """
@@ -78,6 +79,7 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     would: Side
     gain: Estimate
     at_most: int
+    estimated: int
     unscored: int
     of: str
 
@@ -195,6 +197,7 @@ class Recording:
             would=self._side(would),
             gain=calibration.solved_ratio(self._charged(would), self._charged(ran)),
             at_most=sum(made.at_most for made in replayed if made.record is not None),
+            estimated=sum(made.estimated for made in replayed if made.record is not None),
             unscored=unscored,
             of=self.of,
         )
@@ -244,10 +247,10 @@ class Recording:
         change = change.strip()
         path, _, value = change.partition("=")
         names = getattr(self.pipeline.verifier, "names", ())
-        if path.strip() == "verifier.stages" and names:
+        written = self.written["verifier"].get("stages")
+        if path.strip() == "verifier.stages" and written:
             given = read(value, f"--set {change}")[0].plain()
             if isinstance(given, list) and given and all(isinstance(each, str) for each in given):
-                written = self.written["verifier"]["stages"]
                 unknown = next((each for each in given if each not in names), None)
                 if unknown is not None:
                     near = did_you_mean(unknown, names)

@@ -233,8 +233,8 @@ class _Show:
             found["steps"] = [{"clause": step.clause, "do": step.do, "on": step.on} for step in round.steps]
         if round.failure is not None:
             found["failure"] = self.text(str(round.failure))
-        if round.notes:
-            found["notes"] = self.text(round.notes)
+        if noted := {key: each for key, each in (round.notes or {}).items() if key != "heard"}:
+            found["notes"] = self.text(noted)
         if round.nested:
             found["nested"] = [
                 {"task": self.text(inner.task), **self.record(inner, ())} for inner in round.nested

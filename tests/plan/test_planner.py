@@ -102,7 +102,7 @@ def asked(planner, monkeypatch):
     steps: list[tuple[str, ...]] = []
     ask = planner._ask
     monkeypatch.setattr(
-        planner, "_ask", lambda request: steps.append(tuple(request["steps"])) or ask(request)
+        planner, "_ask", lambda request, task: steps.append(tuple(request["steps"])) or ask(request, task)
     )
     return steps
 

@@ -39,7 +39,10 @@ def test_the_examples_are_twenty_problems_of_nine_domains():
 def test_a_task_is_the_same_wherever_its_files_are(tmp_path):
     """Its input holds no path, so that runs of two places can be compared."""
     shutil.copytree(PLANS, tmp_path / "elsewhere")
-    assert PddlTasks(tmp_path / "elsewhere").load() == list(TASKS.values())
+    elsewhere = PddlTasks(tmp_path / "elsewhere").load()
+    assert [(task.id, dict(task.input)) for task in elsewhere] == [
+        (task.id, dict(task.input)) for task in TASKS.values()
+    ]
     assert not any(str(PLANS.parent) in str(task.input) for task in TASKS.values())
 
 
@@ -160,8 +163,8 @@ def test_the_state_is_the_one_after_what_was_accepted():
     ("domain", "problem", "said"),
     [
         ("(define (domain broken", "(define (problem p) (:domain broken))", "cannot be read"),
-        ("", "", "cannot be read"),
-        ("(" * 5000, ")", "cannot be read"),
+        ("", "", "the domain is no PDDL"),
+        ("(" * 5000, "(", "cannot be read"),
         (
             DOMAIN,
             "(define (problem p) (:domain blocks) (:objects a) (:init (flies a)) (:goal (clear a)))",
@@ -180,7 +183,6 @@ def test_a_file_that_is_no_sequential_problem_fails_the_task(domain, problem, sa
     outcome = _pipeline().run(written_task(domain, problem))
     assert outcome.status == "failed"
     assert outcome.failure.error == "PddlError"
-    assert "the problem cannot be read" in outcome.reason
     assert said in outcome.reason
     assert outcome.tally.trials == 0
 

@@ -69,6 +69,7 @@ def test_every_name_on_the_page_is_asked_for() -> None:
         "exact",
         "describe",
         "explain",
+        "at_once",
         "drafts_from",
         "recalled",
         "rejudged",

@@ -27,6 +27,8 @@ from draftverify import (
 )
 from draftverify.calibration import Judged, ScoreArtifact, fit_scores, read_artifact, write_artifact
 from draftverify.engine.parts import identity_of
+from draftverify.records import timeless
+from draftverify.records.replay import Replay
 from draftverify.rules import All, EnoughEvidence, First
 from draftverify.testing import check_component
 from draftverify.verifiers import AllOf, Calibrated
@@ -319,3 +321,25 @@ def test_who_a_part_is(tmp_path: Path) -> None:
     other.write_text("b")
     assert identity_of(Plain(file=one)) != identity_of(Plain(file=other))
     assert identity_of(verifier(lambda c, i: True)) != identity_of(verifier(lambda c, i: False))
+
+
+def test_a_replay_reads_recorded_scores_at_other_probabilities(tmp_path: Path) -> None:
+    """As a rerun does; and the verifier alone, put into `calibrated` afterwards."""
+    path, scorer = scores(tmp_path), Scorer()
+    drafter = generator(lambda context, n: list(range(10)))
+
+    def made(judge: Any) -> Pipeline:
+        return Pipeline(drafter, judge, First(2), block=10)
+
+    recorded = {
+        "calibrated": made(Calibrated(scorer, path)),
+        "alone": made(scorer),
+    }
+    task = Task(id="1")
+    for first in recorded.values():
+        record = first.record(task)
+        for accept, reject in ((0.2, None), (0.9, None), (0.9, 0.1), (None, "certified")):
+            other = made(Calibrated(scorer, path, accept, reject))
+            found = Replay(first, [record], other, changed=frozenset({"verifier"})).task(task, record)
+            assert found.record is not None
+            assert timeless(found.record) == timeless(other.record(task))

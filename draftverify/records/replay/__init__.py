@@ -10,7 +10,8 @@ is taken to depend on the task, on the values accepted before it and on the item
 conformance kit holds verifiers to.
 """
 
-from draftverify.records.replay.driven import CHANGES, Change, Replay, Replayed
-from draftverify.records.replay.log import DraftsFrom, Gap
+from draftverify.records.replay.asked import CHANGES, Change, DraftsFrom
+from draftverify.records.replay.driven import Replay, Replayed
+from draftverify.records.replay.log import Gap
 
 __all__ = ["CHANGES", "Change", "DraftsFrom", "Gap", "Replay", "Replayed"]

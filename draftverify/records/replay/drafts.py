@@ -7,7 +7,8 @@ from typing import Any
 
 from draftverify.engine.parts import Parts, name_of
 from draftverify.engine.requests import Draft
-from draftverify.records.replay.log import Absent, DraftsFrom, Log, Missing, Origin, best, key_of
+from draftverify.records.replay.asked import DraftsFrom
+from draftverify.records.replay.log import Absent, Log, Missing, Origin, best, key_of
 from draftverify.values import Context, Cost, Proposal, Round, chain_parents
 
 __all__ = ["Drafts"]
@@ -31,10 +32,10 @@ class Drafts:
 
     def _read(self) -> None:
         """Note where each item was drafted, where blocks ended, and which drafts failed."""
-        recorded = self.log.replay.recorded
+        recorded = self.log.asked.recorded
         for place, (round, context) in enumerate(zip(self.log.rounds, self.log.before, strict=False)):
-            number = self.log.replay.source(round.source, recorded)
-            kind = None if number is None else self.log.replay.kind(number)
+            number = self.log.asked.source(round.source, recorded)
+            kind = None if number is None else self.log.asked.kind(number)
             if number is None or kind is None or not round.asked:
                 continue
             items: list[Any] = []
@@ -42,7 +43,7 @@ class Drafts:
                 key = self._place(kind, number, context, items, recorded)
                 known = self._items.setdefault(key, [])
                 known.append(Origin(place, index))
-                if _repeats(self.log.replay.part(number)) and key_of(self.log.item(known[0])) != key_of(item):
+                if _repeats(self.log.asked.part(number)) and key_of(self.log.item(known[0])) != key_of(item):
                     self._two_things = (
                         f"the generator is said to draft from the {kind}, and drafted two things at one place "
                         f"(rounds {known[0].round} and {place} of the record)"
@@ -59,7 +60,7 @@ class Drafts:
     ) -> bytes:
         """Where the item after these stands, as far as the generator can see."""
         if kind == "list":
-            own = (each for each in context.rounds if self.log.replay.source(each.source, pipeline) == number)
+            own = (each for each in context.rounds if self.log.asked.source(each.source, pipeline) == number)
             return key_of([kind, number, sum(len(each.items) for each in own) + len(items)])
         accepted = list(context.accepted)
         if kind == "continuation":
@@ -85,14 +86,14 @@ class Drafts:
         Raises:
             Missing: it has none.
         """
-        replay, context, n = self.log.replay, request.context, request.n
+        asked, context, n = self.log.asked, request.context, request.n
         self.log.block = []
         if self._two_things:
             raise Missing(self._two_things)
-        number = replay.number(request.part)
+        number = asked.number(request.part)
         if number is None:
             raise Missing(f"the generator {name_of(request.part)} drafts here, and is in no record")
-        kind = replay.kind(number)
+        kind = asked.kind(number)
         if kind is None:
             return self._as_it_was(request, number)
         items: list[Any] = []
@@ -129,7 +130,7 @@ class Drafts:
         rounds = self.log.rounds
         drafter = (
             place < len(rounds)
-            and self.log.replay.source(rounds[place].source, self.log.replay.recorded) == number
+            and self.log.asked.source(rounds[place].source, self.log.asked.recorded) == number
         )
         if not drafter:
             raise Missing(self._not_drafted(context, request.n, 0))
@@ -141,7 +142,7 @@ class Drafts:
         then = self.log.before[place]
         if key_of([context.feedback, context.refused]) != key_of([then.feedback, then.refused]):
             raise Missing("the generator would have been shown other feedback than was recorded")
-        if self.log.memory and self.log.replay.changed:
+        if self.log.memory and self.log.asked.changed:
             raise Missing("the generator saw the outcomes of earlier tasks, which may have been others")
         round = rounds[place]
         if round.asked != request.n:

@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any
 
 import msgspec
 
-from draftverify.calibration.costs import CostModel, fit_costs
 from draftverify.engine.boundary import raised
-from draftverify.engine.parts import Parts, name_of
+from draftverify.engine.parts import name_of
 from draftverify.engine.requests import Ask, Decide, Draft, Finish, Prepare, Request, Verify
 from draftverify.engine.session import Session
 from draftverify.engine.state import troubles_of
-from draftverify.errors import ConfigError
+from draftverify.records.replay.asked import Asked
 from draftverify.records.replay.drafts import Drafts
-from draftverify.records.replay.log import DraftsFrom, Gap, Log, Missing
-from draftverify.records.replay.words import Judging, Words
+from draftverify.records.replay.log import Gap, Log, Missing
+from draftverify.records.replay.words import Words
 from draftverify.values import Context, Round, Task, TaskRecord
 
-__all__ = ["CHANGES", "Change", "Replay", "Replayed"]
-
-Change: TypeAlias = Literal["rule", "block", "done", "on_rejection", "budget", "verifier"]
-CHANGES: tuple[Change, ...] = get_args(Change)
-"""What a replay may set; the rest of a pipeline is what the log was made with."""
-
-_CHECKS = frozenset({"verdicts", "scores"})
+__all__ = ["Replay", "Replayed"]
 
 
 class Replayed(msgspec.Struct, frozen=True):
@@ -37,67 +29,20 @@ class Replayed(msgspec.Struct, frozen=True):
         record: as a run would have made it, None where the log cannot answer.
         gap: why it cannot.
         at_most: whether its seconds and units are upper bounds: a shorter block, or one that was put together from
-            several recorded ones, is charged what the recorded ones took, unless blocks of its size were timed. A stage
-            that is given other items than in the run is charged its share of them, which is an estimate and no bound.
+            several recorded ones, is charged what the recorded ones took, unless blocks of its size were timed.
+        estimated: whether its seconds are an estimate instead, and its units perhaps upper bounds: a stage that was
+            given other items than in the run is charged its share of the recorded passes.
     """
 
     task: str
     record: TaskRecord | None
     gap: Gap | None = None
     at_most: bool = False
+    estimated: bool = False
 
 
-class Replay:
-    """A pipeline's records, and what is asked of them.
-
-    Args:
-        recorded: the pipeline that made the records.
-        records: all of them; what blocks cost is fitted from them.
-        pipeline: the same with something changed. Generators and verifiers are not called; a fallback that drafted
-            in the records is the same object as in `recorded`.
-        changed: what differs.
-        drafts_from: of the generators that do not say what their drafts depend on, the caller's word for it.
-
-    Raises:
-        ConfigError: no record could answer it: a rule that needs evidence which is not recorded, a block size that
-            learns as it goes, a verifier or a stage that said nothing in the records.
-    """
-
-    def __init__(
-        self,
-        recorded: Parts,
-        records: Sequence[TaskRecord],
-        pipeline: Parts,
-        *,
-        changed: frozenset[Change],
-        drafts_from: DraftsFrom | None = None,
-    ) -> None:
-        self.recorded = recorded
-        self.pipeline = pipeline
-        self.changed = changed
-        self._drafts_from = drafts_from
-        self._parts = [recorded.generator]  # by their numbers in places
-        for clause in recorded.policy.clauses:
-            if clause.generator is not None and not any(clause.generator is each for each in self._parts):
-                self._parts.append(clause.generator)
-        unrecorded = frozenset(getattr(pipeline.rule, "needs", _CHECKS)) - _CHECKS
-        if unrecorded and changed - {"on_rejection"}:
-            raise ConfigError(
-                f"the rule {name_of(pipeline.rule)} needs {', '.join(sorted(unrecorded))}, and the records hold checks "
-                "alone; only changes of the policy can be replayed for it",
-                path="rule",
-            )
-        self.undecidable = unrecorded
-        if "block" in changed and pipeline.learns:
-            raise ConfigError(
-                f"the block {name_of(pipeline.block)} chooses by what it learns as it goes, which no record says; "
-                "replay numbers",
-                path="block",
-            )
-        costs = _fitted(records)
-        self.curves = {"draft": costs.draft, "verify": costs.verify} if costs is not None else {}
-        verifier = (pipeline if "verifier" in changed else recorded).verifier
-        self.judging = Judging(recorded, verifier, records)
+class Replay(Asked):
+    """A pipeline's records, and what is asked of them; see `Asked`."""
 
     def task(self, task: Task, record: TaskRecord, *, memory: int = 0) -> Replayed:
         """Replay one task.
@@ -112,42 +57,20 @@ class Replay:
             made = driven.run()
         except Missing as missing:
             return Replayed(task.id, None, Gap(task.id, driven.round, str(missing)))
-        return Replayed(task.id, made, None, driven.log.at_most)
-
-    def number(self, part: Any) -> int | None:
-        """The number of a generator; None for one that is in no record."""
-        if part is self.pipeline.generator:
-            return 0
-        return next((place for place, each in enumerate(self._parts) if part is each), None)
-
-    def source(self, name: str, pipeline: Parts) -> int | None:
-        """The number of the generator that a round's source names."""
-        if name == "generator":
-            return 0
-        clauses = pipeline.policy.clauses
-        found = (each.generator for each in clauses if each.generator is not None and each.name == name)
-        return next((self.number(each) for each in found), None)
-
-    def part(self, number: int) -> Any:
-        """The generator of a number."""
-        return self._parts[number]
-
-    def kind(self, number: int) -> DraftsFrom | None:
-        """What a generator's drafts depend on."""
-        said: DraftsFrom | None = getattr(self._parts[number], "drafts_from", None)
-        return said or self._drafts_from
+        log = driven.log
+        return Replayed(task.id, made, None, log.at_most and not log.estimated, log.estimated)
 
 
 class _Driven:
     """One task on its way through the replay."""
 
-    def __init__(self, replay: Replay, task: Task, record: TaskRecord, memory: int) -> None:
-        self.replay = replay
-        self.log = Log(replay, task, record, memory)
+    def __init__(self, asked: Asked, task: Task, record: TaskRecord, memory: int) -> None:
+        self.asked = asked
+        self.log = Log(asked, task, record, memory)
         self.drafted = Drafts(self.log)
         self.words = Words(self.log)
         self._broken = ""
-        pipeline = copy.copy(replay.pipeline)
+        pipeline = copy.copy(asked.pipeline)
         if pipeline.done is not None:
             pipeline.done = self._done
         if pipeline.learns:
@@ -196,7 +119,7 @@ class _Driven:
     # What the session calls itself
 
     def _done(self, context: Context, new: tuple[Any, ...]) -> int | None:
-        stop = self.replay.pipeline.done
+        stop = self.asked.pipeline.done
         assert stop is not None
         try:
             return stop(context, new)
@@ -231,7 +154,7 @@ class _Driven:
 
     def _restored(self) -> tuple[Round, ...]:
         """The first rounds, as far as the change cannot have touched them."""
-        changed, rounds = self.replay.changed, self.log.rounds
+        changed, rounds = self.asked.changed, self.log.rounds
         if not changed:
             return rounds
         if changed != {"on_rejection"}:
@@ -246,8 +169,8 @@ class _Driven:
     # The rule
 
     def _call(self, request: Decide | Finish) -> Any:
-        if isinstance(request, Decide) and self.replay.undecidable:
-            lacking = ", ".join(sorted(self.replay.undecidable))
+        if isinstance(request, Decide) and self.asked.undecidable:
+            lacking = ", ".join(sorted(self.asked.undecidable))
             raise Missing(
                 f"the rule {name_of(request.part)} needs {lacking} to decide, which was not recorded"
             )
@@ -259,10 +182,3 @@ class _Driven:
             raise
         except BaseException as error:
             return raised(error)
-
-
-def _fitted(records: Sequence[TaskRecord]) -> CostModel | None:
-    try:
-        return fit_costs(records)
-    except ConfigError:
-        return None  # no round was timed

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from draftverify.engine.session import Session
 from draftverify.records.encoding import timeless
+from draftverify.records.replay.asked import Asked
 from draftverify.values import Context, Failure, Outcome, Round, Task, TaskRecord
 
-if TYPE_CHECKING:
-    from draftverify.records.replay.driven import Replay
-
-__all__ = ["Absent", "DraftsFrom", "Gap", "Log", "Missing", "Origin", "best", "key_of"]
-
-DraftsFrom: TypeAlias = Literal["list", "continuation", "accepted", "round"]
+__all__ = ["Absent", "Gap", "Log", "Missing", "Origin", "best", "key_of"]
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -65,7 +61,7 @@ class Log:
     """A task's record while it is replayed.
 
     Args:
-        replay: what is asked of which records.
+        asked: of which records.
         task: as it was recorded.
         record: its own.
         memory: the version of the memory that it was made under.
@@ -74,16 +70,17 @@ class Log:
         before: the context before each recorded round, and after the last.
         block: the items of the block under way, as they were recorded.
         at_most: whether costs so far are upper bounds.
+        estimated: whether they are estimates.
         took: the seconds of the failed call that is answered.
         decides: those of the rule's next decision.
     """
 
-    def __init__(self, replay: Replay, task: Task, record: TaskRecord, memory: int) -> None:
-        self.replay = replay
+    def __init__(self, asked: Asked, task: Task, record: TaskRecord, memory: int) -> None:
+        self.asked = asked
         self.task = task
         self.was = record
         self.memory = memory
-        self.at_most = False
+        self.at_most = self.estimated = False
         self.took = self.decides = 0.0
         self.block: list[Origin] = []
         self.before = self._states()
@@ -95,7 +92,7 @@ class Log:
 
     def _states(self) -> list[Context]:
         """What was shown before each recorded round, and after the last."""
-        recorded = copy.copy(self.replay.recorded)
+        recorded = copy.copy(self.asked.recorded)
         recorded.undrafted = None  # else a session may be beyond its first round once it is made
         state = Session(recorded, self.task, attempt=self.was.attempt).state
         found = [state.context]
@@ -116,7 +113,7 @@ class Log:
 
     def seconds(self, part: Literal["draft", "verify"], n: int) -> float:
         """Of a block that was put together: what one of its size takes, or at most takes."""
-        curve = self.replay.curves.get(part)
+        curve = self.asked.curves.get(part)
         if curve is not None and n in curve.sizes:
             return curve.at(n)
         self.at_most = True

@@ -51,20 +51,21 @@ class Spoken:
             item for item, check in self.words.items() if _looked(check) and self.of[item].beside == beside
         ]
 
-    def points(self) -> Iterator[tuple[int, float]]:
-        """Of each kind of passes how many items it looked at, and the seconds."""
+    def points(self, at_once: int) -> Iterator[tuple[int, float]]:
+        """Of each kind of passes in how many turns it looked at items, so many at once, and the seconds."""
         if self._seconds is not None:
             for beside, seconds in zip((False, True), self._seconds, strict=True):
                 if count := len(self.looked(beside)):
-                    yield count, seconds
+                    yield -(-count // at_once), seconds
 
-    def share(self, items: Sequence[int], fixed: float) -> float:
+    def share(self, items: Sequence[int], fixed: float, at_once: int) -> float:
         """The seconds of these items beyond what a pass takes whatever its size."""
         found = 0.0
         for beside, seconds in zip((False, True), self._seconds or (0.0, 0.0), strict=True):
             looked = self.looked(beside)
-            own = set(looked) & set(items)
-            found += max(seconds - fixed, 0.0) * len(own) / len(looked) if own else 0.0
+            own = len(set(looked) & set(items))
+            if own:
+                found += max(seconds - fixed, 0.0) * -(-own // at_once) / -(-len(looked) // at_once)
         return found
 
     def whole(self, items: Sequence[int], enough: int | None) -> Whole | None:
@@ -97,7 +98,7 @@ class Stages:
         for record in records if self.parts else ():
             for round in record.rounds:
                 for name, spoken in (spoken_in(round) or {}).items():
-                    points.setdefault(name, []).extend(spoken.points())
+                    points.setdefault(name, []).extend(spoken.points(self.at_once(name)))
                     self._note(name, round, spoken)
         self._fixed = {name: _fixed(own) for name, own in points.items()}
 
@@ -120,6 +121,10 @@ class Stages:
     def cuts(self, name: str) -> bool | None:
         """Whether a stage leaves unchecked what stands on an item that it did not pass; None where that is unknown."""
         return self._cuts.get(name)
+
+    def at_once(self, name: str) -> int:
+        """How many items a stage looks at beside each other."""
+        return max(int(getattr(self.parts.get(name), "at_once", 1)), 1)
 
     def fixed(self, name: str) -> float:
         """Seconds of a stage's pass, whatever its size."""

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
-from draftverify.engine.parts import Parts, name_of
+from draftverify.engine.parts import name_of
 from draftverify.engine.requests import Verify
-from draftverify.errors import ConfigError
 from draftverify.records.replay.log import Log, Missing, Origin, best, key_of
-from draftverify.records.replay.stages import Spoken, Stages, differs_in_thresholds, spoken_in
+from draftverify.records.replay.stages import Spoken, spoken_in
 from draftverify.values import (
     TIMES,
     UNCHECKED,
@@ -21,70 +20,10 @@ from draftverify.values import (
     Cost,
     Heard,
     Proposal,
-    TaskRecord,
     Verification,
 )
 
-__all__ = ["Judging", "Words"]
-
-
-class Source(NamedTuple):
-    """Whose recorded words stand for a verifier's: a stage's, by its name, or with "" the whole verifier's; and whether
-    these are read with other thresholds."""
-
-    stage: str
-    other: bool
-
-
-class Judging:
-    """How the records answer for a verifier.
-
-    Args:
-        recorded: the pipeline that made the records.
-        verifier: the one that is asked about.
-        records: all of them.
-
-    Attributes:
-        own: whose words stand for the whole of it; None where they are put together from the stages'.
-        staged: whether they can be put together from the stages'.
-
-    Raises:
-        ConfigError: it, or a stage of it, is in no record.
-    """
-
-    def __init__(self, recorded: Parts, verifier: Any, records: Sequence[TaskRecord]) -> None:
-        self.enough = recorded.enough
-        self.verifier = verifier
-        self.stages = Stages(recorded.verifier, records)
-        self.stops = _stops_early(recorded, records)
-        self.corrects = any(round.correction for record in records for round in record.rounds)
-        known = {"": recorded.verifier, **self.stages.parts}
-        stages = getattr(verifier, "stages", ()) if hasattr(verifier, "recalled") else ()
-        self._sources = {id(each): _source(each, known) for each in (verifier, *stages)}
-        self.staged = bool(stages) and all(self.source(each) is not None for each in stages)
-        found = self.source(verifier)
-        self.own = found if found is not None and not found.stage else None
-        if self.own is None and not self.staged:
-            part = next((each for each in stages if self.source(each) is None), verifier)
-            raise ConfigError(
-                f"{name_of(part)}, as it is configured here, said nothing in these records; a replay can put recorded "
-                "stages into another order, leave some out, and read scores with other thresholds where a verifier "
-                "says how (`rejudged`)",
-                path="verifier",
-            )
-
-    def source(self, part: Any) -> Source | None:
-        """Whose words stand for the verifier's, or for those of a stage of it; None where nobody's do."""
-        return self._sources[id(part)]
-
-
-def _source(part: Any, known: Mapping[str, Any]) -> Source | None:
-    for stage, each in known.items():
-        if part is each:
-            return Source(stage, False)
-    return next(
-        (Source(name, True) for name, each in known.items() if differs_in_thresholds(part, each)), None
-    )
+__all__ = ["Words"]
 
 
 class Words:
@@ -96,7 +35,7 @@ class Words:
 
     def __init__(self, log: Log) -> None:
         self.log = log
-        self.judging = log.replay.judging
+        self.judging = log.asked.judging
         self._verified = -1
         self._plain: dict[bytes, list[int]] = {}
         for place, (round, context) in enumerate(zip(log.rounds, log.before, strict=False)):
@@ -167,7 +106,7 @@ class Words:
             correction=self._correction(places, checks),
             cost=Cost(seconds, units),
             deterministic=all(rounds[place].deterministic for place in places),
-            notes=first.notes if whole and first.notes else {},
+            notes=first.notes or {},
         )
 
     def _put_together(
@@ -232,14 +171,14 @@ class Words:
         if whole is not None:
             seconds, units = whole.seconds, whole.units
         else:
-            fixed = self.judging.stages.fixed(name)
+            fixed, at_once = self.judging.stages.fixed(name), self.judging.stages.at_once(name)
             looked = [each for each, check in zip(origins, said, strict=True) if check.verdict != "unchecked"]
             seconds = fixed + sum(
-                one[place].share([each.place for each in looked if each.round == place], fixed)
+                one[place].share([each.place for each in looked if each.round == place], fixed, at_once)
                 for place in rounds
             )
             units = sum(each.units for place in rounds for each in one[place].passes if each in passes)
-            self.log.at_most = self.log.at_most or units > 0
+            self.log.estimated = True
         verification = Verification(
             checks=tuple(said),
             cost=Cost(seconds, units),
@@ -356,17 +295,3 @@ _SILENT = Spoken((), (), None)
 
 def _nobody(*asked: Any) -> tuple[Verification, float, bool]:
     raise AssertionError("an empty block was put before a stage")
-
-
-def _stops_early(recorded: Parts, records: Sequence[TaskRecord]) -> bool:
-    """Whether the verifier leaves items unchecked once enough passed: as it did; where it never came to that, yes."""
-    if recorded.enough is None:
-        return True
-    for record in records:
-        for round in record.rounds:
-            passed = 0
-            for check in round.checks if round.by == "verifier" else ():
-                if passed >= recorded.enough:
-                    return check.verdict == "unchecked"
-                passed += check.verdict == "pass"
-    return True
