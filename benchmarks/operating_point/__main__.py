@@ -34,12 +34,12 @@ from draftverify.experiments import calibrate, load_experiment
 FOR_REAL = "surrogate"
 
 
-def measured(name: str, data: Path, work: Path) -> dict[str, Any]:
+def measured(name: str, data: Path, work: Path, accept_changed: bool = False) -> dict[str, Any]:
     """The figures of one domain."""
     config = prepared(name, data, work)
     experiment = load_experiment(config)
     with Progress(tracebacks=True) as progress:
-        found = Measured(experiment, config.parent / "sizes", DOMAINS[name].at_most, progress)
+        found = Measured(experiment, config.parent / "sizes", DOMAINS[name].at_most, accept_changed, progress)
     rows = held(found, config.parent)
     figures = {
         "provenance": provenance("benchmarks.operating_point"),
@@ -114,6 +114,9 @@ def main() -> None:
     )
     parser.add_argument("--work", type=Path, help="where the runs go, and go on")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/operating_point.json"))
+    parser.add_argument(
+        "--accept-changed", action="store_true", help="go on with runs that another version of the code began"
+    )
     parser.add_argument("--show", type=Path, help="print the table of these results, and run nothing")
     options = parser.parse_args()
     if options.show is not None:
@@ -127,7 +130,7 @@ def main() -> None:
         parser.error("--work DIR and the variable DRAFTVERIFY_DATA are needed")
     kept = json.loads(options.out.read_text())["domains"] if options.out.exists() else {}
     for name in options.domains or DOMAINS:
-        kept[name] = measured(name, Path(data), options.work)
+        kept[name] = measured(name, Path(data), options.work, options.accept_changed)
         figures = {"unseen": UNSEEN, "domains": {each: kept[each] for each in DOMAINS if each in kept}}
         write(options.out, "benchmarks.operating_point", figures)
         print(shown(figures), flush=True)

@@ -1,4 +1,4 @@
-"""The five domains, one of them with two rules: what a directory needs for its config to run in it, made of the recorded data.
+"""The domains, and what a directory needs for the config of one to run in it, made of the recorded data.
 
 A domain's config stands beside this file. `prepared` puts it into a directory of its own with what it names: so it is
 an ordinary experiment, and `draftverify calibrate DOMAIN.yaml` there does one split for real.
@@ -129,6 +129,7 @@ def _nothing(data: Path, folder: Path) -> None:
 DOMAINS = {
     "tokens": Domain("prompt lookup; SmolLM2-135M", 8, _prompts),
     "code": Domain("recorded programs of CodeGen-16B; syntax, lint, tests", 8, _programs),
+    "code_1s": Domain("the same; up to a second a program", 8, _programs),
     "retrieval": Domain("BM25's paragraphs; the trained reader", 4, _paragraphs),
     "reasoning": Domain("recorded solutions; their recorded rewards, a vote", 8, _solutions),
     "reasoning_first": Domain("the same; the first above a threshold", 8, _solutions),

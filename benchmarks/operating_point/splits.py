@@ -38,18 +38,23 @@ class Measured:
         experiment: of two pipelines, the baseline and the one to calibrate.
         out: the run's directory; a run that was stopped goes on there.
         at_most: the largest block.
-        watcher: as for a run.
+        accept_changed, watcher: as for a run.
     """
 
     def __init__(
-        self, experiment: Experiment, out: Path, at_most: int, watcher: Watcher | None = None
+        self,
+        experiment: Experiment,
+        out: Path,
+        at_most: int,
+        accept_changed: bool = False,
+        watcher: Watcher | None = None,
     ) -> None:
         self.experiment = experiment
         self.tasks: Sequence[Task] = workload(replace(experiment, calibrate=None), Builder()).measured
         (self.family,) = families(experiment, (), at_most, Builder())
         self.identities = identities_of(self.family.candidates)
         whole = experiment_of(experiment, self.family.candidates, self.tasks)
-        run(whole, out=out, watcher=watcher)
+        run(whole, out=out, accept_changed=accept_changed, watcher=watcher)
         self._found = read_scored(whole, out)
 
     def of(self, tasks: Collection[Task]) -> dict[str, Scored]:

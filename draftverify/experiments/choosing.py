@@ -46,9 +46,19 @@ CLEAR = 0.95
 """The share of resamples from which on a choice is not called close."""
 
 
+FEW = 5
+"""Tasks from which on a run's first is left out."""
+
+
 def read_scored(experiment: Experiment, path: Path) -> dict[str, Scored]:
-    """Of each pipeline of a run the records, each with what the first metric says, or whether it was accepted."""
+    """Of each pipeline of a run the records, each with what the first metric says, or whether it was accepted.
+
+    The first task of several is left out. It pays for what is made at the first use (processes, compiled code), and the
+    baseline, which begins, pays most.
+    """
     metric = _metric(experiment)
+    chosen = experiment.chosen or ()
+    first = chosen[0] if len(chosen) >= FEW else None
     url = store_url(experiment.store) if experiment.store else None
     found: dict[str, list[tuple[TaskRecord, float]]] = {name: [] for name in experiment.names}
     with load_run(path, url=url, thorough=False, patient=True) as records:
@@ -59,7 +69,7 @@ def read_scored(experiment: Experiment, path: Path) -> dict[str, Scored]:
                 value: float | None = float(record.outcome.status == "accepted")
             else:
                 value = said.get((entry.pipeline, record.task, metric))
-            if value is not None:
+            if value is not None and record.task != first:
                 found[entry.pipeline].append((record, value))
     return dict(found)
 
