@@ -132,6 +132,11 @@ class DrafterTraining:
         from draftverify.records import load_run
 
         with load_run(self.run) as run:
+            if self.pipeline is None and len(run.names) != 1:
+                raise ConfigError(
+                    f"{run.path} has {len(run.names)} pipelines; name one: {' or '.join(run.names[:8])}",
+                    path="pipeline",
+                )
             recording = Recording(run, self.pipeline)
         return recording.name, recording.pipeline, recording.records
 
