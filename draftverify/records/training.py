@@ -230,11 +230,11 @@ def _preferences(
                 left_out["nothing better is known"] += 1
                 continue
             chosen, how = better
-            texts = [answer.ending(start + place, each) for each in (chosen, value)]
-            if texts[0] is None or texts[1] is None:
+            first, second = (answer.ending(start + place, each) for each in (chosen, value))
+            if first is None or second is None:
                 left_out["half a character is no text"] += 1
                 continue
-            (before, good), (_, bad) = texts
+            before, good, bad = *first, second[1]
             row = prompt.row(before, chosen=good, rejected=bad)
             key = _key([row["prompt"], good, bad])
             if good == bad or key in written:
