@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from benchmarks import closed_loop
 from draftverify import ConfigError, Pipeline
 from draftverify.calibration import acceptance_rate, read_summaries
 from draftverify.cli.main import main
@@ -204,3 +205,13 @@ def test_without_an_adapter_the_early_exit_is_as_it_was(home: Path) -> None:
     assert drafter.module.lm_head is model.model.lm_head
     made = Pipeline(drafter, Target(model), Speculative(), block=2, done=Stop(4), settings={"temperature": 0})
     assert made.run("a").status == "accepted"
+
+
+def test_the_benchmark_pairs_its_arms_by_prompt(home: Path) -> None:
+    """Arms with the same records do not differ; prompts of the log and unseen ones are both many."""
+    with load_run(home / "log") as log:
+        records = log.records("early")
+    found = closed_loop.figures(dict.fromkeys(closed_loop.ARMS, records))
+    assert found["arms"]["before"]["acceptance"][0] == acceptance_rate(records).value
+    assert {each["acceptance"]["difference"] for each in found["paired"].values()} == {0.0}
+    assert 60 < sum(closed_loop.is_logged(f"gsm8k-{i}") for i in range(200)) < 140
