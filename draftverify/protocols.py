@@ -24,6 +24,7 @@ Optional, found by name:
 - `check_generator(generator)`, of a verifier: refuses, with a ConfigError, a generator whose blocks it cannot verify;
   called when both have been opened.
 - `describe(values) -> list[str]`, of a verifier: values as text, for people and records.
+- `text(values) -> str`, of a verifier: the one text that values of an answer are (decoded tokens), for training data.
 - `explain(task, expected, got, settings) -> Explanation`, of a verifier: why two outputs of one task, made
   under these settings, differ.
 - `finish(context)`, of a rule: the answer made from the whole context (a vote is counted here): the value, a `Choice`

@@ -48,24 +48,24 @@ def export(
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", newline="")
     to: Any = sys.stdout if out is None else out
-    told: list[str] = []
+    left_out: list[str] = []
     with load_run(run, url=store) as records:
-        if form in TRAINING:
+        if form == "trl-preference" or form == "trl-sft":
             if level is not None:
                 raise ConfigError(f"--{level} is of tables; {form} has rows of its own", path=f"--{level}")
             written = write_training(
                 records, form, to, text_of=partial(_text_of, records), split=split, chat=chat
             )
             count = written.rows
-            told = [f"no row of {n}: {why}" for why, n in written.left_out.most_common()]
+            left_out = [f"no row of {n}: {why}" for why, n in written.left_out.most_common()]
         else:
             if split is not None or chat:
                 option = "--chat" if split is None else "--split"
-                raise ConfigError(f"{option} is of training data, --to {' or '.join(TRAINING)}", path=option)
+                raise ConfigError(f"{option} is of training data: --to {' or '.join(TRAINING)}", path=option)
             count = write(records, form, to, level or "tasks")
     if out is not None:
         click.echo(f"wrote {count} rows to {out}", err=True)
-    for line in told:
+    for line in left_out:
         click.echo(line, err=True)
 
 

@@ -144,9 +144,9 @@ def load_training(name: str, file: str | os.PathLike[str], *, overrides: Iterabl
     Raises:
         ConfigError, PluginError, ResourceError: as for an experiment.
     """
+    errors: list[ConfigError] = []
     if Path(file, "run.json").is_file():
-        run, errors = Located(os.path.abspath(file), str(file), ("run",)), []
-        root = Located({"run": run}, str(file))
+        root = Located({"run": Located(os.path.abspath(file), str(file), ("run",))}, str(file))
         for assignment in overrides:
             root = override(root, assignment)
     else:

@@ -185,11 +185,9 @@ class _Prompt:
     """What a task asks, as text or as turns."""
 
     def __init__(self, task: Task, chat: bool) -> None:
-        given = task.input.get("messages")
-        self._turns: list[dict[str, str]] | None = None
+        self._turns = _turns(task.input.get("messages"))
         self._begun = ""
-        if given:
-            self._turns = [{"role": str(turn["role"]), "content": str(turn["content"])} for turn in given]
+        if self._turns is not None:
             if self._turns[-1]["role"] == "assistant":  # which is continued
                 self._begun = self._turns.pop()["content"]
         else:
@@ -207,6 +205,19 @@ class _Prompt:
                 **{name: [{"role": "assistant", "content": begun + text}] for name, text in texts.items()},
             }
         return {"prompt": self._text + before, **texts}
+
+
+def _turns(given: Any) -> list[dict[str, str]] | None:
+    """A conversation in TRL's form; None where the input has none that is all text."""
+    if not given or not isinstance(given, (list, tuple)):
+        return None
+    made = []
+    for turn in given:
+        texts = [turn.get(name) if isinstance(turn, Mapping) else None for name in ("role", "content")]
+        if not all(isinstance(text, str) for text in texts):
+            return None
+        made.append(dict(zip(("role", "content"), texts, strict=True)))
+    return made
 
 
 def _prompt_text(given: Mapping[str, Any]) -> str:
@@ -230,11 +241,11 @@ def _preferences(
                 left_out["nothing better is known"] += 1
                 continue
             chosen, how = better
-            texts = [answer.ending(start + place, each) for each in (chosen, value)]
-            if texts[0] is None or texts[1] is None:
+            first, second = (answer.ending(start + place, each) for each in (chosen, value))
+            if first is None or second is None:
                 left_out["half a character is no text"] += 1
                 continue
-            (before, good), (_, bad) = texts
+            before, good, bad = *first, second[1]
             row = prompt.row(before, chosen=good, rejected=bad)
             key = _key([row["prompt"], good, bad])
             if good == bad or key in written:

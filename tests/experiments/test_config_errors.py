@@ -9,8 +9,10 @@ import pytest
 from draftverify import ConfigError, PluginError, ResourceError
 from draftverify.errors import DraftVerifyError
 from draftverify.experiments.config import ConfigErrors, load_experiment
+from draftverify.experiments.run import run
 from tests.broken_plugin_packages import put_on_path
 from tests.experiments.config_files import CONFIG, write_experiment
+from tests.experiments.runs import write
 
 
 @pytest.fixture(autouse=True)
@@ -402,3 +404,18 @@ def test_a_plugins_parts_are_checked_like_the_built_in_ones(
     assert error.path == "pipelines.plain.rule.n"
     error = refused(write_experiment(tmp_path, config.replace("healthy.dice}", "mine.Mute}")))
     assert "a Dice is needed here" in error.message
+
+
+@pytest.mark.parametrize("value", ["everything", "[summary]"])
+def test_what_records_keep_of_tokens_is_a_known_word(tmp_path: Path, value: str) -> None:
+    """With its place; no distribution can be kept whole."""
+    error = refused(write_experiment(tmp_path), f"records.tokens={value}")
+    assert error.path == "records.tokens"
+
+
+def test_tokens_without_distributions_cannot_be_summarised(tmp_path: Path) -> None:
+    """Of pipelines that judge by verdicts alone, it is said before anything runs."""
+    experiment = load_experiment(write(tmp_path), overrides=["records.tokens=summary"])
+    with pytest.raises(ConfigError, match=r"records\.tokens: no pipeline has a rule that reads"):
+        run(experiment, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()

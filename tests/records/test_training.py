@@ -109,6 +109,15 @@ def test_a_text_can_be_written_as_a_turn(tmp_path: Path) -> None:
     assert rows[0]["chosen"] == [{"role": "assistant", "content": "ho"}]
 
 
+@pytest.mark.parametrize("odd", [["hi"], [{"role": "user"}], "hi", [{"role": "user", "content": [1]}]])
+def test_messages_that_are_no_turns_are_written_as_json(tmp_path: Path, odd: Any) -> None:
+    """Whatever a task holds, there is a row, and nothing raises."""
+    with run_of(tmp_path / "run", [one("a", CHAIN, value=[104, 111, 46], messages=odd)]) as run:
+        rows, _ = preferences(run, text_of=lambda pipeline: decoded)
+    assert rows[0]["prompt"].endswith("h")
+    assert "messages" in rows[0]["prompt"] or odd == "hi"
+
+
 def test_half_a_character_is_no_text(tmp_path: Path) -> None:
     """A token of a few bytes of a character makes no row, and is counted."""
     rounds = (Round(index=0, items=(195,), parents=(-1,), asked=1, decision=Decision(

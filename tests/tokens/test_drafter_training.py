@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from benchmarks import closed_loop
 from draftverify import ConfigError, Pipeline
 from draftverify.calibration import acceptance_rate, read_summaries
 from draftverify.cli.main import main
@@ -59,7 +60,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def trained(home: Path) -> dict[str, Any]:
     """The report of a training from that run."""
-    return DrafterTraining(home / "log").train(home / "trained")
+    return DrafterTraining(home / "log", places="refused").train(home / "trained")
 
 
 def test_what_was_learned_helps_on_tasks_that_were_kept_apart(home: Path, trained: dict[str, Any]) -> None:
@@ -84,12 +85,12 @@ def test_the_trained_drafter_is_accepted_more_and_changes_no_answer(
         assert [record.outcome.value for record in new] == [record.outcome.value for record in old]
         assert acceptance_rate(new).value > acceptance_rate(old).value
         parts = after.about["starts"][0]["parts"]
-    assert any("adapter" in name for name in parts)
+    assert "file trained/drafter.safetensors" in parts
 
 
 def test_the_same_log_gives_the_same_drafter(home: Path, trained: dict[str, Any], tmp_path: Path) -> None:
     """To the last bit; and as many random places give another one."""
-    again = DrafterTraining(home / "log").train(tmp_path / "again")
+    again = DrafterTraining(home / "log", places="refused").train(tmp_path / "again")
     control = DrafterTraining(home / "log", places="random").train(tmp_path / "control")
     file = "drafter.safetensors"
     assert (tmp_path / "again" / file).read_bytes() == (home / "trained" / file).read_bytes()
@@ -204,3 +205,13 @@ def test_without_an_adapter_the_early_exit_is_as_it_was(home: Path) -> None:
     assert drafter.module.lm_head is model.model.lm_head
     made = Pipeline(drafter, Target(model), Speculative(), block=2, done=Stop(4), settings={"temperature": 0})
     assert made.run("a").status == "accepted"
+
+
+def test_the_benchmark_pairs_its_arms_by_prompt(home: Path) -> None:
+    """Arms with the same records do not differ; prompts of the log and unseen ones are both many."""
+    with load_run(home / "log") as log:
+        records = log.records("early")
+    found = closed_loop.figures(dict.fromkeys(closed_loop.ARMS, records))
+    assert found["arms"]["before"]["acceptance"][0] == acceptance_rate(records).value
+    assert {each["acceptance"]["difference"] for each in found["paired"].values()} == {0.0}
+    assert 60 < sum(closed_loop.is_logged(f"gsm8k-{i}") for i in range(200)) < 140

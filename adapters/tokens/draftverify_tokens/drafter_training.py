@@ -2,9 +2,10 @@
 
     OUT/drafter.safetensors   the map before the head of `tokens.early_exit` (exit_adapter.py)
 
-The log says where drafts were refused, and what the target put there. At these places the target and its first layers
-read the answer again, and a linear map is fitted from what the head would read of the first layers to what it reads of
-all: least squares with a ridge, in closed form, so that the same log gives the same drafter. The model stays as it is.
+The log says what the target accepted, where drafts were refused, and what the target put there. The target and its
+first layers read these answers again, and a linear map is fitted from what the head would read of the first layers to
+what it reads of all: least squares with a ridge, in closed form, so that the same log gives the same drafter. The model
+stays as it is.
 """
 
 from __future__ import annotations
@@ -50,8 +51,9 @@ class DrafterTraining:
     Args:
         run: the directory of a run.
         pipeline: whose records are read, and whose drafter is trained; the run's only one when None.
-        places: which tokens of the answers are learned: "refused", those in whose place something else was drafted;
-            "random", as many drawn from the same answers; or "all".
+        places: which tokens of the answers are learned: "all"; "refused", those in whose place something else was
+            drafted, which alone teach a little less than as many others; or "random", as many drawn from the same
+            answers.
         ridge: how far the map is held back, as a share of the states' mean square.
         seed: of the draw of random places.
 
@@ -63,7 +65,7 @@ class DrafterTraining:
         self,
         run: Path,
         pipeline: str | None = None,
-        places: Literal["refused", "random", "all"] = "refused",
+        places: Literal["all", "refused", "random"] = "all",
         ridge: float = 0.01,
         seed: int = 0,
     ) -> None:
@@ -132,6 +134,11 @@ class DrafterTraining:
         from draftverify.records import load_run
 
         with load_run(self.run) as run:
+            if self.pipeline is None and len(run.names) != 1:
+                raise ConfigError(
+                    f"{run.path} has {len(run.names)} pipelines; name one: {' or '.join(run.names[:8])}",
+                    path="pipeline",
+                )
             recording = Recording(run, self.pipeline)
         return recording.name, recording.pipeline, recording.records
 

@@ -15,7 +15,8 @@ from draftverify import ConfigError
 
 __all__ = ["adapted", "save_adapter"]
 
-FORM = "draftverify.exit_adapter.1"
+LAYERS = "draftverify.exit_adapter.layers"
+"""The one word of metadata, by which an adapter is known: several would be written in any order."""
 
 
 class _Adapted(torch.nn.Module):
@@ -45,7 +46,7 @@ def save_adapter(path: Path, weight: Any, bias: Any, *, layers: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_suffix(".new")
     tensors = {"weight": weight.float().contiguous(), "bias": bias.float().contiguous()}
-    save_file(tensors, new, metadata={"form": FORM, "layers": str(layers)})
+    save_file(tensors, new, metadata={LAYERS: str(layers)})
     new.replace(path)
 
 
@@ -83,8 +84,8 @@ def _read(path: Path, layers: int) -> tuple[Any, Any]:
 
     try:
         with safe_open(path, "pt") as file:
-            said = file.metadata() or {}
-            if said.get("form") != FORM:
+            found = (file.metadata() or {}).get(LAYERS)
+            if found is None:
                 raise ConfigError(
                     f"{path} is no adapter of an early exit; `draftverify train drafter RUN` writes one",
                     path="adapter",
@@ -94,8 +95,6 @@ def _read(path: Path, layers: int) -> tuple[Any, Any]:
         raise ConfigError(
             f"{path} cannot be read ({error}); `draftverify train drafter RUN` writes one", path="adapter"
         ) from error
-    if said.get("layers") != str(layers):
-        raise ConfigError(
-            f"{path} was trained behind {said.get('layers')} layers, and here are {layers}", path="adapter"
-        )
+    if found != str(layers):
+        raise ConfigError(f"{path} was trained behind {found} layers, and here are {layers}", path="adapter")
     return weight, bias
