@@ -79,12 +79,12 @@ def test_what_can_be_lost_is_bounded_whatever_the_traffic(streaks, allowance, fi
 
 @given(st.floats(0.01, 4.0), st.sampled_from([1, 3, 8]))
 def test_after_fifty_tasks_an_always_wrong_drafter_costs_less_than_two_per_cent(draft, wave):
-    """At any price of a draft, alone and in waves; and in all no more than the credit, the allowance and a wave."""
+    """At any price of a draft, alone and in waves; and in all the allowance, and the credit or the first wave."""
     played = Played(wave=wave).tasks([(False, draft)] * 50)
     before, cost = played.lost, played.cost
     played.tasks([(False, draft)] * 350)
     assert played.lost - before <= 0.02 * (played.cost - cost)
-    assert played.lost <= CREDIT + 0.005 * played.cost + wave * draft
+    assert played.lost <= max(CREDIT, wave * draft) + 0.005 * played.cost + 1e-9
 
 
 @given(st.floats(0.01, 0.3))
