@@ -12,7 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from draftverify import Answer, Outcome, Pipeline, PipelineError, Task, TaskRecord, escalate, retry
+from draftverify import (
+    Answer,
+    Outcome,
+    Pipeline,
+    PipelineError,
+    Task,
+    TaskRecord,
+    escalate,
+    fallback,
+    generator,
+    retry,
+    verifier,
+)
 from draftverify.calibration import Monitor, Shares
 from draftverify.cli.main import main
 from draftverify.errors import ConfigError, DraftVerifyError
@@ -21,7 +33,7 @@ from draftverify.experiments.watching import Watch, reference_of
 from draftverify.experiments.work import Watcher
 from draftverify.metrics import Exact
 from draftverify.records import load_run
-from draftverify.rules import All, Limit, LongestPrefix
+from draftverify.rules import All, First, Limit, LongestPrefix
 from tests.calibration.test_watch import a_round
 from tests.experiments.watched_parts import Guesses, Judge, Machine, Numbers, Steps
 from tests.report.runs import overview_of
@@ -272,7 +284,9 @@ def test_the_alarm_comes_at_the_same_task_under_every_executor(
     assert [row for row in told(tmp_path / "run") if row[2]] == alarm
     stopped = [task for task, (items, _) in outcomes(tmp_path / "run").items() if not any(items)]
     at = int(alarm[0][0][1:])
-    assert {f"t{n}" for n in range(at + 7, 40)} <= set(stopped)
+    assert {int(task[1:]) > at for task in stopped} == {True}
+    if "batch" in executor:  # a thread that the machine holds up is passed by as many tasks as there are
+        assert {f"t{n}" for n in range(at + 7, 40)} <= set(stopped)
 
 
 @given(st.permutations(range(9)), st.lists(st.text("pr", min_size=1, max_size=4), min_size=9, max_size=9))
@@ -364,7 +378,7 @@ def test_an_operating_point_may_be_what_it_compares_with(tmp_path: Path) -> None
     out = tmp_path / "point"
     assert main(["calibrate", str(config), "--out", str(out), "--at-most", "2"]) == 0
     made = json.loads((out / "own.json").read_text())
-    assert len(made["shares"]) == made["data"]["tasks"]
+    assert 20 < len(made["shares"]) <= made["data"]["tasks"] == 28  # of tasks of which an item was judged
     text = config.read_text().replace("    block: 4\n", f"    calibration: {out / 'own.json'}\n")
     config.write_text(text.replace("monitor: {reference: 0.5}", "monitor: {}"))
     found = run(load_experiment(config), out=tmp_path / "run").summary.pipelines[0].monitor
@@ -453,6 +467,25 @@ def test_a_pipeline_is_watched_without_a_run() -> None:
     assert not any(round.items for record in together[at + 5 :] for round in record.rounds)
     assert evaluation.summary.pipelines[0].marks == evaluated.marks
     assert [record.rounds for record in evaluation.records["own"]] != []
+
+
+def test_stop_goes_to_the_fallback_at_once_where_there_are_no_plain_steps() -> None:
+    """Nothing is drafted or checked of it any more; every task is solved as before."""
+    pipeline = Pipeline(
+        generator(lambda context, n: [0], shape="alternatives"),
+        verifier(lambda context, item: item == 1),
+        First(),
+        policy=retry().then(fallback(generator(lambda context, n: [1], shape="alternatives"))),
+        monitor=Monitor(0.9, on_alarm="stop"),
+    )
+    records = [pipeline.record(Task(id=str(n))) for n in range(40)]
+    assert pipeline.monitor is not None
+    (alarm,) = pipeline.monitor.alarms
+    at = int(alarm.task)
+    for n, record in enumerate(records):
+        assert record.outcome.value == 1
+        assert [round.items for round in record.rounds] == ([(0,), (0,), (1,)] if n <= at else [(), (1,)])
+    assert records[-1].rounds[0].undrafted
 
 
 def test_a_task_that_waits_is_told_of_once() -> None:
