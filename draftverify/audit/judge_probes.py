@@ -178,17 +178,11 @@ def figure(
     name: str, found: Estimate, reads: str, within: tuple[float, float] = (-math.inf, math.inf)
 ) -> Figure:
     """An estimate as a figure, its interval cut to what the figure can be; an end that is not finite is None."""
-    low, high = max(found.low, within[0]), min(found.high, within[1])
+    ends = (found.value, max(found.low, within[0]), min(found.high, within[1]))
     known = not math.isnan(found.value)
-    ends = [each if known and math.isfinite(each) else None for each in (found.value, low, high)]
+    value, low, high = (each if known and math.isfinite(each) else None for each in ends)
     return Figure(
-        name=name,
-        value=ends[0],
-        low=ends[1],
-        high=ends[2],
-        n=found.trials,
-        questions=found.clusters,
-        reads=reads,
+        name=name, value=value, low=low, high=high, n=found.trials, questions=found.clusters, reads=reads
     )
 
 
