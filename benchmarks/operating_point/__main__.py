@@ -57,6 +57,7 @@ def measured(name: str, data: Path, work: Path, accept_changed: bool = False) ->
                 out=config.parent / "calibrated",
                 unseen=UNSEEN,
                 at_most=DOMAINS[name].at_most,
+                accept_changed=accept_changed,
                 watcher=progress,
             )
         gain = msgspec.to_builtins(made.artifact.measured)
@@ -72,23 +73,31 @@ def shown(figures: Mapping[str, Any]) -> str:
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for name, found in figures["domains"].items():
-        first = found["first"]
-        ratio, parallel = first["cost_ratio"], first["parallel"]
-        cells = [
-            name,
-            found["drafts"],
-            str(found["tasks"]),
-            interval(first["acceptance"]),
-            "–" if ratio is None else f"{ratio:.2g}",
-            "–" if parallel is None else f"{first['parallel_size']}: {interval(parallel)}",
-            chosen(first),
-            interval(first["predicted"]),
-            interval(first["measured"]),
-            f"{found['held']} of {found['splits']}",
-            f"{100 * found['median_error']:.1f} %",
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
+        told = f"{found['held']} of {found['splits']}", f"{100 * found['median_error']:.1f} %"
+        lines.append(line(name, found["drafts"], found["tasks"], found["first"], *told))
+        if real := found.get("for_real"):
+            told = "held" if real["holds"] else "did not hold", f"{100 * real['error']:.1f} %"
+            lines.append(line(name, "the first split, its other half run anew", found["tasks"], real, *told))
     return "\n".join(lines)
+
+
+def line(name: str, drafts: str, tasks: int, split: Mapping[str, Any], held: str, error: str) -> str:
+    """A line of the table."""
+    ratio, parallel = split["cost_ratio"], split["parallel"]
+    cells = [
+        name,
+        drafts,
+        str(tasks),
+        interval(split["acceptance"]),
+        "–" if ratio is None else f"{ratio:.2g}",
+        "–" if parallel is None else f"{split['parallel_size']}: {interval(parallel)}",
+        chosen(split),
+        interval(split["predicted"]),
+        interval(split["measured"]),
+        held,
+        error,
+    ]
+    return f"| {' | '.join(cells)} |"
 
 
 def chosen(split: Mapping[str, Any]) -> str:
