@@ -38,6 +38,7 @@ class Measured:
         experiment: of two pipelines, the baseline and the one to calibrate.
         out: the run's directory; a run that was stopped goes on there.
         at_most: the largest block.
+        finish: whether to run what has not run yet; else the tasks count that every candidate has ended.
         accept_changed, watcher: as for a run.
     """
 
@@ -46,16 +47,20 @@ class Measured:
         experiment: Experiment,
         out: Path,
         at_most: int,
+        finish: bool = True,
         accept_changed: bool = False,
         watcher: Watcher | None = None,
     ) -> None:
         self.experiment = experiment
-        self.tasks: Sequence[Task] = workload(replace(experiment, calibrate=None), Builder()).measured
+        tasks: Sequence[Task] = workload(replace(experiment, calibrate=None), Builder()).measured
         (self.family,) = families(experiment, (), at_most, Builder())
         self.identities = identities_of(self.family.candidates)
-        whole = experiment_of(experiment, self.family.candidates, self.tasks)
-        run(whole, out=out, accept_changed=accept_changed, watcher=watcher)
+        whole = experiment_of(experiment, self.family.candidates, tasks)
+        if finish:
+            run(whole, out=out, accept_changed=accept_changed, watcher=watcher)
         self._found = read_scored(whole, out)
+        ended = set.intersection(*({record.task for record, _ in each} for each in self._found.values()))
+        self.tasks = [task for task in tasks if task.id in ended]
 
     def of(self, tasks: Collection[Task]) -> dict[str, Scored]:
         """Each candidate's records of these tasks."""
