@@ -10,7 +10,8 @@ calibration runs them. Twenty random halves of these tasks then calibrate: each 
 the very code of `draftverify calibrate`, writes its file, and is held against the other half's records. In the domain
 `surrogate` the first of the twenty is done once more, for real: `calibrate` runs its half, then the other.
 
-A run that was stopped goes on where it was, in DIR; `--as-it-is` counts the tasks that have run. Domains that are not named keep their figures in --out.
+A run that was stopped goes on where it was, in DIR; `--as-it-is` counts the tasks that have run. Domains that are not
+named keep their figures in --out.
 """
 
 from __future__ import annotations
