@@ -55,7 +55,7 @@ def measured(
         "first": rows[0],
         "rows": rows,
     }
-    if name == FOR_REAL:
+    if name == FOR_REAL and finish:
         with Progress(tracebacks=True) as progress:
             (made,) = calibrate(
                 experiment,
@@ -66,7 +66,10 @@ def measured(
                 watcher=progress,
             )
         gain = msgspec.to_builtins(made.artifact.measured)
-        figures["for_real"] = row_of(made.artifact, Estimate(**gain, trials=0, clusters=0))
+        figures["for_real"] = {
+            "provenance": figures["provenance"],
+            **row_of(made.artifact, Estimate(**gain, trials=0, clusters=0)),
+        }
     return figures
 
 
@@ -145,7 +148,9 @@ def main() -> None:
         parser.error("--work DIR and the variable DRAFTVERIFY_DATA are needed")
     kept = json.loads(options.out.read_text())["domains"] if options.out.exists() else {}
     for name in options.domains or DOMAINS:
-        kept[name] = measured(name, Path(data), options.work, not options.as_it_is, options.accept_changed)
+        new = measured(name, Path(data), options.work, not options.as_it_is, options.accept_changed)
+        real = {"for_real": kept[name]["for_real"]} if "for_real" in kept.get(name, {}) else {}
+        kept[name] = {**real, **new}
         figures = {"unseen": UNSEEN, "domains": {each: kept[each] for each in DOMAINS if each in kept}}
         write(options.out, "benchmarks.operating_point", figures)
         print(shown(figures), flush=True)
