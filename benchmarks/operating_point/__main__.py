@@ -10,7 +10,8 @@ calibration runs them. Twenty random halves of these tasks then calibrate: each 
 the very code of `draftverify calibrate`, writes its file, and is held against the other half's records. In the domain
 `surrogate` the first of the twenty is done once more, for real: `calibrate` runs its half, then the other.
 
-A run that was stopped goes on where it was, in DIR. Domains that are not named keep their figures in --out.
+A run that was stopped goes on where it was, in DIR; `--as-it-is` counts the tasks that have run. Domains that are not
+named keep their figures in --out.
 """
 
 from __future__ import annotations
@@ -34,12 +35,16 @@ from draftverify.experiments import calibrate, load_experiment
 FOR_REAL = "surrogate"
 
 
-def measured(name: str, data: Path, work: Path, accept_changed: bool = False) -> dict[str, Any]:
+def measured(
+    name: str, data: Path, work: Path, finish: bool = True, accept_changed: bool = False
+) -> dict[str, Any]:
     """The figures of one domain."""
     config = prepared(name, data, work)
     experiment = load_experiment(config)
     with Progress(tracebacks=True) as progress:
-        found = Measured(experiment, config.parent / "sizes", DOMAINS[name].at_most, accept_changed, progress)
+        found = Measured(
+            experiment, config.parent / "sizes", DOMAINS[name].at_most, finish, accept_changed, progress
+        )
     rows = held(found, config.parent)
     figures = {
         "provenance": provenance("benchmarks.operating_point"),
@@ -50,17 +55,21 @@ def measured(name: str, data: Path, work: Path, accept_changed: bool = False) ->
         "first": rows[0],
         "rows": rows,
     }
-    if name == FOR_REAL:
+    if name == FOR_REAL and finish:
         with Progress(tracebacks=True) as progress:
             (made,) = calibrate(
                 experiment,
                 out=config.parent / "calibrated",
                 unseen=UNSEEN,
                 at_most=DOMAINS[name].at_most,
+                accept_changed=accept_changed,
                 watcher=progress,
             )
         gain = msgspec.to_builtins(made.artifact.measured)
-        figures["for_real"] = row_of(made.artifact, Estimate(**gain, trials=0, clusters=0))
+        figures["for_real"] = {
+            "provenance": figures["provenance"],
+            **row_of(made.artifact, Estimate(**gain, trials=0, clusters=0)),
+        }
     return figures
 
 
@@ -72,23 +81,31 @@ def shown(figures: Mapping[str, Any]) -> str:
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for name, found in figures["domains"].items():
-        first = found["first"]
-        ratio, parallel = first["cost_ratio"], first["parallel"]
-        cells = [
-            name,
-            found["drafts"],
-            str(found["tasks"]),
-            interval(first["acceptance"]),
-            "–" if ratio is None else f"{ratio:.2g}",
-            "–" if parallel is None else f"{first['parallel_size']}: {interval(parallel)}",
-            chosen(first),
-            interval(first["predicted"]),
-            interval(first["measured"]),
-            f"{found['held']} of {found['splits']}",
-            f"{100 * found['median_error']:.1f} %",
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
+        told = f"{found['held']} of {found['splits']}", f"{100 * found['median_error']:.1f} %"
+        lines.append(line(name, found["drafts"], found["tasks"], found["first"], *told))
+        if real := found.get("for_real"):
+            told = "held" if real["holds"] else "did not hold", f"{100 * real['error']:.1f} %"
+            lines.append(line(name, "the first split, its other half run anew", found["tasks"], real, *told))
     return "\n".join(lines)
+
+
+def line(name: str, drafts: str, tasks: int, split: Mapping[str, Any], held: str, error: str) -> str:
+    """A line of the table."""
+    ratio, parallel = split["cost_ratio"], split["parallel"]
+    cells = [
+        name,
+        drafts,
+        str(tasks),
+        interval(split["acceptance"]),
+        "–" if ratio is None else f"{ratio:.2g}",
+        "–" if parallel is None else f"{split['parallel_size']}: {interval(parallel)}",
+        chosen(split),
+        interval(split["predicted"]),
+        interval(split["measured"]),
+        held,
+        error,
+    ]
+    return f"| {' | '.join(cells)} |"
 
 
 def chosen(split: Mapping[str, Any]) -> str:
@@ -114,6 +131,7 @@ def main() -> None:
     )
     parser.add_argument("--work", type=Path, help="where the runs go, and go on")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/operating_point.json"))
+    parser.add_argument("--as-it-is", action="store_true", help="run nothing more, and count what has run")
     parser.add_argument(
         "--accept-changed", action="store_true", help="go on with runs that another version of the code began"
     )
@@ -130,7 +148,9 @@ def main() -> None:
         parser.error("--work DIR and the variable DRAFTVERIFY_DATA are needed")
     kept = json.loads(options.out.read_text())["domains"] if options.out.exists() else {}
     for name in options.domains or DOMAINS:
-        kept[name] = measured(name, Path(data), options.work, options.accept_changed)
+        new = measured(name, Path(data), options.work, not options.as_it_is, options.accept_changed)
+        real = {"for_real": kept[name]["for_real"]} if "for_real" in kept.get(name, {}) else {}
+        kept[name] = {**real, **new}
         figures = {"unseen": UNSEEN, "domains": {each: kept[each] for each in DOMAINS if each in kept}}
         write(options.out, "benchmarks.operating_point", figures)
         print(shown(figures), flush=True)

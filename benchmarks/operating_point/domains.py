@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 HERE = Path(__file__).parent
-PROGRAMS, CHARACTERS, PROMPTS = 8, 1000, 6
+PROGRAMS, CHARACTERS, PROMPTS = 8, 1000, 2
 
 
 class Domain(NamedTuple):
@@ -127,7 +127,7 @@ def _nothing(data: Path, folder: Path) -> None:
 
 
 DOMAINS = {
-    "tokens": Domain("prompt lookup; SmolLM2-135M", 8, _prompts),
+    "tokens": Domain("prompt lookup; SmolLM2-135M", 4, _prompts),
     "code": Domain("recorded programs of CodeGen-16B; syntax, lint, tests", 8, _programs),
     "code_1s": Domain("the same; up to a second a program", 8, _programs),
     "retrieval": Domain("BM25's paragraphs; the trained reader", 4, _paragraphs),

@@ -2,7 +2,7 @@
 
 The fit is the mean per size, winsorised so that a stall of the machine does not count, made monotone in the size
 (weighted pool-adjacent-violators); sizes between two that were seen are interpolated, sizes outside are refused.
-A task's first round is kept apart where later ones exist: it carries the prompt.
+A task's first round is kept apart where later ones of its size exist: it carries the prompt.
 """
 
 from __future__ import annotations
@@ -95,7 +95,9 @@ class Timings:
         self.task, self.size, self.asked, index = table[:, :4].astype(int).T
         later = index > 0
         self.apart = bool(later.sum() >= (~later).sum())
-        self.first = ~later if self.apart else np.zeros(len(table), dtype=bool)
+        # Of a size that no later round has (all of a task's items in one block) the first rounds are what is known.
+        again = np.isin(self.size, self.size[later])
+        self.first = ~later & again if self.apart else np.zeros(len(table), dtype=bool)
         self.draft, self.verify, self.rest = table[:, 4:].T
         kept = ~self.first
         for size in np.unique(self.size):

@@ -81,6 +81,14 @@ def test_the_first_round_is_apart_where_there_are_later_ones() -> None:
     assert short.first_verify == 0.0
 
 
+def test_a_size_that_only_first_rounds_have_is_known_from_them() -> None:
+    """A block of all eight items is always a task's first; the surcharge is of sizes that later rounds have too."""
+    records = [timed((2, 1.0), (2, 1.0), (2, 1.0), task=task, first=0.5) for task in "ab"]
+    costs = fit_costs([*records, timed((8, 3.0), task="c")])
+    assert (costs.verify.at(2), costs.verify.at(8)) == (1.0, 3.0)
+    assert costs.first_verify == pytest.approx(0.5)
+
+
 def test_plain_records_bring_the_cost_of_an_empty_block() -> None:
     """Plain decoding recorded beside the pipeline gives size 0, of the same tasks."""
     costs = fit_costs([timed((4, 2.0), (4, 2.0))], plain=[timed((0, 1.0), (0, 1.0))])

@@ -366,8 +366,8 @@ def test_the_command_says_when_the_tasks_were_too_few(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In words, beside the prediction and in the last column, in the place of a verdict."""
-    file = written(tmp_path)
-    file.write_text(file.read_text().replace("count: 14", "count: 3"))
+    file = written(tmp_path, chance=0.07, seconds=0.05)  # a block of one gains 1.07 / 1.07
+    file.write_text(file.read_text().replace("count: 14", "count: 4"))
     assert main(["calibrate", str(file), "--out", str(tmp_path / "out"), "--at-most", "2"]) == 0
     said = capsys.readouterr().out
     doubt = load(tmp_path / "out" / "spec.json").doubt
