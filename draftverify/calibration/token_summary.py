@@ -83,7 +83,8 @@ def read_summaries(packed: bytes) -> tuple[TokenSummary, ...]:
             ids = np.frombuffer(packed, _IDS, count, at + 1).tolist()
             shares = np.frombuffer(packed, _SHARES, count, at + 1 + _IDS.itemsize * count).tolist()
             at += 1 + (_IDS.itemsize + _SHARES.itemsize) * count
-            found.append(TokenSummary(*figures, tuple(zip(ids, shares, strict=True))))
+            named = dict(zip(FIGURES, figures, strict=True))
+            found.append(TokenSummary(**named, top=tuple(zip(ids, shares, strict=True))))
     except (ValueError, IndexError) as error:
         raise StoreError(
             f"the summaries of a round's tokens cannot be read ({error}); another version wrote them, or the record is "

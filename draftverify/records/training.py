@@ -213,10 +213,10 @@ def _turns(given: Any) -> list[dict[str, str]] | None:
         return None
     made = []
     for turn in given:
-        texts = [turn.get(name) if isinstance(turn, Mapping) else None for name in ("role", "content")]
-        if not all(isinstance(text, str) for text in texts):
+        role, content = (turn.get("role"), turn.get("content")) if isinstance(turn, Mapping) else (None, None)
+        if not (isinstance(role, str) and isinstance(content, str)):
             return None
-        made.append(dict(zip(("role", "content"), texts, strict=True)))
+        made.append({"role": role, "content": content})
     return made
 
 

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from draftverify.cli.exits import Exit
+from draftverify.cli.main import main
 from draftverify.errors import ConfigError
 from draftverify.records import Question, RunDirectory, RunRecords, load_run, split_of
 from draftverify.records.training import training_rows, write_training
@@ -234,3 +236,29 @@ def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
     """Naming those that there are."""
     with run_of(tmp_path / "run", [one("a", CHAIN)]) as run, pytest.raises(ConfigError, match="trl-sft"):
         write_training(run, "dpo", io.StringIO())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--to", "csv", "--split", "train"], "--split is of training data"),
+        (["--to", "jsonl", "--chat"], "--chat is of training data"),
+        (["--to", "trl-sft", "--items"], "--items is of tables"),
+    ],
+)
+def test_options_of_the_other_kind_are_refused(
+    tmp_path: Path, options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is written, and the message says what the option is for."""
+    run_of(tmp_path / "run", [one("a", (alternatives(REJECT, PASS, kept=(1,)),))]).close()
+    assert main(["export", str(tmp_path / "run"), *options]) == Exit.CONFIG
+    assert said in capsys.readouterr().err
+
+
+def test_the_command_says_what_it_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """How many rejected items made no row, and why."""
+    nothing = one("a", (alternatives(REJECT, REJECT),), status="exhausted")
+    run_of(tmp_path / "run", [nothing]).close()
+    out = tmp_path / "rows.jsonl"
+    assert main(["export", str(tmp_path / "run"), "--to", "trl-preference", "-o", str(out)]) == 0
+    assert capsys.readouterr().err == f"wrote 0 rows to {out}\nno row of 2: nothing better is known\n"

@@ -28,7 +28,7 @@ WHOLE, FRAGMENT = re.findall(r"^```yaml\n(?:# file: \S+\n)?(.*?)^```$", PAGE, re
 ANEW = {
     "smollm2-135m-instruct": "./model",
     "layers: 4": "layers: 1",
-    "max_tokens: 24": "max_tokens: 24, ignore_eos: true",
+    "max_tokens: 24": "max_tokens: 16, ignore_eos: true",
 }
 
 
@@ -45,12 +45,12 @@ def config(generator: str = "") -> str:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny model on disk, 60 tasks, and the run of its first layer drafting for it."""
+    """A tiny model on disk, 44 tasks, and the run of its first layer drafting for it."""
     folder = tmp_path_factory.mktemp("drafter")
     torch.manual_seed(0)
     tiny_llama(257, seed=4, layers=3, spread=0.12).save_pretrained(folder / "model")
     byte_tokenizer().save_pretrained(folder / "model")
-    lines = [json.dumps({"prompt": f"{i * 37 % 101} and {i}"}) for i in range(60)]
+    lines = [json.dumps({"prompt": f"{i * 37 % 101} and {i}"}) for i in range(44)]
     (folder / "prompts.jsonl").write_text("\n".join(lines))
     (folder / "log.yaml").write_text(config())
     run(load_experiment(folder / "log.yaml"), out=folder / "log", command=(str(folder / "log.yaml"),))
