@@ -422,11 +422,13 @@ def table(file: Path) -> Iterator[str]:
     yield f"| {' | '.join((*headings, 'with a fixed block', 'back after', 'then'))} |"
     yield "|---" * 8 + "|"
     found = json.loads(file.read_text())
-    for name in DOMAINS:
+    for name in (each for each in DOMAINS if each in found):
         figures = dict(summary(found[name]["runs"]))
         losses = [figures["loss"], figures["accounted"]]
         backs = [each["back"] for each in found[name]["runs"]]
-        back = "–" if None in backs else f"{_span(figures['back'], '.0f')} rounds"
+        missed = sum(each is None for each in backs)
+        back = f"{_span(figures['back'], '.0f')} rounds" if missed < len(backs) else "–"
+        back += f"; not in {missed} of {len(backs)} runs" if missed else ""
         block = found[name]["fixed"]
         cells = (
             name,
