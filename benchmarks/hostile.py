@@ -456,24 +456,25 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS / "hostile.json")
     parser.add_argument("--show", type=Path, help="print the table of a file")
     options = parser.parse_args()
+    if options.repeats < 2:
+        parser.error("an interval needs two repeats at least")
     if options.show is not None:
         print("\n".join(table(options.show)))
         return
     if options.domain is None:
         parser.error("a domain is needed, or --show FILE")
     domain = DOMAINS[options.domain](options.data)
-    figures: dict[str, Any] = {"provenance": provenance("benchmarks.hostile"), "repeats": options.repeats}
+    figures: dict[str, Any] = {"provenance": provenance("benchmarks.hostile")}
     figures["tasks"] = {"wrong": len(domain.wrong), "right": len(domain.right)}
     figures["fixed"] = {"block": domain.fixed, "loss": fixed(domain)}
-    runs = []
+    runs: list[dict[str, Any]] = []
     for seed in range(options.repeats):
         runs.append(repeat(domain, seed))
         print(json.dumps(runs[-1]), flush=True)
-    figures |= dict(summary(runs))
-    figures["runs"] = runs
-    known = json.loads(options.out.read_text()) if options.out.exists() else {}
-    options.out.write_text(json.dumps({**known, options.domain: figures}, indent=1) + "\n")
-    print(json.dumps({name: each for name, each in figures.items() if name not in ("provenance", "runs")}))
+        if len(runs) > 1:  # what is measured stays, should the next one not end
+            found = {**figures, "repeats": len(runs), **dict(summary(runs)), "runs": runs}
+            known = json.loads(options.out.read_text()) if options.out.exists() else {}
+            options.out.write_text(json.dumps({**known, options.domain: found}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
