@@ -422,11 +422,13 @@ def table(file: Path) -> Iterator[str]:
     yield f"| {' | '.join((*headings, 'with a fixed block', 'back after', 'then'))} |"
     yield "|---" * 8 + "|"
     found = json.loads(file.read_text())
-    for name in DOMAINS:
+    for name in (each for each in DOMAINS if each in found):
         figures = dict(summary(found[name]["runs"]))
         losses = [figures["loss"], figures["accounted"]]
         backs = [each["back"] for each in found[name]["runs"]]
-        back = "–" if None in backs else f"{_span(figures['back'], '.0f')} rounds"
+        missed = sum(each is None for each in backs)
+        back = f"{_span(figures['back'], '.0f')} rounds" if missed < len(backs) else "–"
+        back += f"; not in {missed} of {len(backs)} runs" if missed else ""
         block = found[name]["fixed"]
         cells = (
             name,
@@ -454,24 +456,25 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS / "hostile.json")
     parser.add_argument("--show", type=Path, help="print the table of a file")
     options = parser.parse_args()
+    if options.repeats < 2:
+        parser.error("an interval needs two repeats at least")
     if options.show is not None:
         print("\n".join(table(options.show)))
         return
     if options.domain is None:
         parser.error("a domain is needed, or --show FILE")
     domain = DOMAINS[options.domain](options.data)
-    figures: dict[str, Any] = {"provenance": provenance("benchmarks.hostile"), "repeats": options.repeats}
+    figures: dict[str, Any] = {"provenance": provenance("benchmarks.hostile")}
     figures["tasks"] = {"wrong": len(domain.wrong), "right": len(domain.right)}
     figures["fixed"] = {"block": domain.fixed, "loss": fixed(domain)}
-    runs = []
+    runs: list[dict[str, Any]] = []
     for seed in range(options.repeats):
         runs.append(repeat(domain, seed))
         print(json.dumps(runs[-1]), flush=True)
-    figures |= dict(summary(runs))
-    figures["runs"] = runs
-    known = json.loads(options.out.read_text()) if options.out.exists() else {}
-    options.out.write_text(json.dumps({**known, options.domain: figures}, indent=1) + "\n")
-    print(json.dumps({name: each for name, each in figures.items() if name not in ("provenance", "runs")}))
+        if len(runs) > 1:  # what is measured stays, should the next one not end
+            found = {**figures, "repeats": len(runs), **dict(summary(runs)), "runs": runs}
+            known = json.loads(options.out.read_text()) if options.out.exists() else {}
+            options.out.write_text(json.dumps({**known, options.domain: found}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
