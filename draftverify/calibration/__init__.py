@@ -17,9 +17,7 @@ from draftverify.calibration.artifact import (
     ReleaseArtifact,
     ScoreArtifact,
     Tried,
-    load,
     read_artifact,
-    save,
     write_artifact,
 )
 from draftverify.calibration.best_of_n import BestOfN, best_of_n
@@ -154,7 +152,6 @@ __all__ = [
     "krippendorff_alpha",
     "labels_needed",
     "least_abstained",
-    "load",
     "log_interval",
     "log_jackknife",
     "mean_cost",
@@ -178,7 +175,6 @@ __all__ = [
     "release_pool",
     "reliability",
     "risk_coverage",
-    "save",
     "shares_of",
     "selective_risk",
     "solved_rate",

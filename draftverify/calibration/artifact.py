@@ -23,9 +23,7 @@ __all__ = [
     "PartIdentity",
     "ScoreArtifact",
     "Tried",
-    "load",
     "read_artifact",
-    "save",
     "write_artifact",
 ]
 
@@ -253,20 +251,6 @@ class ReleaseArtifact(Kept, frozen=True, kw_only=True, tag="draftverify.release"
     tasks: int
     task_ids: str
     versions: Mapping[str, str] = {}
-
-
-def save(path: str | os.PathLike[str], artifact: Artifact) -> None:
-    """Write an operating point; the file is complete or not there."""
-    write_artifact(path, artifact)
-
-
-def load(path: str | os.PathLike[str]) -> Artifact:
-    """Read an operating point back.
-
-    Raises:
-        ConfigError: as `read_artifact`.
-    """
-    return read_artifact(path, Artifact)
 
 
 def write_artifact(path: str | os.PathLike[str], artifact: Kept) -> None:

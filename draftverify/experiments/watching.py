@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from draftverify.calibration import Monitor, Shares, Watched, load, shares_of
+from draftverify.calibration import Artifact, Monitor, Shares, Watched, read_artifact, shares_of
 from draftverify.engine.watching import what_it_says
 from draftverify.errors import ConfigError, StoreError, below
 from draftverify.experiments.bench import Bench
@@ -180,7 +180,7 @@ def reference_of(spec: MonitorSpec, pipeline: str) -> Mapping[str, float] | Sequ
         return spec.reference
     path = Path(spec.reference)
     if not path.is_dir():
-        shares = load(path).shares
+        shares = read_artifact(path, Artifact).shares
         if not shares:
             raise ConfigError(f"{path} does not hold what each task said; calibrate again", path="reference")
         return [Shares(acceptance=each) for each in shares]

@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from draftverify.calibration import Artifact, DataHash, Interval, PartIdentity, Tried, load, save
+from draftverify.calibration import (
+    Artifact,
+    DataHash,
+    Interval,
+    PartIdentity,
+    Tried,
+    read_artifact,
+    write_artifact,
+)
 from draftverify.errors import ConfigError
 
 POINT = Artifact(
@@ -47,13 +55,13 @@ POINT = Artifact(
 
 def written(tmp_path: Path, point: Artifact = POINT) -> Path:
     path = tmp_path / "point.json"
-    save(path, point)
+    write_artifact(path, point)
     return path
 
 
 def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
     """An operating point comes back whole; an open interval stays open."""
-    assert load(written(tmp_path)) == POINT
+    assert read_artifact(written(tmp_path), Artifact) == POINT
     assert [entry.name for entry in tmp_path.iterdir()] == ["point.json"]
 
 
@@ -101,7 +109,7 @@ def test_an_unknown_version_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path)
     path.write_text(json.dumps({**json.loads(path.read_text()), "version": 2}))
     with pytest.raises(ConfigError, match=r"point.json: operating point version 2 .*known: 1"):
-        load(path)
+        read_artifact(path, Artifact)
 
 
 @pytest.mark.parametrize(
@@ -112,13 +120,13 @@ def test_other_files_are_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "other.json"
     path.write_text(text)
     with pytest.raises(ConfigError, match=r"other.json: this is no operating point"):
-        load(path)
+        read_artifact(path, Artifact)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     """No file, no traceback from the operating system."""
     with pytest.raises(ConfigError, match=r"gone\.json"):
-        load(tmp_path / "gone.json")
+        read_artifact(tmp_path / "gone.json", Artifact)
 
 
 @given(st.data())
@@ -132,6 +140,6 @@ def test_a_damaged_file_never_gives_anything_but_a_config_error(
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     path.write_bytes(raw)
     try:
-        assert isinstance(load(path), Artifact)
+        assert isinstance(read_artifact(path, Artifact), Artifact)
     except ConfigError:
         return

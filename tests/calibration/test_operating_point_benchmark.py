@@ -13,7 +13,7 @@ from benchmarks.operating_point.domains import CHARACTERS, DOMAINS, PROMPTS, pre
 from benchmarks.operating_point.reasoning_parts import Priced, PricedScore
 from benchmarks.operating_point.surrogate_parts import TOLERANCE, Coarse, Fine, Starts, right
 from draftverify import Pipeline, Task
-from draftverify.calibration import load
+from draftverify.calibration import Artifact, read_artifact
 from draftverify.experiments import load_experiment
 from draftverify.rules import Limit, LongestPrefix
 from draftverify.testing import make_context
@@ -63,7 +63,7 @@ def test_a_split_is_predicted_from_its_own_part_and_written_down_before_the_othe
         assert not known & unseen
     assert len({*asked}) == 6
     for seed, row in enumerate(rows):
-        point = load(folder / f"split-{seed}.json")
+        point = read_artifact(folder / f"split-{seed}.json", Artifact)
         assert row["predicted"]["value"] == point.predicted.value
         assert row["holds"] == point.predicted.holds(row["measured"]["value"])
         assert row["error"] == pytest.approx(abs(point.predicted.value / row["measured"]["value"] - 1))

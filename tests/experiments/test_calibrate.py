@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from draftverify import Pipeline, Task
-from draftverify.calibration import Artifact, PartIdentity, load, save
+from draftverify.calibration import Artifact, PartIdentity, read_artifact, write_artifact
 from draftverify.cli.main import main
 from draftverify.engine.parts import identity_of
 from draftverify.errors import ConfigError, PipelineError
@@ -138,13 +138,13 @@ def test_the_prediction_is_written_before_the_unseen_tasks_run(tmp_path: Path) -
     told = []
 
     def chosen(made: Any) -> None:
-        assert load(made.path).measured is None
+        assert read_artifact(made.path, Artifact).measured is None
         assert not (tmp_path / "run" / "unseen").exists()
         told.append(made.artifact.predicted)
 
     (made,) = calibrate(load_experiment(written(tmp_path)), out=tmp_path / "run", chosen=chosen)
     assert told == [made.artifact.predicted]
-    assert load(made.path) == made.artifact
+    assert read_artifact(made.path, Artifact) == made.artifact
 
 
 def test_a_calibration_that_was_stopped_goes_on(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_calibration_that_was_stopped_goes_on(tmp_path: Path) -> None:
     experiment = load_experiment(written(tmp_path))
     with pytest.raises(KeyboardInterrupt):
         calibrate(experiment, out=tmp_path / "run", chosen=stop)
-    before = load(tmp_path / "run" / "spec.json")
+    before = read_artifact(tmp_path / "run" / "spec.json", Artifact)
     (made,) = calibrate(experiment, out=tmp_path / "run")
     assert replace(made.artifact, measured=None, measured_at="") == before
     assert calibrate(experiment, out=tmp_path / "run")[0].artifact == made.artifact
@@ -235,7 +235,10 @@ def point(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def own(point: Path) -> Artifact:
     """The same for these parts as a program imports them; those of a parts file are known by that file."""
     parts = {"generator": Chain(0.8), "verifier": OnePass(), "rule": LongestPrefix()}
-    return replace(load(point), **{role: PartIdentity("", identity_of(part)) for role, part in parts.items()})
+    return replace(
+        read_artifact(point, Artifact),
+        **{role: PartIdentity("", identity_of(part)) for role, part in parts.items()},
+    )
 
 
 def used(folder: Path, point: Path, more: str = "", **blanks: Any) -> Path:
@@ -250,10 +253,10 @@ def test_a_pipeline_takes_its_block_from_the_file(point: Path, tmp_path: Path) -
     """In a config and in a program, and a run goes through."""
     file = used(tmp_path, point)
     spec = load_experiment(file).pipelines[1]
-    assert Builder().pipeline(spec).block.n == load(point).block
+    assert Builder().pipeline(spec).block.n == read_artifact(point, Artifact).block
     assert main(["run", str(file), "--out", str(tmp_path / "run")]) == 0
     made = Pipeline(Chain(0.8), OnePass(), LongestPrefix(), calibration=own(point), done=Limit(60))
-    assert len(made.record(Task(id="t")).rounds[0].items) == load(point).block
+    assert len(made.record(Task(id="t")).rounds[0].items) == read_artifact(point, Artifact).block
 
 
 def test_a_block_beside_it_is_refused_where_it_stands(
@@ -302,9 +305,9 @@ def test_another_machine_or_package_is_told_and_not_refused(
     point: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Run, report and show say what it was then and is now; so they do where it says not to draft."""
-    made = load(point)
+    made = read_artifact(point, Artifact)
     path = tmp_path / "elsewhere.json"
-    save(path, replace(made, versions={**made.versions, "numpy": "1.0"}, drafts=False))
+    write_artifact(path, replace(made, versions={**made.versions, "numpy": "1.0"}, drafts=False))
     file = used(tmp_path, path)
     assert main(["run", str(file), "--out", str(tmp_path / "run")]) == 0
     assert main(["show", str(tmp_path / "run")]) == 0
@@ -370,7 +373,7 @@ def test_the_command_says_when_the_tasks_were_too_few(
     file.write_text(file.read_text().replace("count: 14", "count: 4"))
     assert main(["calibrate", str(file), "--out", str(tmp_path / "out"), "--at-most", "2"]) == 0
     said = capsys.readouterr().out
-    doubt = load(tmp_path / "out" / "spec.json").doubt
+    doubt = read_artifact(tmp_path / "out" / "spec.json", Artifact).doubt
     assert doubt.startswith("too few tasks to say w")
     assert f"{doubt} on 1 others" in said
     assert said.count(doubt) == 2
