@@ -29,7 +29,17 @@ NOT_OF_PARTS = {
     *("item", "tolist", "dtype", "raw_maxima", "cancelling", "n", "first", "now", "rest", "kind", "function"),
     *("__index__", "__name__", "__call__", "__init__", "__module__", "__qualname__", "__dataclass_fields__"),
     *("__wrapped__",),
-    *("model_fields", "_is_protocol", "asynchronous", "size", "observe", "propose", "verify", "decide"),
+    *(
+        "model_fields",
+        "_is_protocol",
+        "asynchronous",
+        "monitor",
+        "size",
+        "observe",
+        "propose",
+        "verify",
+        "decide",
+    ),
 }
 
 
