@@ -1,1 +1,1 @@
-"""Operating points in five domains: predicted, written down, and held against what was measured."""
+"""Operating points in several domains: predicted, written down, and held against what was measured."""

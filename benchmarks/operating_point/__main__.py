@@ -1,4 +1,4 @@
-"""The operating point in five domains, one table: predicted, written down, and held against what was measured.
+"""The operating point in several domains, one table: predicted, written down, and held against what was measured.
 
     DRAFTVERIFY_DATA=../shared/data python -m benchmarks.operating_point [DOMAIN …] --work DIR
         [--out benchmarks/results/operating_point.json]

@@ -129,7 +129,6 @@ def _nothing(data: Path, folder: Path) -> None:
 DOMAINS = {
     "tokens": Domain("prompt lookup; SmolLM2-135M", 4, _prompts),
     "code": Domain("recorded programs of CodeGen-16B; syntax, lint, tests", 8, _programs),
-    "code_1s": Domain("the same; up to a second a program", 8, _programs),
     "retrieval": Domain("BM25's paragraphs; the trained reader", 4, _paragraphs),
     "reasoning": Domain("recorded solutions; their recorded rewards, a vote", 8, _solutions),
     "reasoning_first": Domain("the same; the first above a threshold", 8, _solutions),

@@ -21,7 +21,7 @@ from draftverify.testing import make_context
 CHAIN = """
 name: chain
 parts: [{parts}]
-tasks: {{use: calibrated_parts.Tasks, count: 16}}
+tasks: {{use: calibrated_parts.Tasks, count: 17}}
 defaults:
   verifier: {{use: calibrated_parts.OnePass}}
   rule: {{use: longest_prefix}}
