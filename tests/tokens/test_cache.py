@@ -197,6 +197,19 @@ def test_a_model_that_has_changed_forgets_what_it_read(change: str) -> None:
         torch.testing.assert_close(reader.read([context], [NOTHING]).logits, wanted, atol=1e-4, rtol=0)
 
 
+def test_pipelines_that_are_compared_on_a_task_read_its_prompt_themselves(model: Any) -> None:
+    """Whichever runs first: it would pay for all, and look slow. What tasks have in common is shared all the same."""
+    plain, other = pipeline_of(model, 0.0), pipeline_of(model, 0.0)
+    first, second = TASKS[:2]
+    with counted(model.model) as read:
+        values = [pipeline.run(first).value for pipeline in (plain, other)]
+    assert values[0] == values[1]
+    assert read.count(len(first.input["prompt_ids"])) == 2
+    with counted(model.model) as read:
+        plain.run(second)
+    assert max(read) <= len(second.input["prompt_ids"]) - 120
+
+
 def test_the_row_that_ended_first_is_used_again_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows remember what they hold until they are needed; shelves do not grow for it."""
     module = tiny_of("llama", VOCABULARY, layers=1)
@@ -208,7 +221,7 @@ def test_the_row_that_ended_first_is_used_again_first(monkeypatch: pytest.Monkey
         context.scratch.popitem()[1].close()
     with counted(module) as read:
         for own in (texts[3], texts[1], texts[2], texts[0]):
-            reader.read([make_context({"prompt_ids": own})], [NOTHING])
+            reader.read([make_context(Task(id="again", input={"prompt_ids": own}))], [NOTHING])
     assert read == [40, 1, 1, 40]
     assert [shelf.rows for shelf in reader.slots.shelves.values()] == [3]
 

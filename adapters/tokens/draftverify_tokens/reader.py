@@ -318,7 +318,7 @@ class Reader:
         """The session's slot, out of its scratch; a new one where there is none of this cache."""
         slot: Slot | None = context.scratch.pop(self, None)
         if slot is None or slot.slots is not self.slots:
-            return self.slots.take()
+            return self.slots.take(context.task.id)
         slot.reclaim()
         return slot
 

@@ -6,7 +6,8 @@ deleted: what a refused token wrote is overwritten by the next one, and until th
 Rejecting is moving a position back; only a tree, whose accepted path does not stand in one piece, is gathered into one.
 
 What two sequences have in common at their beginning is read once: a new one copies it from whoever holds it, be it a
-row whose sequence has ended and that nobody has taken yet.
+row whose sequence has ended and that nobody has taken yet. The whole prompt is not copied from a sequence of the same
+task: of pipelines that are compared on a task, each reads it itself, or the first would pay for all.
 
 The idea of writing by position is gpt-fast's.
 """
@@ -92,14 +93,16 @@ class Row:
     Attributes:
         index: its place in the buffers.
         owner: whose row it is; dead or None where it was never taken.
+        task: the last owner's.
         left: when the last owner left it, and which tokens can still be copied from it; None while it is owned.
     """
 
-    __slots__ = ("index", "left", "owner")
+    __slots__ = ("index", "left", "owner", "task")
 
     def __init__(self, index: int) -> None:
         self.index = index
         self.owner: ref[Slot] | None = None
+        self.task: str | None = None
         self.left: tuple[int, list[int]] | None = (0, [])
 
     def leave(self, tokens: list[int]) -> None:
@@ -208,9 +211,9 @@ class Slots:
         self.ahead: Any = None  # happens when a pass on another stream has ended
         self._copied: Any = None  # happens when the last noted block is on the host
 
-    def take(self) -> Slot:
-        """A new sequence; it has a row once it is placed."""
-        return Slot(self)
+    def take(self, task: str | None = None) -> Slot:
+        """A new sequence, of a task's id where that is known; it has a row once it is placed."""
+        return Slot(self, task)
 
     def capacity(self, places: int) -> int:
         """The least capacity of a row with so many places, and one for padding."""
@@ -283,7 +286,7 @@ class Slots:
             slot, shelf = slots[index], self.shelves[capacity]
             row, lender = shelf.free()[0], None
             if slot.shelf is None and texts is not None:
-                lender = self._lender(texts[index])
+                lender = self._lender(texts[index], slot.task)
             if lender is not None:
                 source, of, n = lender
                 row = of if source is shelf and of.left is not None else row
@@ -293,13 +296,14 @@ class Slots:
         if self._held() > before and not self.padded:
             self._trim()
 
-    def _lender(self, text: list[int]) -> tuple[Shelf, Row, int] | None:
+    def _lender(self, text: list[int], task: str | None) -> tuple[Shelf, Row, int] | None:
         """Who holds most of a text's beginning: the shelf, the row, and how many tokens; None for nobody."""
         best, most = None, 0
         for shelf in self.shelves.values():
             for row in shelf.line:
                 n = shared(row.held(), text)
-                if n > most:
+                same = task is not None and row.task == task and n == len(text) - 1
+                if n > most and not same:
                     best, most = (shelf, row, n), n
                     if n == len(text) - 1:
                         return best
@@ -333,12 +337,25 @@ class Slot:
         prompt: the list that the first tokens were taken from.
         own: how many of the tokens the owner of the cache has read itself, when a guest has written after them;
             None: all.
+        task: whose sequence it is, where that is known.
     """
 
-    __slots__ = ("__weakref__", "_row", "block", "own", "parents", "prompt", "shelf", "slots", "tokens")
+    __slots__ = (
+        "__weakref__",
+        "_row",
+        "block",
+        "own",
+        "parents",
+        "prompt",
+        "shelf",
+        "slots",
+        "task",
+        "tokens",
+    )
 
-    def __init__(self, slots: Slots) -> None:
+    def __init__(self, slots: Slots, task: str | None = None) -> None:
         self.slots = slots
+        self.task = task
         self.shelf: Shelf | None = None
         self._row: Row | None = None
         self.tokens: list[int] = []
@@ -358,7 +375,7 @@ class Slot:
         if self.shelf is not None and self._row is not None:
             shelf.copy(row, self.shelf, self._row, len(self.tokens) + len(self.block))
             self._row.leave([])
-        row.owner, row.left = ref(self), None
+        row.owner, row.left, row.task = ref(self), None, self.task
         self.shelf, self._row = shelf, row
 
     def take(self, other: Slot, n: int) -> None:
