@@ -124,7 +124,7 @@ def test_an_unfinished_run_is_marked_too(
     with pytest.warns(SelfVerificationWarning), pytest.raises(KeyboardInterrupt):
         run(load_experiment(config), out=tmp_path / "run", watcher=Stop())
     with load_run(tmp_path / "run") as records:
-        assert records.marks == {"own": [MARK, "unaudited"], "other": ["unaudited"]}
+        assert records.marks == {"own": (MARK, "unaudited"), "other": ("unaudited",)}
     assert main(["show", str(tmp_path / "run")]) == 0
     shown = capsys.readouterr().out
     assert "roots (not finished)" in shown
