@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 HERE = Path(__file__).parent
-PROGRAMS, CHARACTERS, PROMPTS = 8, 600, 4
+PROGRAMS, CHARACTERS, PROMPTS = 8, 600, 20
 
 
 class Domain(NamedTuple):
