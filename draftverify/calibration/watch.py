@@ -138,7 +138,8 @@ class Monitor:
         every: the first task and each `every`-th after it are labelled; such of which the metric has no say (tasks
             without truth) are not.
         on_alarm: "record": nothing else happens. "stop": later tasks are done without drafts, by the verifier's plain
-            steps, else by the policy's fallback. "escalate": in later tasks nothing counts as passed but what a person accepts.
+            steps, else by the policy's fallback. "escalate": in later tasks nothing counts as passed but what a person
+            accepts.
 
     Examples:
         >>> monitor = Monitor(0.8)
