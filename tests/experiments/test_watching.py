@@ -424,7 +424,7 @@ def test_an_operating_point_may_be_what_it_compares_with(tmp_path: Path) -> None
         ({"a": "acceptance: 0.695 → acceptance: 1"}, "should be less than 1"),
         ({"a": "metric: right → metric: rigth"}, "no metric 'rigth'; did you mean right?"),
         ({"a": "every: 2 → every: 0"}, "should be greater than or equal to 1"),
-        ({"a": "      labels → {}      on_alarm: shout\n      labels".format("")}, "'record', 'stop', 'tighten' or 'escalate'"),
+        ({"a": "      labels → {}      on_alarm: shout\n      labels".format("")}, "'stop', 'tighten' or 'escalate'"),
         ({"a": "reference: {acceptance: 0.695, right: 0.7, true_pass: 0.95, false_pass: 0.1} → reference: ./gone"},
          "there is no run and no file at"),
         ({"a": "      reference: {acceptance: 0.695, right: 0.7, true_pass: 0.95, false_pass: 0.1}\n → "},
