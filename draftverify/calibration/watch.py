@@ -35,7 +35,7 @@ __all__ = [
 
 Rate: TypeAlias = Literal["acceptance", "right", "true_pass", "false_pass"]
 RATES: tuple[Rate, ...] = get_args(Rate)
-OnAlarm: TypeAlias = Literal["record", "stop", "escalate"]
+OnAlarm: TypeAlias = Literal["record", "stop", "tighten", "escalate"]
 Part: TypeAlias = Literal["generator", "verifier", "generator and verifier", "cannot tell"]
 
 _RATES: Mapping[str, str] = {
@@ -47,6 +47,7 @@ _RATES: Mapping[str, str] = {
 _THEN: Mapping[str, str] = {
     "record": "",
     "stop": "; later tasks go without drafts",
+    "tighten": "; later tasks are held to the stricter threshold",
     "escalate": "; later tasks go to a person",
 }
 
@@ -138,8 +139,9 @@ class Monitor:
         every: the first task and each `every`-th after it are labelled; such of which the metric has no say (tasks
             without truth) are not.
         on_alarm: "record": nothing else happens. "stop": later tasks are done without drafts, by the verifier's plain
-            steps, else by the policy's fallback. "escalate": in later tasks nothing counts as passed but what a person
-            accepts.
+            steps, else by the policy's fallback. "tighten": in later tasks what passed with a score below `threshold`
+            counts as rejected. "escalate": in later tasks nothing counts as passed but what a person accepts.
+        threshold: the score that "tighten" asks for; a certified threshold too.
 
     Examples:
         >>> monitor = Monitor(0.8)
@@ -157,6 +159,7 @@ class Monitor:
         metric: Callable[..., Any] | None = None,
         every: int = 1,
         on_alarm: OnAlarm = "record",
+        threshold: float | None = None,
     ) -> None:
         if not 0.0 < level < 1.0:
             raise ConfigError(f"a level lies between 0 and 1, not at {level}", path="level")
@@ -167,11 +170,19 @@ class Monitor:
                 f"{on_alarm!r} is no answer to an alarm; one of {', '.join(get_args(OnAlarm))} is",
                 path="on_alarm",
             )
+        if (threshold is not None) != (on_alarm == "tighten"):
+            raise ConfigError(
+                "on_alarm: tighten needs the stricter threshold"
+                if threshold is None
+                else f"a threshold is for on_alarm: tighten, and on_alarm is {on_alarm}",
+                path="threshold",
+            )
         self.reference = reference
         self.level = level
         self.metric = metric
         self.every = every
         self.on_alarm: OnAlarm = on_alarm
+        self.threshold = threshold
         self.tasks = 0
         """Tasks told of so far."""
         self.alarms: tuple[Alarm, ...] = ()
@@ -184,7 +195,12 @@ class Monitor:
     def against(self, reference: float | Mapping[str, float] | Sequence[Shares]) -> Monitor:
         """A monitor like this one that has been told of no task yet, with another reference."""
         return Monitor(
-            reference, level=self.level, metric=self.metric, every=self.every, on_alarm=self.on_alarm
+            reference,
+            level=self.level,
+            metric=self.metric,
+            every=self.every,
+            on_alarm=self.on_alarm,
+            threshold=self.threshold,
         )
 
     @property

@@ -298,7 +298,7 @@ class Parts:
                 check_made_with("generator", self.generator, made.generator, made, whose)
                 check_made_with("verifier", self.verifier, made.verifier, made, whose)
                 check_made_with("rule", self.rule, made.rule, made, whose)
-        for role, part in (("rule", self.rule), ("done", self.done)):
+        for role, part in (("rule", self.rule), ("done", self.done), ("monitor", self.monitor)):
             for path, fitted in _fitted(part, role):
                 with below(path):
                     fitted.check_verifier(self.verifier)

@@ -24,7 +24,7 @@ from draftverify.engine.events import Event, Listener, RoundDone, StepTaken, Tas
 from draftverify.engine.parts import Parts, name_of
 from draftverify.engine.requests import Ask, AskPerson, Decide, Draft, Finish, Prepare, Request, Verify
 from draftverify.engine.state import State, holding, is_open, troubles_of
-from draftverify.engine.watching import doubted
+from draftverify.engine.watching import doubted, tightened
 from draftverify.errors import DraftVerifyError
 from draftverify.randomness import Draws, stream_key
 from draftverify.secret import quiet
@@ -137,6 +137,7 @@ class Session:
         self._allowance = allowance
         then = pipeline.monitor.on_alarm if alarmed and pipeline.monitor is not None else "record"
         self._stopped, self._doubting = then == "stop", then == "escalate"
+        self._asked = pipeline.monitor.threshold if then == "tighten" and pipeline.monitor else None
         self._number = next(_numbers)
         self._events: list[Event] = [TaskStarted(task, self._number)]
         keys = [stream_key(pipeline.seed, task.id, attempt, role) for role in ("draft", "verify", "rule")]
@@ -353,7 +354,9 @@ class Session:
         """The verifier's context, which is the rule's too."""
         context = self.state.context
         draws = Draws(self._verify_key, context.draws.round)
-        return replace(context, draws=draws, enough=self.pipeline.enough)
+        # Of what passed some may yet be refused.
+        enough = self.pipeline.enough if self._asked is None else None
+        return replace(context, draws=draws, enough=enough)
 
     def _ask_for_decision(self, context: Context, verification: Verification) -> None:
         making = self._making
@@ -416,6 +419,8 @@ class Session:
         if self._doubting and making.source != "person":
             making.doubted = any(check.verdict == "pass" for check in value.checks)
             value = doubted(value)
+        elif self._asked is not None and making.source != "person":
+            value = tightened(value, self._asked)
         self._ask_for_decision(request.context, value)
 
     def _take_decision(self, request: Decide, value: Any, seconds: float, busy: float) -> None:

@@ -1,9 +1,9 @@
-"""A pipeline that is watched: what its monitor may be, what a task says to it, and what an alarm makes of a check."""
+"""A pipeline that is watched: what its monitor may be, what a task says to it, and what an alarm makes of checks."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec.structs import replace
@@ -13,9 +13,9 @@ from draftverify.errors import PipelineError
 from draftverify.metrics import score
 from draftverify.rejection import Policy
 from draftverify.secret import quiet
-from draftverify.values import Outcome, Shape, Task, TaskRecord, Verification
+from draftverify.values import Check, Outcome, Shape, Task, TaskRecord, VerdictKind, Verification
 
-__all__ = ["check_monitor", "doubted", "what_it_says"]
+__all__ = ["check_monitor", "doubted", "tightened", "what_it_says"]
 
 _log = quiet(logging.getLogger(__name__))
 
@@ -63,6 +63,15 @@ def check_monitor(
             "on_alarm: escalate needs a policy step that asks a person (escalate, on abstain or on anything); give "
             "on_rejection one"
         )
+    if monitor.on_alarm == "tighten" and not whole:
+        raise PipelineError(
+            f"on_alarm: tighten compares whole answers, and the generator's drafts are {shape}s; record, or stop"
+        )
+    if monitor.on_alarm == "tighten" and "scores" not in getattr(verifier, "provides", ()):
+        raise PipelineError(
+            "on_alarm: tighten compares scores, which the verifier does not say that it gives (provides: scores); "
+            "record, or escalate"
+        )
 
 
 def what_it_says(monitor: Monitor, task: Task, record: TaskRecord, place: int) -> Shares:
@@ -90,11 +99,26 @@ def what_it_says(monitor: Monitor, task: Task, record: TaskRecord, place: int) -
 
 def doubted(verification: Verification) -> Verification:
     """A verification whose passes are no word any more."""
+    return _instead(verification, "abstain", DOUBT, lambda check: True)
+
+
+def tightened(verification: Verification, threshold: float) -> Verification:
+    """A verification of which a pass below a score, or without one, is a rejection."""
+    low = lambda check: check.score is None or check.score < threshold
+    return _instead(
+        verification, "reject", f"passed, but below {threshold:g}, which is asked since an alarm", low
+    )
+
+
+def _instead(
+    verification: Verification, verdict: VerdictKind, why: str, passed: Callable[[Check], bool]
+) -> Verification:
+    """The verification with another verdict, and the reason for it, in the place of some of its passes."""
     return replace(
         verification,
         checks=tuple(
-            replace(check, verdict="abstain", reason="; ".join(filter(None, (DOUBT, check.reason))))
-            if check.verdict == "pass"
+            replace(check, verdict=verdict, reason="; ".join(filter(None, (why, check.reason))))
+            if check.verdict == "pass" and passed(check)
             else check
             for check in verification.checks
         ),

@@ -113,7 +113,15 @@ class Builder:
     def _monitor(self, spec: MonitorSpec) -> Monitor:
         """What is to be watched; what it is compared with is the run's to say."""
         asks = self.part(spec.asks) if spec.asks is not None else None
-        return Monitor(None, level=spec.level, metric=asks, every=spec.every, on_alarm=spec.on_alarm)
+        above = spec.threshold
+        return Monitor(
+            None,
+            level=spec.level,
+            metric=asks,
+            every=spec.every,
+            on_alarm=spec.on_alarm,
+            threshold=self.part(above) if isinstance(above, ComponentSpec) else above,
+        )
 
     def bench(self, experiment: Experiment) -> Bench:
         """All pipelines of an experiment.

@@ -15,6 +15,7 @@ from draftverify.experiments.located import Located
 from draftverify.experiments.parameters import Record
 from draftverify.experiments.specs import ComponentSpec, MonitorSpec
 from draftverify.plugins import did_you_mean
+from draftverify.rules import Threshold
 
 __all__ = ["MONITOR", "asking", "compared"]
 
@@ -73,6 +74,7 @@ def monitor(
     level: Annotated[float, Field(gt=0, lt=1)] = 0.05,
     labels: Annotated[Any, Record(labels, dict)] = None,
     on_alarm: OnAlarm = "record",
+    threshold: Threshold | None = None,
 ) -> None:
     """Watches a pipeline's acceptance, and says when it has changed.
 
@@ -83,7 +85,9 @@ def monitor(
         level: the probability of ever alarming when nothing has changed, at most.
         labels: of which tasks a metric says whether the drafts are right; acceptance alone is watched when absent.
         on_alarm: record: write it down and warn. stop: do later tasks without drafts, by the verifier's plain steps.
-            escalate: in later tasks ask a person about every answer.
+            tighten: in later tasks take what passed with a score below `threshold` as rejected. escalate: in later
+            tasks ask a person about every answer.
+        threshold: the score for tighten.
     """
 
 

@@ -82,6 +82,7 @@ class MonitorSpec(msgspec.Struct, frozen=True, kw_only=True):
         asks: that metric.
         every: which tasks are labelled.
         on_alarm: what is done then.
+        threshold: the score that is asked for then, or a part that is one; None where on_alarm does not tighten.
     """
 
     reference: Mapping[str, float] | str | None = None
@@ -90,6 +91,7 @@ class MonitorSpec(msgspec.Struct, frozen=True, kw_only=True):
     asks: ComponentSpec | None = None
     every: int = 1
     on_alarm: OnAlarm = "record"
+    threshold: float | ComponentSpec | None = None
 
 
 class PipelineSpec(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="pipeline"):

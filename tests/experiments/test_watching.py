@@ -199,6 +199,35 @@ def test_escalate_asks_a_person_of_every_answer(tmp_path: Path) -> None:
     assert told(out) == before  # it was told of that task when it began to wait
 
 
+def test_tighten_asks_for_a_higher_score(tmp_path: Path) -> None:
+    """Once a lax verifier passes wrong answers, none below the stricter threshold is taken, and those above it are."""
+    config = written(
+        tmp_path,
+        **VERIFIER,
+        c="every: 2 → every: 2}\n      on_alarm: tighten\n      threshold: 0.5 #",
+        d="turns: 60} → turns: 60, scores: true}",
+        e="{use: all} → {use: first}",
+        f="on_rejection: [] → on_rejection: [{do: regenerate, times: 2}]",
+    )
+    out = tmp_path / "run"
+    run(load_experiment(config), out=out)
+    rows = told(out)
+    at = next(place for place, (_, _, alarms) in enumerate(rows) if alarms)
+    assert 60 <= at < 100
+    with load_run(out) as records:
+        found = list(records.records("own"))
+        assert "later tasks are held to the stricter threshold" in records.marks["own"][0]
+    after = found[at + 1 :]
+    wrong = {n for n, record in enumerate(found) if record.outcome.value not in (n, None)}
+    assert wrong & {*range(60, at + 1)}
+    assert not wrong & {*range(at + 1, 120)}
+    assert sum(record.outcome.status == "accepted" for record in after) > len(after) / 2
+    checks = [check for record in after for round in record.rounds for check in round.checks]
+    refused = [check for check in checks if check.verdict == "reject" and "below 0.5" in check.reason]
+    assert refused
+    assert all(check.score < 0.5 for check in refused if check.score is not None)
+
+
 # An interrupted run is no other
 
 
@@ -395,7 +424,7 @@ def test_an_operating_point_may_be_what_it_compares_with(tmp_path: Path) -> None
         ({"a": "acceptance: 0.695 → acceptance: 1"}, "should be less than 1"),
         ({"a": "metric: right → metric: rigth"}, "no metric 'rigth'; did you mean right?"),
         ({"a": "every: 2 → every: 0"}, "should be greater than or equal to 1"),
-        ({"a": "      labels → {}      on_alarm: shout\n      labels".format("")}, "'record', 'stop' or 'escalate'"),
+        ({"a": "      labels → {}      on_alarm: shout\n      labels".format("")}, "'stop', 'tighten' or 'escalate'"),
         ({"a": "reference: {acceptance: 0.695, right: 0.7, true_pass: 0.95, false_pass: 0.1} → reference: ./gone"},
          "there is no run and no file at"),
         ({"a": "      reference: {acceptance: 0.695, right: 0.7, true_pass: 0.95, false_pass: 0.1}\n → "},
@@ -430,6 +459,12 @@ def test_what_the_parts_cannot_do_is_refused() -> None:
         Pipeline(
             Steps(), Machine(), LongestPrefix(), policy=escalate(), monitor=Monitor(0.5, on_alarm="escalate")
         )
+    with pytest.raises(PipelineError, match="provides: scores"):
+        Pipeline(*parts, monitor=Monitor(0.5, on_alarm="tighten", threshold=0.9))
+    with pytest.raises(ConfigError, match="needs the stricter threshold"):
+        Monitor(0.5, on_alarm="tighten")
+    with pytest.raises(ConfigError, match="on_alarm is stop"):
+        Monitor(0.5, on_alarm="stop", threshold=0.9)
     with pytest.raises(PipelineError, match="inside another"):
         Pipeline(Pipeline(*parts, monitor=Monitor(0.5)), Judge(), All(), monitor=Monitor(0.5))
     with pytest.raises(PipelineError, match="a Monitor is needed"):

@@ -68,11 +68,21 @@ class Judge:
         wrong: of a wrong one.
         then: of a wrong one from task `turns` on.
         turns: its number.
+        scores: right answers score .9, wrong ones .3, whatever is passed.
     """
 
     reads = frozenset[str]()
 
-    def __init__(self, right: float = 0.95, wrong: float = 0.1, then: float = 0.1, turns: int = 0) -> None:
+    def __init__(
+        self,
+        right: float = 0.95,
+        wrong: float = 0.1,
+        then: float = 0.1,
+        turns: int = 0,
+        scores: bool = False,
+    ) -> None:
+        self.scores = scores
+        self.provides = frozenset({"verdicts", "scores"} if scores else {"verdicts"})
         self.right = right
         self.wrong = wrong
         self.then = then
@@ -86,7 +96,9 @@ class Judge:
         passed = [
             draws[i] < (self.right if item == number else wrong) for i, item in enumerate(proposal.items)
         ]
-        return Verification(checks=tuple([Check("pass" if each else "reject") for each in passed]))
+        score = [(0.9 if item == number else 0.3) if self.scores else None for item in proposal.items]
+        checks = [Check("pass" if each else "reject", score=score[i]) for i, each in enumerate(passed)]
+        return Verification(checks=tuple(checks))
 
 
 class Steps(Guesses):

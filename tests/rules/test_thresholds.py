@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from draftverify import Check, ConfigError, Pipeline, Verification, generator
-from draftverify.calibration import Judged, ScoreArtifact, fit_scores, write_artifact
+from draftverify.calibration import Judged, Monitor, ScoreArtifact, fit_scores, write_artifact
 from draftverify.cli.main import main
 from draftverify.engine.parts import identity_of
 from draftverify.experiments import load_experiment
@@ -83,6 +83,15 @@ def test_a_stopping_rule_takes_it_too(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="was made with the verifier Scorer") as caught:
         pipeline(All(), Scorer(2.0), done=AnyOf([Rounds(9), Once(threshold)])).open()
     assert caught.value.path == "done.rules.1.least"
+
+
+def test_a_monitor_that_tightens_takes_it_too(tmp_path: Path) -> None:
+    """What it asks for after its alarm is compared with the verifier as a rule's is."""
+    watched = Monitor(0.9, on_alarm="tighten", threshold=CertifiedThreshold(scores(tmp_path)))
+    pipeline(First(), monitor=watched).open()
+    with pytest.raises(ConfigError, match="was made with the verifier Scorer") as caught:
+        pipeline(First(), Scorer(2.0), monitor=watched).open()
+    assert caught.value.path == "monitor.threshold"
 
 
 @pytest.mark.parametrize("opened", [True, False])
