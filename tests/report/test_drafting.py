@@ -73,7 +73,7 @@ def test_the_account_is_in_the_summary_and_under_the_table(hostile, capsys):
     main(["show", str(hostile)])
     told = " ".join(capsys.readouterr().out.split())
     assert f"hostile: drafting stopped after {found['stopped']} tasks; it lost {found['lost']:.3g} s" in told
-    assert re.search(r"\(\d\.\d\d% of the run\) beyond the fallback alone", told)
+    assert re.search(r"\(\d\.\d\d% \[\d\.\d\d%, \d\.\d\d%\] of the run\) beyond the fallback alone", told)
 
 
 def test_a_task_that_was_not_drafted_for_says_so(hostile, capsys):

@@ -126,7 +126,7 @@ function remarks(run) {
     const unpaired = own.unpaired ? [["it did not finish", own.unpaired.own], ["the baseline did not finish", own.unpaired.baseline], ["neither finished", own.unpaired.both]].filter(([, number]) => number) : [];
     if (unpaired.length) told.push(el("span", {}, "in no speed-up: ", unpaired.map(([what, number]) => `${number} ${number > 1 ? "tasks" : "task"} that ${what}`).join(", ")));
     if (pipeline.block) told.push(el("span", {}, "block size: ", typeof pipeline.block.why === "string" ? pipeline.block.why : JSON.stringify(pipeline.block)));
-    if (pipeline.drafting) told.push(el("span", pipeline.drafting.lost > 0 ? { class: "loss" } : {}, pipeline.drafting.said));
+    if (pipeline.drafting) told.push(el("span", pipeline.drafting.reads === "loss" ? { class: "loss" } : {}, pipeline.drafting.said));
     const shown = told.filter(Boolean);
     return shown.length ? [el("li", {}, named(run, pipeline), el("div", { class: "said" }, shown.map((each) => el("div", {}, each))))] : [];
   });
