@@ -22,6 +22,8 @@ STEADY = 1.5
 """The factor beyond which a plain step is far off."""
 GUESS_VERIFY, GUESS_DRAFT = (1.1, 1.5), (0.02, 0.16)
 """Cost of blocks of 1 and of 8, in plain steps, where nothing is known."""
+REFRESH = 32
+"""Drafted passes in a row after which a plain one is taken."""
 FIRST_GAP, LAST_GAP = 4, 64
 """Plain steps between two probes, doubled after each one in vain."""
 

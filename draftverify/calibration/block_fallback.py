@@ -2,7 +2,7 @@
 
 The plain way of such a task is the fallback alone. Whether to draft is asked once for a task, before its first round,
 and answered as for plain steps: draft while it is expected to gain; else try again now and then, if the ledger can bear
-that it is in vain.
+that it is in vain. A drafter that hardly ever fails is compared with the fallback now and then, too.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from draftverify.calibration.block_costs import FIRST_GAP, LAST_GAP
+from draftverify.calibration.block_costs import FIRST_GAP, LAST_GAP, REFRESH
 from draftverify.calibration.block_evidence import PRIOR, RUN_WEIGHT, TASK_MEMORY
 from draftverify.calibration.block_ledger import Ledger
 from draftverify.values import Context, Outcome, Round
@@ -86,7 +86,8 @@ class Detour:
 
     A task in which no draft was of use cost what its drafting cost in vain, and shows what the fallback takes. One that
     drafts solved has won what the fallback takes on average, less what it cost. So nothing can be said before a task
-    was seen to fall back.
+    went to the fallback. After 32 drafted tasks in a row one goes there undrafted; then after 64, 128 and so on, as the
+    fallback may be many times as dear.
 
     Args:
         ledger: of the run.
@@ -104,6 +105,8 @@ class Detour:
         self._plain, self._drafting = _Mean(), _Mean()
         self._net = _Mean(PRIOR[0], RUN_WEIGHT)  # won per task that was drafted for, in tasks by the fallback
         self._idle, self._gap = 0, FIRST_GAP
+        # Tasks drafted for since one went to the fallback, and after how many of them one does.
+        self._unseen, self._refresh = 0, REFRESH
         self._under_way: dict[tuple[str, int], tuple[float, bool]] = {}
 
     @property
@@ -125,13 +128,23 @@ class Detour:
         rounds = context.rounds
         if len(rounds):
             return not rounds[0].undrafted
+        if self._unseen >= self._refresh:
+            self._unseen, self._refresh = 0, 2 * self._refresh
+            return False
         probe = bool(self.unit) and self.gain < self.enough
         if self.unit and ((probe and self._idle < self._gap) or not self._bears()):
             self._idle += 1
             return False
         self._idle = 0
-        self._under_way[context.task.id, context.attempt] = self._drafting.value, probe
+        self._unseen += 1
+        who = context.task.id, context.attempt
+        self._under_way[who] = self._drafting.value, probe
+        context.scratch[self] = _Reserved(self, who)
         return True
+
+    def free(self, who: tuple[str, int]) -> None:
+        """Hold nothing back for a task any more: it was left before it ended, and will not be settled."""
+        self._under_way.pop(who, None)
 
     def settle(self, context: Context, outcome: Outcome, *, paid: bool) -> None:
         """Learn from a task that has ended.
@@ -147,6 +160,7 @@ class Detour:
             return
         self.ledger.allow(task.drafting + task.others)
         if task.alone:
+            self._unseen = 0
             self._plain.add(task.others)
             self.ledger.credit(self.unit)
         if not task.drafted:
@@ -166,5 +180,18 @@ class Detour:
 
     def _bears(self) -> bool:
         """Whether the ledger could bear one more task drafted for in vain, beside those under way."""
-        reserved = sum(risk for risk, _ in self._under_way.values())
+        # Copied first: a task that is left frees its own from whatever thread lets go of it.
+        reserved = sum(risk for risk, _ in tuple(self._under_way.values()))
         return self.ledger.balance - reserved >= self._drafting.value
+
+
+class _Reserved:
+    """A task's entry in its scratch, which is closed when the task has ended or is left."""
+
+    def __init__(self, detour: Detour, who: tuple[str, int]) -> None:
+        self.detour = detour
+        self.who = who
+
+    def close(self) -> None:
+        """Free what the ledger holds back for the task."""
+        self.detour.free(self.who)

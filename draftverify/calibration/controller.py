@@ -16,7 +16,14 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from draftverify.calibration.block_costs import FIRST_GAP, LAST_GAP, BatchCosts, CostTable, pays_until
+from draftverify.calibration.block_costs import (
+    FIRST_GAP,
+    LAST_GAP,
+    REFRESH,
+    BatchCosts,
+    CostTable,
+    pays_until,
+)
 from draftverify.calibration.block_evidence import NEW, Acceptance, Evidence
 from draftverify.calibration.block_fallback import Detour
 from draftverify.calibration.block_ledger import Ledger
@@ -33,8 +40,6 @@ DEEP = 20.0
 """A balance, in plain steps, from which no single block is a risk."""
 MARGIN = 1.02
 """The expected gain below which drafting, or a size that was never tried, is not worth its noise."""
-REFRESH = 32
-"""Drafted passes in a row after which a plain one is taken."""
 DOUBTFUL, DOUBT = 0.75, 4
 """A block that takes less than this of an empty one says that the plain steps are stale, and brings the next nearer."""
 PROBE = 2

@@ -255,6 +255,42 @@ def test_what_was_not_drafted_is_replayed_as_such():
     assert "nothing was drafted" in replayed(retry(1)).gap.why
 
 
+LEFT = ["a stream that is not read to its end", "a task that is cancelled"]
+
+
+@pytest.mark.parametrize("how", LEFT)
+def test_tasks_that_are_left_hold_nothing_back(how):
+    """They are never settled. Else a few of them would leave the ledger nothing to draft with, for good."""
+
+    class Hangs(Right):
+        async def verify(self, context: Context, proposal: Proposal) -> Verification:  # type: ignore[override]
+            await asyncio.sleep(60.0 if context.task.id.startswith("1") else 0.0)
+            return super().verify(context, proposal)
+
+    says = Priced(lambda task: "right" if task else "wrong", 0.25)
+    block, policy = Measured(at_most=1, objective="cost"), fallback(Priced(right, 1.0))
+    cancels = how == LEFT[1]
+    pipeline = Pipeline(says, Hangs() if cancels else Right(), First(), policy=policy, block=block)
+
+    async def leave(task: str) -> None:
+        if cancels:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(pipeline.arun(Task(id=task)), 0.002)
+        else:
+            stream = pipeline.stream(Task(id=task))
+            next(stream)
+            stream.close()
+
+    async def all_of_them() -> None:
+        await pipeline.arun(Task(id="0"))
+        for number in range(10, 20):
+            await leave(str(number))
+        await pipeline.arun(Task(id="2"))
+
+    asyncio.run(all_of_them())
+    assert says.asked == 12
+
+
 def test_the_account_says_what_drafting_has_lost_and_won():
     """From the records alone, and the same as beside a run of the fallback alone; of a fixed block too."""
 
