@@ -163,14 +163,16 @@ def _account(
     reads: Literal["gain", "loss", "unclear"] = "unclear"
     if abs(lost) > reach:
         reads = "loss" if lost > 0.0 else "gain"
-    stopped, again, idle = None, 0, 0
+    stopped, again, idle, since = None, 0, 0, 0
     for place, each in enumerate(asked[asked.index(True) :], start=asked.index(True)):
         if each and idle >= FIRST_GAP:
-            again += 1
+            again, since = again + 1, 0
         idle = 0 if each else idle + 1
+        since += each
         if idle == FIRST_GAP and stopped is None:
             stopped = place + 1 - FIRST_GAP
-    back = idle < FIRST_GAP
+    # A probe at the end is not yet a return.
+    back = idle < FIRST_GAP and (not again or since >= FIRST_GAP)
     said = "drafting never stopped" if stopped is None else f"drafting stopped after {stopped} {of}"
     said += f"; {_words(of, reads, lost, reach, took)}"
     if again:

@@ -157,3 +157,12 @@ def test_a_task_that_drafts_solved_is_held_against_the_mean_fallback():
     assert found.low < -30 * 0.8 < found.high < 0.0
     assert "it won " in found.said
     assert "over the fallback alone" in found.said
+
+
+def test_a_probe_at_the_end_is_not_yet_a_return():
+    """Drafting is back once four drafts were made without a rest of four rounds between them."""
+    start = [(2, 2.0, 1, 1)] * 4 + [(0, 1.0, 1, 1)] * 8
+    for drafts, back in ((1, False), (3, False), (4, True)):
+        found = account([record(start + [(2, 2.0, 1, 1)] * drafts)])
+        assert (found.stopped, found.again, found.back) == (4, 1, back)
+        assert found.said.endswith("back since") == back
