@@ -10,17 +10,19 @@ import msgspec
 
 from draftverify.audit.judge_probes import Figure, Probe, figure
 from draftverify.calibration import (
+    Roc,
     assisted_rate,
     auroc,
     auroc_within,
     blind_spots,
     error_correlation,
+    roc,
     trust,
 )
 from draftverify.calibration.artifact import Kept
 from draftverify.errors import ConfigError
 
-__all__ = ["Item", "Judged", "VerifierAudit", "audit_verifiers"]
+__all__ = ["Item", "Judged", "VerifierAudit", "audit_verifiers", "score_curves"]
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -32,7 +34,8 @@ class Item(msgspec.Struct, frozen=True):
         passed: whether it was accepted: passed by the verifier, and not refused by the rule.
         right: its label; None without one.
         score: the verifier's; None without one.
-        seconds: that it took to draft and to judge.
+        seconds, units: machine seconds and the user's units that it took to draft and to judge, of a shared pass its
+            share.
     """
 
     task: str
@@ -41,6 +44,7 @@ class Item(msgspec.Struct, frozen=True):
     right: bool | None
     score: float | None = None
     seconds: float = 0.0
+    units: float = 0.0
 
 
 class Judged(msgspec.Struct, frozen=True):
@@ -71,6 +75,7 @@ class VerifierAudit(Kept, frozen=True, kw_only=True, tag="draftverify.verifier_a
         written: of the records that it was made from, a word that changes with them.
         pipelines: the figures of each.
         shared: what generators and verifiers get wrong together.
+        curves: of each pipeline whose verifier gives scores, its ROC curves.
         versions: of the package.
     """
 
@@ -81,6 +86,7 @@ class VerifierAudit(Kept, frozen=True, kw_only=True, tag="draftverify.verifier_a
     written: str
     pipelines: tuple[Probe, ...]
     shared: Probe
+    curves: dict[str, Roc]
     versions: dict[str, str]
 
 
@@ -112,8 +118,9 @@ def _of_one(judged: Judged) -> Probe:
     passed = [each.passed for each in known]
     right = [bool(each.right) for each in known]
     tasks = [each.task for each in known]
-    seconds = [each.seconds for each in known]
-    word = trust(passed, right, tasks, seconds if any(seconds) else None)
+    paid = any(each.units for each in known)
+    costs = [each.units if paid else each.seconds for each in known]
+    word = trust(passed, right, tasks, costs if any(costs) else None)
     precision = figure("precision", word.precision, "the share of what passes that is right")
     missed = figure("right among refused", word.missed, "the share of what is refused that is right")
     if len(set(passed)) == 1 and len({each.passed for each in judged.items}) == 2:
@@ -127,10 +134,22 @@ def _of_one(judged: Judged) -> Probe:
         figure("α", word.acceptance, "the share of items that pass"),
         precision,
         missed,
-        figure("ceiling", word.resampled, "the precision of drafting again until something passes"),
+        figure(
+            "resampled",
+            word.resampled,
+            "the precision of drafting again until something passes, task by task",
+        ),
+        figure(
+            "φ of both's errors",
+            error_correlation(
+                [not each for each in right], [a != b for a, b in zip(passed, right, strict=True)], tasks
+            ),
+            "above 0 it errs where the generator does: F is above 1 − T",
+        ),
     ]
     if word.cost_per_right is not None:
-        found.append(figure("seconds", word.cost_per_right, "to draft and judge, per right item that passes"))
+        reads = "to draft and judge, per right item that passes"
+        found.append(figure("units" if paid else "seconds", word.cost_per_right, reads))
     if len(known) < len(judged.items):
         rest = [each for each in judged.items if each.right is None]
         helped = assisted_rate(
@@ -138,17 +157,28 @@ def _of_one(judged: Judged) -> Probe:
         )
         said = f"with {len(rest)} items without a label, if the labelled tasks were drawn by lot"
         found.append(figure("π by PPI++", helped.rate, said))
-    scored = [each for each in known if each.score is not None]
-    if scored:
-        columns = [each.score or 0.0 for each in scored], [bool(each.right) for each in scored]
-        clusters = [each.task for each in scored]
-        found.append(
-            figure("ROC area", auroc(*columns, clusters), "a right item scores more than a wrong one")
-        )
-        found.append(
-            figure("ROC area within tasks", auroc_within(*columns, clusters), "the same within one task")
-        )
+    if columns := _scored(judged):
+        found.append(figure("ROC area", auroc(*columns), "a right item scores more than a wrong one"))
+        found.append(figure("ROC area within tasks", auroc_within(*columns), "the same within one task"))
     return Probe(judged.pipeline, tuple(found))
+
+
+def score_curves(judged: Sequence[Judged]) -> dict[str, Roc]:
+    """By pipeline, the ROC curves of the scores of its labelled items; of those that have both right and wrong ones."""
+    found = {each.pipeline: roc(*columns) for each in judged if (columns := _scored(each))}
+    return {name: curve for name, curve in found.items() if curve.points}
+
+
+def _scored(judged: Judged) -> tuple[list[float], list[bool], list[str]] | None:
+    """Score, label and task of the items that have a score and a label."""
+    scored = [each for each in judged.items if each.right is not None and each.score is not None]
+    if not scored:
+        return None
+    return (
+        [each.score or 0.0 for each in scored],
+        [bool(each.right) for each in scored],
+        [e.task for e in scored],
+    )
 
 
 def _overlooked(judged: Sequence[Judged]) -> list[Figure]:
@@ -178,15 +208,17 @@ def _overlooked(judged: Sequence[Judged]) -> list[Figure]:
 
 
 def _alike(judged: Sequence[Judged]) -> list[Figure]:
-    """For each two verifiers: do they err on the same items?"""
+    """For each two verifiers: do they err on the same items? Whether one passed includes the rule's word."""
     found = []
-    first = {each.verifier: each for each in reversed(judged)}
-    for one, other in combinations([each for each in judged if first[each.verifier] is each], 2):
+    first = {(each.verifier, each.rule): each for each in reversed(judged)}
+    for one, other in combinations([each for each in judged if first[each.verifier, each.rule] is each], 2):
+        if one.verifier == other.verifier:
+            continue
         errs = [
             {
                 (item.task, item.value): item.passed != item.right
                 for each in judged
-                if each.verifier == side.verifier
+                if (each.verifier, each.rule) == (side.verifier, side.rule)
                 for item in each.items
                 if item.right is not None
             }

@@ -41,6 +41,7 @@ from draftverify.calibration.paired import (
 from draftverify.calibration.places import Places, StageCounts, position_trials, trials
 from draftverify.calibration.prediction import Prediction, coverage, measured_ratio, predict
 from draftverify.calibration.release import ReleasePool, failures_needed, release_pool
+from draftverify.calibration.roc import Roc, RocPoint, roc
 from draftverify.calibration.scores import Reliability, ScoreFit, fit_scores, reliability
 from draftverify.calibration.selective import (
     RiskCoverage,
@@ -112,6 +113,8 @@ __all__ = [
     "ReleaseArtifact",
     "ReleasePool",
     "Reliability",
+    "Roc",
+    "RocPoint",
     "ScoreArtifact",
     "ScoreFit",
     "Shares",
@@ -175,6 +178,7 @@ __all__ = [
     "release_pool",
     "reliability",
     "risk_coverage",
+    "roc",
     "shares_of",
     "selective_risk",
     "solved_rate",

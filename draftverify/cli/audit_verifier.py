@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 import click
 
 from draftverify.cli.audit_judge import probes_table
 from draftverify.records import load_run
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from draftverify.calibration import Roc
+
 __all__ = ["verifier"]
+
+ROWS = 9
+"""Points of a curve that are printed; the file has the others."""
 
 
 @click.command(short_help="Say what the word of a run's verifiers is worth.")
@@ -65,6 +76,40 @@ def verifier(
             console.width = 200  # a table in a file or a log is not to be folded
         click.echo(f"labels: {'people' if people else f'the metric {found.labels}'}")
         console.print(probes_table("pipeline", [*found.pipelines, found.shared]))
+        if found.curves:
+            console.print()
+            console.print(_curves_table(found.curves))
     write_artifact(path, found)
     if not as_json:
         click.echo(f"wrote {path}; `draftverify report {run}` shows it")
+
+
+def _curves_table(curves: Mapping[str, Roc]) -> Table:
+    """Points of each ROC curve, and T at the same F within tasks."""
+    import numpy as np
+    from rich.table import Table
+    from rich.text import Text
+
+    from draftverify.report.words import clean
+
+    table = Table(box=None, pad_edge=False)
+    for heading in ("ROC", "scores from", "T", "F", "T within tasks"):
+        table.add_column(heading, justify="left" if heading == "ROC" else "right")
+    for name, curve in curves.items():
+        points = [each for each in curve.points if each.threshold is not None]
+        kept = np.unique(np.linspace(0, len(points) - 1, min(len(points), ROWS)).round().astype(int))
+        shares = [each.false_pass for each in curve.within]
+        for place, each in enumerate(points[at] for at in kept):
+            within = (
+                np.interp(each.false_pass, shares, [one.true_pass for one in curve.within])
+                if shares
+                else None
+            )
+            table.add_row(
+                Text(clean(name) if place == 0 else ""),
+                f"{each.threshold:.4g}",
+                f"{each.true_pass:.3f}",
+                f"{each.false_pass:.3f}",
+                "–" if within is None else f"{within:.3f}",
+            )
+    return table

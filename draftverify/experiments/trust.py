@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from msgspec import UNSET
 
-from draftverify.audit.verifier_audit import Item, Judged, VerifierAudit, audit_verifiers
+from draftverify.audit.verifier_audit import Item, Judged, VerifierAudit, audit_verifiers, score_curves
 from draftverify.calibration import trials
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError
@@ -92,6 +92,7 @@ def audit_run(
         written=run.store.written()[1],
         pipelines=found,
         shared=shared,
+        curves=score_curves(judged),
         versions={"draftverify": version("draftverify")},
     )
 
@@ -143,7 +144,7 @@ def _judged(pipeline: Pipeline, records: Iterable[TaskRecord], label: Label) -> 
 
 def _of_round(pipeline: str, task: str, round: Round, label: Label) -> Iterator[Item]:
     judged = list(trials(round))
-    seconds = (round.timing.draft + round.timing.verify) / max(len(judged), 1)
+    share = max(len(judged), 1)
     for index, passed in judged:
         item, check = round.items[index], round.checks[index] if round.checks else None
         yield Item(
@@ -152,7 +153,8 @@ def _of_round(pipeline: str, task: str, round: Round, label: Label) -> Iterator[
             passed=passed,
             right=label(pipeline, task, item, check),
             score=None if check is None else check.score,
-            seconds=seconds,
+            seconds=round.timing.busy / share,
+            units=round.timing.units / share,
         )
 
 

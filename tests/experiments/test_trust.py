@@ -10,10 +10,11 @@ import pytest
 
 from draftverify import ConfigError
 from draftverify.audit import Item, Judged, VerifierAudit, audit_verifiers
-from draftverify.calibration import auroc, read_artifact, trust
+from draftverify.calibration import auroc, error_correlation, read_artifact, roc, trust
 from draftverify.cli.main import main
 from draftverify.records import load_run
 from draftverify.report.overview import overview
+from tests.browser import watched
 
 PARTS = """
 from draftverify import Check, Proposal, Task, Verification
@@ -118,12 +119,22 @@ def test_a_runs_verifiers_are_held_against_the_metric(made: Path, capsys: pytest
         ("α", word.acceptance),
         ("precision", word.precision),
         ("right among refused", word.missed),
-        ("ceiling", word.resampled),
+        ("resampled", word.resampled),
+        (
+            "φ of both's errors",
+            error_correlation(
+                [not each for each in right], [a != b for a, b in zip(passed, right, strict=True)], tasks
+            ),
+        ),
         ("ROC area", auroc([float(item) for _, item in items], right, tasks)),
     ):
         assert (mine[name].value, mine[name].low, mine[name].high) == (wanted.value, wanted.low, wanted.high)
     assert mine["ROC area within tasks"].value == 1.0
     assert mine["seconds"].value > 0
+    curve = found.curves["lax"]
+    assert curve == roc([float(item) for _, item in items], right, tasks)
+    assert "scores from" in out
+    assert f"{curve.points[-1].threshold:.4g}  1.000  1.000" in out
     assert "steps of one answer" in found.pipelines[3].untested
 
 
@@ -138,6 +149,21 @@ def test_the_report_shows_the_same_until_records_are_written(made: Path) -> None
         path = made / "run" / "verifiers.json"
         path.write_text(path.read_text().replace(found.written, "others"))
         assert overview(run)["verifiers"] is None
+
+
+def test_the_report_draws_the_curves(made: Path, chromium: Any) -> None:
+    """A line over all items and one within tasks, of each pipeline whose verifier gives scores."""
+    found = audited(made)
+    assert set(found.curves) == {"lax", "other", "strict"}
+    assert main(["report", str(made / "run")]) == 0
+    with watched(chromium) as seen:
+        page = seen.page
+        page.goto(f"file://{made}/run/report.html")
+        page.wait_for_selector("html[data-ready]", state="attached")
+        page.get_by_text("ROC curves of the scores").click()
+        chart = "[aria-label^='The share of right items that pass'] svg"
+        page.wait_for_selector(f"{chart} path", state="attached")
+        assert page.locator(f"{chart} path[stroke-width='2']").count() == 9  # and a key of the legend each
 
 
 def test_few_labels_are_helped_by_the_verdicts(made: Path) -> None:
@@ -218,6 +244,56 @@ def test_a_planted_blind_spot_is_found() -> None:
     assert ratio.low is not None
     assert ratio.low > 2
     assert phi.value == pytest.approx(1.0)
+
+
+def test_errors_are_the_verifiers_and_the_rules_together() -> None:
+    """One verifier under two rules is told apart by the rule, and no verifier is compared with itself."""
+    truth = [t % 2 == 0 for t in range(40)]
+
+    def items(wrong: set[int]) -> tuple[Item, ...]:
+        return tuple(Item(str(t), "x", right != (t in wrong), right) for t, right in enumerate(truth))
+
+    some, others = set(range(0, 40, 5)), set(range(1, 40, 5))
+    _, shared = audit_verifiers(
+        [
+            Judged("a", "g", "v", "one", items=items(some)),
+            Judged("b", "g", "v", "two", items=items(others)),
+            Judged("c", "g", "w", "one", items=items(some)),
+        ]
+    )
+    assert [(each.name, each.value) for each in shared.figures] == [
+        ("φ of the errors of a and c", pytest.approx(1.0)),
+        ("φ of the errors of b and c", pytest.approx(-0.25)),
+    ]
+
+
+@pytest.mark.parametrize(("units", "name"), [(0.0, "seconds"), (0.5, "units")])
+def test_a_right_item_costs_units_where_there_are_any(units: float, name: str) -> None:
+    """Prices count before a clock."""
+    items = tuple(Item(str(t), "x", True, t % 2 == 0, seconds=3.0, units=units) for t in range(20))
+    (probe,), _ = audit_verifiers([Judged("p", "g", "v", items=items)])
+    (found,) = (each for each in probe.figures if each.name in ("seconds", "units"))
+    assert (found.name, found.value) == (name, pytest.approx(2 * (units or 3.0)))
+
+
+def test_a_shared_pass_is_paid_once(tmp_path: Path) -> None:
+    """In a batch of sixteen an item costs its share of the pass, not the sixteen times that its task waited."""
+    parts = PARTS.replace(
+        "return Verification(checks=tuple(checks))",
+        """return Verification(checks=tuple(checks))
+
+    def verify_many(self, contexts, proposals):
+        time.sleep(0.05)
+        return [self.verify(*each) for each in zip(contexts, proposals)]""",
+    )
+    (tmp_path / "own.py").write_text("import time\n" + parts)
+    lax = CONFIG[: CONFIG.index("  other:")] + "metrics: {right: {use: python, function: own.right}}\n"
+    (tmp_path / "run.yaml").write_text(lax + "executor: {use: batch, size: 20}\n")
+    assert main(["run", str(tmp_path / "run.yaml"), "--out", str(tmp_path / "run")]) == 0
+    assert main(["audit", "verifier", str(tmp_path / "run")]) == 0
+    mine = figures(read_artifact(tmp_path / "run" / "verifiers.json", VerifierAudit).pipelines[0])
+    right = sum((7 * i + t) % 10 >= 6 for t in range(20) for i in range(4))
+    assert mine["seconds"].value * right < 20 * 0.05 / 2
 
 
 @pytest.mark.parametrize(("passed", "name"), [(False, "right among refused"), (True, "precision")])

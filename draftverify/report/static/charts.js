@@ -234,6 +234,21 @@ export function positions(pipelines) {
   };
 }
 
+/** T against F by threshold: over all items, and dashed within tasks. */
+export function roc(pipelines) {
+  return (colors) => {
+    const share = (name) => axis(colors, { type: "value", min: 0, max: 1, name, nameGap: 26, axisLabel: { formatter: percent, hideOverlap: true } });
+    const line = (each, points, type) => ({ name: plain(each.name), type: "line", symbol: "none", lineStyle: { width: 2, type, color: colorOf(colors, each.index) }, itemStyle: { color: colorOf(colors, each.index) }, data: points.map((one) => [one.false_pass, one.true_pass]) });
+    return base(colors, {
+      legend: keys(colors, pipelines.map((each) => plain(each.name))),
+      grid: { left: 8, right: 24, top: 30, bottom: 26, containLabel: true },
+      xAxis: { ...share("wrong items that pass, F"), nameLocation: "middle" },
+      yAxis: share("T"),
+      series: pipelines.flatMap((each) => [line(each, each.points, "solid"), line(each, each.within, "dashed")]),
+    });
+  };
+}
+
 const STAGES = [["handed_on", "handed on"], ["passed", "passed"], ["rejected", "refused"], ["timeouts", "timed out"], ["errors", "failed"], ["abstentions", "abstained"]];
 
 /** What each stage did with the items that came to it. */

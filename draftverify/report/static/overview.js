@@ -1,5 +1,5 @@
 // The run as a whole: head, results, charts with their figures, trust, config and legend.
-import { colorOf, draw, flow, picture, positions, speedups, split, stages } from "./charts.js";
+import { colorOf, draw, flow, picture, positions, roc, speedups, split, stages } from "./charts.js";
 import { count, digits, el, figure, percent, plain, seconds, table, times, typed } from "./text.js";
 
 const n = (text) => ({ text, n: true });
@@ -251,16 +251,18 @@ function trust(run) {
       ...(caveats ? [counted(pipeline.trust.caveats) || "–"] : []),
       ...(marked ? [pipeline.trust.marks.join("; ") || "–"] : []),
       pipeline.trust.deterministic ? "repeatable" : "may differ another time"])),
-    run.verifiers ? byLabels(run.verifiers) : null);
+    run.verifiers ? byLabels(run, run.verifiers) : null);
 }
 
 /** What `draftverify audit verifier` found: a line for each figure. */
-function byLabels({ labels, pipelines, shared }) {
+function byLabels(run, { labels, pipelines, shared, curves }) {
   const lines = [...pipelines, shared].flatMap(({ name, figures, untested }) => figures.length
     ? figures.map((each, index) => [index ? "" : name, each.name, figure(each, digits), count(each.n), each.reads])
     : [[name, el("span", { class: "soft" }, "not tested"), "", "", untested]]);
+  const scored = run.pipelines.filter((each) => curves[each.name]).map((each) => ({ ...each, ...curves[each.name] }));
   return [el("h3", {}, `Item by item, by the labels of ${labels === "people" ? "people" : `the metric “${labels}”`}`),
-    table(["", "figure", n(""), n("items"), "reads"], lines)];
+    table(["", "figure", n(""), n("items"), "reads"], lines),
+    scored.length ? el("details", {}, el("summary", {}, "ROC curves of the scores"), lazy(() => chart("The share of right items that pass against that of wrong ones; dashed within tasks", 340, roc(scored)))) : null];
 }
 
 const counted = (counts) => Object.entries(counts).sort((left, right) => right[1] - left[1]).map(([name, number]) => `${name} ${count(number)}`).join(", ");
