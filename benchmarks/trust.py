@@ -5,7 +5,7 @@
 Read is `zeroeval_gsm/gsm.jsonl.gz` under DIR: 44 models, one answer each at temperature 0 to 1,319 problems. Each is
 taken as a verifier that solves the problem itself and passes an answer that is the same as its own.
 
-`verifiers`: T, F, π, α, precision and its ceiling of some of them, over the answers of the 43 others.
+`verifiers`: T, F, π, α, precision and `resampled` of some of them, over the answers of the 43 others.
 
 `blind spots`: F on wrong answers of its own family (by the name of the model) over F on those of other families, over
 all ordered pairs; in one stratum, and within verifier and problem, where wrong answers to the same problem are

@@ -237,10 +237,10 @@ def _words(of: str, reads: str, lost: float, reach: float, took: float) -> str:
     if math.isfinite(reach):
         share += f" [{(abs(lost) - reach) / took:.2%}, {(abs(lost) + reach) / took:.2%}]"
     amount = f"{'lost' if sign > 0.0 else 'won'} {seconds} ({share} of the run)"
-    if reads == "unclear":
-        few = "" if math.isfinite(reach) else ", of too few tasks for an interval"
-        return f"no difference from {plain} was seen: by estimate it {amount}{few}"
-    return f"it {amount} {'beyond' if sign > 0.0 else 'over'} {plain}"
+    if reads == "unclear" and math.isfinite(reach):
+        return f"no difference from {plain} was seen: by estimate it {amount}"
+    against = f"it {amount} {'beyond' if sign > 0.0 else 'over'} {plain}"
+    return against if math.isfinite(reach) else f"by estimate {against}, in too few tasks to be sure"
 
 
 def _is_plain(round: Round) -> bool:
