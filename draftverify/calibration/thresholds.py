@@ -35,6 +35,8 @@ FIRST = 20
 first that fails ends the sequence. It depends on no label, so it costs no certainty."""
 FEW = 10
 """Tasks below the share that is asked for, from which on the worst of them stands for those that nobody saw."""
+STEPS = 256
+"""Of the integral in `_not_above_zero`: of ten thousand tasks five digits are right, of a thousand twelve."""
 
 
 class Judged(msgspec.Struct, frozen=True):
@@ -271,20 +273,33 @@ def _holds(some: Any, of: Any, share: float, alpha: float) -> bool:
 
 
 def _not_above_zero(weights: Any) -> float:
-    """P(Σ weight · E ≤ 0) for independent standard exponential E, to about five digits.
+    """P(S ≤ 0) for S = Σ weight · E and independent standard exponential E.
 
-    ½ − (1/π) ∫ Im φ(t)/t dt with φ(t) = Π 1/(1 − i·weight·t) (Gil-Pelaez, Biometrika 38 (1951)), by the trapezoidal
-    rule in log t, which needs finer steps the more standard errors the sum's mean lies from 0.
+    S has the transform M(s) = E[exp(−s · S)] = Π 1/(1 + s · weight), and the chance is the integral of M(s) / (2πi · s)
+    along λ + it, at the λ > 0 where M is least on the real line. With t = τ / tan(φ/2) the midpoint rule in φ gives a
+    rational function's integral to many digits.
+
+    References:
+        Lugannani and Rice, Saddle point approximation for the distribution of the sum of independent random variables,
+        Advances in Applied Probability 12 (1980), section 2, for the path.
     """
-    sized = weights[weights != 0] / math.sqrt(float((weights**2).sum()))
-    mean = float(sized.sum())
-    if mean < 0:
+    if weights.sum() < 0:
         return 1.0 - _not_above_zero(-weights)
-    # Where Chernoff's bound is next to nothing the chance is too.
-    tilt = min(mean, 0.9 / max(-float(sized.min()), 1e-12))
-    if -float(np.log1p(tilt * sized).sum()) < -21.0:
+    if weights.min() >= 0:
         return 0.0
-    step = min(0.125, 1.0 / max(mean, 1e-12))
-    at = np.exp(np.arange(-20.0, 20.0, step))[:, None] * sized
-    turned, left = np.arctan(at).sum(axis=1), np.exp(-0.5 * np.log1p(at * at).sum(axis=1))
-    return 0.5 - float((np.sin(turned) * left).sum()) * step / math.pi
+    each, times = np.unique(weights, return_counts=True)
+    low, high = 0.0, -1.0 / float(each[0])
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        falls = times @ (each / (1.0 + middle * each)) > 0
+        low, high = (middle, high) if falls else (low, middle)
+    # Not at 0, where the integrand has a pole.
+    at = max(low, 1e-3 / float(times @ np.abs(each)))
+    tilted = each / (1.0 + at * each)
+    scale = 1.0 / math.sqrt(float(np.abs(tilted).max() * (times @ np.abs(tilted)) / len(weights)))
+    half = (np.arange(STEPS) + 0.5) * math.pi / (2 * STEPS)
+    t = scale / np.tan(half)
+    over = t[:, None] * tilted
+    logs = -0.5 * np.log1p(over**2) @ times - 1j * (np.arctan(over) @ times)
+    parts = (np.exp(logs) / (at + 1j * t)).real / np.sin(half) ** 2
+    return math.exp(-float(times @ np.log1p(at * each))) * float(parts.sum()) * scale / (2 * STEPS)
