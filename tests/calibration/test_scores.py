@@ -147,7 +147,7 @@ def test_precision_and_confidence_lie_between_0_and_1(name: str, value: float) -
 
 
 def artifact(made: ScoreFit) -> ScoreArtifact:
-    return ScoreArtifact(fit=made, verifier="0123", name="Reader", metric="right", best=False, task_ids="ab")
+    return ScoreArtifact(fit=made, verifier="0123", name="Reader", metric="right", best=False)
 
 
 @pytest.mark.parametrize("tasks", [5, 200])
