@@ -137,6 +137,10 @@ class AcceptanceRule(Protocol):
         exact: whether it emits the target's own distribution; False when absent.
         abstains: whether a task that ends refused, with nothing left to try, has no answer (abstained) rather than
             been given up (exhausted); False when absent.
+        stepwise: whether an item is a step of an answer, or a part of one, so that no item can be labelled alone; False
+            when absent.
+        takes_best: whether it takes the item with the highest score of a task, so that a threshold may be certified on
+            these alone; False when absent.
     """
 
     def decide(

@@ -212,7 +212,6 @@ class ScoreArtifact(Kept, frozen=True, kw_only=True, tag="draftverify.scores"):
         name: what to call that verifier in messages.
         metric: by which an item was right.
         best: whether each task's best item alone was counted, rather than every item.
-        task_ids: SHA-256 of the ids of the tasks that it was fitted on, in hexadecimal and in order.
         versions: of the package and whatever else the scores depend on.
     """
 
@@ -224,7 +223,6 @@ class ScoreArtifact(Kept, frozen=True, kw_only=True, tag="draftverify.scores"):
     name: str
     metric: str
     best: bool
-    task_ids: str
     versions: Mapping[str, str] = {}
 
 
@@ -233,11 +231,10 @@ class ReleaseArtifact(Kept, frozen=True, kw_only=True, tag="draftverify.release"
 
     Args:
         pool: the failed tasks' scores.
-        verifier: the identity of the verifier whose scores they are; those of another mean something else.
-        name: what to call that verifier in messages.
+        generator, verifier: whose tries they are; those of others reach other scores by luck.
+        settings: of the pipeline.
         metric: by which the tries were wrong.
         tasks: how many tasks were tried to find the failed ones.
-        task_ids: SHA-256 of the ids of the tasks that were tried, in hexadecimal and in order.
         versions: of the package and whatever else the scores depend on.
     """
 
@@ -245,11 +242,11 @@ class ReleaseArtifact(Kept, frozen=True, kw_only=True, tag="draftverify.release"
     made_by: ClassVar[str] = "draftverify fit CONFIG --release"
 
     pool: ReleasePool
-    verifier: str
-    name: str
+    generator: PartIdentity
+    verifier: PartIdentity
+    settings: Mapping[str, Any] = {}
     metric: str
     tasks: int
-    task_ids: str
     versions: Mapping[str, str] = {}
 
 

@@ -53,7 +53,7 @@ class ScoreFit(msgspec.Struct, frozen=True, kw_only=True):
         why_reject: `reject` in words, or why there is none.
         true_pass, false_pass: T and F, the shares of the right and of the wrong items at or above the threshold; None
             without one, and where no item is right, or wrong.
-        base: π, the share of all items that is right; None in a file of an older version.
+        base: π, the share of all items that is right.
         reliability: by score, in up to ten parts of equal size.
         error: the expected calibration error over these parts, Σ share · |promised − right|.
         tasks, items, right: how many it was fitted on.
@@ -67,13 +67,13 @@ class ScoreFit(msgspec.Struct, frozen=True, kw_only=True):
     trusted: float
     found: Estimate | None
     why: str
-    reject: float | None = None
-    lost: float = 0.1
-    rejected: float = 0.0
-    why_reject: str = ""
-    true_pass: Estimate | None = None
-    false_pass: Estimate | None = None
-    base: Estimate | None = None
+    reject: float | None
+    lost: float
+    rejected: float
+    why_reject: str
+    true_pass: Estimate | None
+    false_pass: Estimate | None
+    base: Estimate
     reliability: tuple[Reliability, ...]
     error: float
     tasks: int

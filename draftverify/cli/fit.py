@@ -46,7 +46,7 @@ __all__ = ["fit"]
 @click.option(
     "--plan", "dry", is_flag=True, help="Say what the labels at hand can certify, and draft nothing."
 )
-@click.option("--best", is_flag=True, help="Count each task's best item alone, as for a rule that takes one.")
+@click.option("--best", is_flag=True, help="Count each task's best item alone, for the rule `best`.")
 @click.option(
     "--release", is_flag=True, help="Make the pools of rules `release` instead: their tasks' failures."
 )
@@ -81,18 +81,28 @@ def fit(
     With --release it runs each pipeline with {use: release, pool: FILE} and releases nothing, asks the metric which
     tasks had no right try, and writes their scores to FILE.
     """
+    if release and (given := _given("precision", "confidence", "lost", "best", "blocks")):
+        raise click.UsageError(
+            f"--release takes no {given}: its pipelines run as they are, and their rules say alpha"
+        )
     from draftverify.experiments.config import load_experiment
     from draftverify.experiments.fit import fit as perform
     from draftverify.experiments.fit import plan
-    from draftverify.experiments.release import fit_release
+    from draftverify.experiments.release import fit_release, planned
 
     experiment = load_experiment(config, overrides=overrides, limit=limit)
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = 200  # a table in a file or a log is not to be folded
+    if dry and release:
+        for path, (have, needed) in planned(experiment, pipelines=names).items():
+            _show_release_plan(console, path, have, needed)
+        return
     if dry:
-        planned = plan(experiment, pipelines=names, precision=precision, confidence=confidence, lost=lost)
-        for path, able in planned.items():
+        able_by_path = plan(
+            experiment, pipelines=names, precision=precision, confidence=confidence, lost=lost
+        )
+        for path, able in able_by_path.items():
             _show_plan(console, path, able, precision, lost, confidence)
         return
     with Progress(
@@ -127,6 +137,20 @@ def fit(
             _show(console, each)
 
 
+def _given(*names: str) -> str:
+    """Those of some options that stand in the command, as they are written there."""
+    context = click.get_current_context()
+    by_default = click.core.ParameterSource.DEFAULT
+    return ", ".join(f"--{name}" for name in names if context.get_parameter_source(name) is not by_default)
+
+
+def _show_release_plan(console: Console, path: str, have: int, needed: int) -> None:
+    """Whether so many tasks can make a pool."""
+    console.print(Text(f"{path}: {have} tasks with labels"))
+    can = "enough if so many fail" if have >= needed else "too few, were all to fail"
+    console.print(f"{needed} of them have to fail in all their tries; {have} are {can}")
+
+
 def _show_pool(console: Console, pooled: Pooled) -> None:
     """How many tasks failed, and from which score an answer is released."""
     from draftverify.calibration import failures_needed
@@ -140,7 +164,7 @@ def _show_pool(console: Console, pooled: Pooled) -> None:
     )
     if pooled.unheard:
         console.print(
-            f"of {pooled.unheard} tasks nothing is known: they broke off, or had no try or no verdict"
+            f"of {pooled.unheard} tasks nothing is known: they broke off, wait, or had no try or no verdict"
         )
     above = pool.threshold(alpha)
     if above is None:

@@ -302,6 +302,8 @@ class Parts:
             for path, fitted in _fitted(part, role):
                 with below(path):
                     fitted.check_verifier(self.verifier)
+                    if hasattr(fitted, "check_pipeline"):
+                        fitted.check_pipeline(self)
         self._fits = True
 
     def _shared_families(self) -> tuple[str, ...]:

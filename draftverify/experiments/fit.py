@@ -6,7 +6,6 @@ would have kept; a metric says of each item whether it is right, as if it had be
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -27,12 +26,10 @@ from draftverify.calibration import (
     read_artifact,
     write_artifact,
 )
-from draftverify.engine.parts import identity_of, name_of
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, ContractError, below
-from draftverify.experiments.bench import Bench, Unit
 from draftverify.experiments.build import Builder
-from draftverify.experiments.labelling import is_right, judging_metric
+from draftverify.experiments.labelling import check_whole, is_right, judging_metric, labelled
 from draftverify.experiments.specs import ComponentSpec, Experiment, PipelineSpec
 from draftverify.experiments.workload import workload
 from draftverify.metrics import check_metrics
@@ -43,12 +40,9 @@ from draftverify.secret import quiet
 from draftverify.values import EMPTY, Failure, Task, TaskRecord
 from draftverify.verifiers import Calibrated
 
-__all__ = ["AT_ONCE", "Fitted", "fit", "fit_verifier", "hash_of_ids", "plan"]
+__all__ = ["Fitted", "fit", "fit_verifier", "plan"]
 
 _log = quiet(logging.getLogger(__name__))
-
-AT_ONCE = 16
-"""Tasks under way together, so that a verifier that can judges the blocks of several in one pass."""
 
 
 class Fitted(msgspec.Struct, frozen=True):
@@ -84,7 +78,8 @@ def fit(
     """Fit what scores mean on an experiment's tasks, and write the files that its pipelines name.
 
     A calibrated verifier names one, for the verifier within it, and so does a rule's or a stopping rule's threshold
-    `{use: calibrated, path: FILE}`, for its pipeline's verifier.
+    `{use: calibrated, path: FILE}`, for its pipeline's verifier. Pipelines that draft for others are fitted alike, on
+    the tasks of the outer one.
 
     Args:
         experiment: its tasks have a truth, and it has metrics.
@@ -94,15 +89,30 @@ def fit(
         precision: the share of accepted items that is to be right.
         confidence: how sure that is to be.
         lost: the share of the right items that may lie below the score to reject below.
-        best: count each task's best item alone, as for a rule that takes one.
+        best: count each task's best item alone, as for the rule `best`.
         watcher: told the pipeline, and how many of its tasks are done.
 
     Raises:
-        ConfigError: no pipeline names such a file, or two verifiers share one; there is no metric, or no task taught
-            anything.
+        ConfigError: no pipeline names such a file, or two verifiers share one; there is no metric, no item of a
+            pipeline is a whole answer, or no task taught anything; or the best items are to be counted, for a rule
+            that takes others.
         DraftVerifyError: a part cannot be built or opened, or a metric failed: what it would have said is unknown.
     """
     asked = _asked(experiment, pipelines)
+    for uses in asked.values():
+        for spec, _ in uses:
+            if getattr(spec.rule.target, "stepwise", False):
+                raise ConfigError(
+                    f"the rule {spec.rule.use} makes an answer of many items, of which none is a whole one; a metric "
+                    "cannot label them",
+                    path=f"{spec.path}.rule",
+                )
+            if best and not getattr(spec.rule.target, "takes_best", False):
+                raise ConfigError(
+                    f"counting the best items (--best) promises something for the rule best alone, and {spec.name} has "
+                    f"{spec.rule.use}, which takes others; leave it out, or name pipelines (--pipeline)",
+                    path=f"{spec.path}.rule",
+                )
     builder = Builder()
     wanted, judging = judging_metric(experiment, builder, metric)
     whole = workload(replace(experiment, calibrate=None), builder)
@@ -111,14 +121,16 @@ def fit(
     for path, uses in asked.items():
         # Those that name one file share it; it is fitted in the first of their pipelines.
         spec, judge = uses[0]
-        tasks = whole.tasks(spec.name)
+        tasks = whole.tasks(_outer(experiment, spec))
         able = beforehand(len(tasks), precision=precision, confidence=confidence, lost=lost)
         if not able.can_accept:
             told = "%s: %d tasks can certify no threshold; all right, %d are needed for %g at %g"
             _log.warning(told, path, len(tasks), able.needed, precision, confidence)
         with below(spec.path):
             artifact, unscored = fit_verifier(
-                builder.part(spec.generator),
+                builder.pipeline(spec.generator)
+                if isinstance(spec.generator, PipelineSpec)
+                else builder.part(spec.generator),
                 builder.part(judge),
                 tasks,
                 judging,
@@ -137,11 +149,6 @@ def fit(
         unheard = len(tasks) - artifact.fit.tasks
         found.append(Fitted(tuple(each.name for each, _ in uses), Path(path), artifact, unscored, unheard))
     return found
-
-
-def hash_of_ids(tasks: Sequence[Task]) -> str:
-    """SHA-256 of the tasks' ids, in hexadecimal and in order."""
-    return hashlib.sha256("\0".join(task.id for task in tasks).encode()).hexdigest()
 
 
 def fit_verifier(
@@ -179,10 +186,11 @@ def fit_verifier(
         the metric no say on them.
 
     Raises:
-        ConfigError: no item taught anything, or all were of one task.
+        ConfigError: no item is a whole answer, none taught anything, or all were of one task.
         DraftVerifyError: a part cannot be opened, all tasks failed, or the metric did: what it would have said is
             unknown. Where some tasks failed, a warning is logged.
     """
+    check_whole(generator)
     pipeline = Pipeline(
         generator,
         verifier,
@@ -193,24 +201,15 @@ def fit_verifier(
         settings=settings,
         seed=seed,
     )
-    bench = Bench({"fit": pipeline})
-    of_task = {task.id: task for task in tasks}
-    items: list[Judged] = []
-    failures: list[Failure] = []
-    unscored = 0
-    try:
-        asking = bench.opened(metric)
-        units = (Unit(pipeline="fit", task=task) for task in tasks)
-        for done, each in enumerate(bench.perform_all(units, size=AT_ONCE), start=1):
-            if each.record.outcome.failure is not None:
-                failures.append(each.record.outcome.failure)
-            own, without = _items(each.record, of_task[each.record.task], asking)
-            items += own
-            unscored += without
-            watcher(done, len(tasks))
-        identity = identity_of(verifier)  # of an open one, as it will be compared
-    finally:
-        bench.close()
+
+    def hear(record: TaskRecord, task: Task, asking: Metric) -> tuple[list[Judged], int, Failure | None]:
+        return *_items(record, task, asking), record.outcome.failure
+
+    # In the order of their ids: which tasks are left out together must not depend on which ended first.
+    heard, (who,) = labelled(pipeline, tasks, metric, hear, watcher, (verifier,))
+    items = [item for own, _, _ in heard for item in own]
+    unscored = sum(without for _, without, _ in heard)
+    failures = [failure for _, _, failure in heard if failure is not None]
     if failures and not items:
         raise ContractError(f"{_failed(failures, tasks)}; nothing says what a score means")
     if failures:
@@ -223,11 +222,10 @@ def fit_verifier(
         items = list(found.values())
     artifact = ScoreArtifact(
         fit=fit_scores(items, precision=precision, confidence=confidence, lost=lost),
-        verifier=identity,
-        name=name_of(verifier),
+        verifier=who.identity,
+        name=who.name,
         metric=metric_name,
         best=best,
-        task_ids=hash_of_ids(tasks),
         versions={"draftverify": version("draftverify")},
     )
     return artifact, unscored
@@ -253,7 +251,10 @@ def plan(
     whole = workload(replace(experiment, calibrate=None), Builder())
     return {
         path: beforehand(
-            len(whole.tasks(uses[0][0].name)), precision=precision, confidence=confidence, lost=lost
+            len(whole.tasks(_outer(experiment, uses[0][0]))),
+            precision=precision,
+            confidence=confidence,
+            lost=lost,
         )
         for path, uses in asked.items()
     }
@@ -270,15 +271,16 @@ def _asked(experiment: Experiment, pipelines: Sequence[str]) -> dict[str, list[t
     Raises:
         ConfigError: a pipeline is unknown, none names a file, or two verifiers share one.
     """
-    chosen = experiment.only(pipelines)
-    # Verifiers first: a threshold may be of the probabilities of one.
+    chosen = [each for spec in experiment.only(pipelines) for each in _with_inner(spec)]
+    # Inner pipelines first, whose files those around them are built with; and verifiers before thresholds, which may be
+    # of the probabilities of one.
     named = [
-        (str(each.arguments["scores"]), spec, each.arguments["verifier"])
-        for spec in chosen
+        (-depth, 0, str(each.arguments["scores"]), spec, each.arguments["verifier"])
+        for depth, spec in chosen
         for each in _parts(spec.verifier, Calibrated)
     ] + [
-        (str(each.arguments["path"]), spec, spec.verifier)
-        for spec in chosen
+        (-depth, 1, str(each.arguments["path"]), spec, spec.verifier)
+        for depth, spec in chosen
         for each in _parts((spec.rule, spec.done), CertifiedThreshold)
     ]
     if not named:
@@ -288,7 +290,7 @@ def _asked(experiment: Experiment, pipelines: Sequence[str]) -> dict[str, list[t
             path="pipelines",
         )
     asked: dict[str, list[tuple[PipelineSpec, Any]]] = {}
-    for path, spec, judge in named:
+    for *_, path, spec, judge in sorted(named, key=lambda each: each[:2]):
         uses = asked.setdefault(path, [])
         if uses and _same_spec(uses[0][1]) != _same_spec(judge):
             raise ConfigError(
@@ -297,6 +299,20 @@ def _asked(experiment: Experiment, pipelines: Sequence[str]) -> dict[str, list[t
             )
         uses.append((spec, judge))
     return asked
+
+
+def _with_inner(spec: PipelineSpec, depth: int = 0) -> Iterator[tuple[int, PipelineSpec]]:
+    """A pipeline and those that draft for it, each with how deep it stands and the settings that it inherits."""
+    yield depth, spec
+    for each in (spec.generator, *(clause.generator for clause in spec.on_rejection)):
+        if isinstance(each, PipelineSpec):
+            inherited = {**spec.settings, **each.settings}
+            yield from _with_inner(replace(each, settings=inherited), depth + 1)
+
+
+def _outer(experiment: Experiment, spec: PipelineSpec) -> str:
+    """The name of the pipeline that one stands in; its own where it stands in none."""
+    return next(each.name for each in experiment.pipelines if spec in (one for _, one in _with_inner(each)))
 
 
 def _block(spec: PipelineSpec, builder: Builder) -> int | BlockSize | None:

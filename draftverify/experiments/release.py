@@ -15,14 +15,11 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from draftverify.calibration import ReleaseArtifact, release_pool, write_artifact
-from draftverify.engine.parts import identity_of, name_of
+from draftverify.calibration import ReleaseArtifact, failures_needed, release_pool, write_artifact
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, below
-from draftverify.experiments.bench import Bench, Unit
 from draftverify.experiments.build import Builder
-from draftverify.experiments.fit import AT_ONCE, hash_of_ids
-from draftverify.experiments.labelling import is_right, judging_metric
+from draftverify.experiments.labelling import is_right, judging_metric, labelled
 from draftverify.experiments.specs import Experiment, PipelineSpec
 from draftverify.experiments.workload import workload
 from draftverify.metrics import check_metrics
@@ -30,7 +27,7 @@ from draftverify.protocols import Metric
 from draftverify.rules import Release, Withhold, tries_of
 from draftverify.values import Task, TaskRecord
 
-__all__ = ["Pooled", "fit_release", "pool_of"]
+__all__ = ["Pooled", "fit_release", "planned", "pool_of"]
 
 
 class Pooled(msgspec.Struct, frozen=True):
@@ -41,7 +38,8 @@ class Pooled(msgspec.Struct, frozen=True):
         path: the file that was written.
         artifact: what stands in it.
         solved: tasks with a try that is right; they are not in the pool.
-        unheard: tasks that failed, had no try, or had one on which the metric had no say; they are not in it either.
+        unheard: tasks that failed, wait for a person, had no try, or had one on which the metric had no say; they are
+            not in it either.
         alpha: the smallest that those pipelines ask for.
     """
 
@@ -69,27 +67,18 @@ def fit_release(
         watcher: told the pipeline, and how many of its tasks are done.
 
     Raises:
-        ConfigError: no pipeline has such a rule, two that name one file judge by different verifiers, there is no
-            metric, or no task failed.
+        ConfigError: no pipeline has such a rule, two that name one file differ in more than their names and their
+            rules, there is no metric, or no task failed.
         DraftVerifyError: a part cannot be built or opened, or a metric failed: what it would have said is unknown.
     """
-    chosen = experiment.only(pipelines)
+    asked = _asked(experiment, pipelines)
     builder = Builder()
     wanted, judge = judging_metric(experiment, builder, metric)
-    asked: dict[Path, list[tuple[PipelineSpec, Release]]] = {}
-    for spec in chosen:
-        if spec.rule.target is Release:
-            rule: Release = builder.part(spec.rule)
-            asked.setdefault(rule.pool, []).append((spec, rule))
-    if not asked:
-        raise ConfigError(
-            "no pipeline releases by a pool; write rule: {use: release, pool: FILE}", path="pipelines"
-        )
     load = workload(replace(experiment, calibrate=None), builder)
     check_metrics({wanted: judge}, load.measured)
     found = []
     for path, uses in asked.items():
-        # Those that name one file share it; it is made by the first of them.
+        # Those that name one file are alike but for their names; it is made by the first of them.
         spec, _ = uses[0]
         with below(spec.path):
             made = pool_of(
@@ -102,9 +91,64 @@ def fit_release(
         artifact, solved, unheard = made
         write_artifact(path, artifact)
         names = tuple(each.name for each, _ in uses)
-        alpha = min(rule.alpha for _, rule in uses)
-        found.append(Pooled(names, path, artifact, solved, unheard, alpha))
+        found.append(Pooled(names, Path(path), artifact, solved, unheard, min(alpha for _, alpha in uses)))
     return found
+
+
+def planned(experiment: Experiment, *, pipelines: Sequence[str] = ()) -> dict[str, tuple[int, int]]:
+    """By the file that it would write: the tasks at hand, and how many of them have to fail. Nothing is drafted.
+
+    Args:
+        experiment, pipelines: as for `fit_release`.
+
+    Raises:
+        ConfigError: as `fit_release`, as far as can be seen.
+    """
+    asked = _asked(experiment, pipelines)
+    load = workload(replace(experiment, calibrate=None), Builder())
+    return {
+        path: (len(load.tasks(uses[0][0].name)), failures_needed(min(alpha for _, alpha in uses)))
+        for path, uses in asked.items()
+    }
+
+
+def _asked(experiment: Experiment, pipelines: Sequence[str]) -> dict[str, list[tuple[PipelineSpec, float]]]:
+    """The pools to make, each with the pipelines that release by it and their α.
+
+    Raises:
+        ConfigError: there is none, or two pipelines that differ share one.
+    """
+    asked: dict[str, list[tuple[PipelineSpec, float]]] = {}
+    for spec in experiment.only(pipelines):
+        if spec.rule.target is not Release:
+            continue
+        rule: Release = Builder().part(spec.rule)
+        uses = asked.setdefault(str(rule.pool), [])
+        if uses and _drafting(uses[0][0]) != _drafting(spec):
+            raise ConfigError(
+                f"{rule.pool} is named by {uses[0][0].name} and {spec.name}, which differ in more than their rules: a "
+                "pool is of one generator, verifier, policy, block size and budget; give each a file",
+                path="pipelines",
+            )
+        uses.append((spec, rule.alpha))
+    if not asked:
+        raise ConfigError(
+            "no pipeline releases by a pool; write rule: {use: release, pool: FILE}", path="pipelines"
+        )
+    return asked
+
+
+def _drafting(spec: PipelineSpec) -> bytes:
+    """All of a pipeline that its tries depend on, as JSON."""
+    bare = replace(spec, rule=replace(spec.rule, arguments={}), name="", monitor=None)
+    return msgspec.json.encode(_placeless(msgspec.to_builtins(bare)), order="deterministic")
+
+
+def _placeless(value: object) -> object:
+    """Without where things stand in the config."""
+    if isinstance(value, dict):
+        return {key: _placeless(each) for key, each in value.items() if key not in ("where", "path")}
+    return [_placeless(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def pool_of(
@@ -132,25 +176,16 @@ def pool_of(
         ConfigError: no task failed.
         DraftVerifyError: as `fit_release`.
     """
-    bench = Bench({"fit": pipeline})
-    of_task = {task.id: task for task in tasks}
-    failures: list[list[float | None]] = []
-    solved = unheard = 0
-    try:
-        asking = bench.opened(metric)
-        units = (Unit(pipeline="fit", task=task) for task in tasks)
-        for done, each in enumerate(bench.perform_all(units, size=AT_ONCE), start=1):
-            right = _solved(each.record, of_task[each.record.task], asking)
-            if right is None:
-                unheard += 1
-            elif right:
-                solved += 1
-            else:
-                failures.append(tries_of(each.record.rounds))
-            watcher(done, len(tasks))
-        identity = identity_of(pipeline.verifier)  # of an open one, as it will be compared
-    finally:
-        bench.close()
+
+    def hear(record: TaskRecord, task: Task, asking: Metric) -> tuple[bool | None, list[float | None]]:
+        return _solved(record, task, asking), tries_of(record.rounds)
+
+    heard, (drafter, judge) = labelled(
+        pipeline, tasks, metric, hear, watcher, (pipeline.generator, pipeline.verifier)
+    )
+    failures = [tries for right, tries in heard if right is False]
+    solved = sum(right is True for right, _ in heard)
+    unheard = sum(right is None for right, _ in heard)
     if not failures:
         raise ConfigError(
             f"none of {len(tasks)} tasks is known to have failed ({solved} had a try that is right, of {unheard} "
@@ -159,11 +194,11 @@ def pool_of(
         )
     artifact = ReleaseArtifact(
         pool=release_pool(failures),
-        verifier=identity,
-        name=name_of(pipeline.verifier),
+        generator=drafter,
+        verifier=judge,
+        settings=pipeline.settings,
         metric=metric_name,
         tasks=len(tasks),
-        task_ids=hash_of_ids(tasks),
         versions={"draftverify": version("draftverify")},
     )
     return artifact, solved, unheard
@@ -175,7 +210,12 @@ def _solved(record: TaskRecord, task: Task, metric: Metric) -> bool | None:
     Raises:
         ContractError: the metric failed.
     """
-    if record.outcome.failure is not None or not tries_of(record.rounds):
+    # One that waits for a person has fewer tries than a task that is never released.
+    if (
+        record.outcome.failure is not None
+        or record.outcome.status == "waiting"
+        or not tries_of(record.rounds)
+    ):
         return None
     known = True
     for each in record.rounds:

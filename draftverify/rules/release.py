@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+import msgspec
 from msgspec import UNSET
 
-from draftverify.calibration import PartIdentity, ReleaseArtifact, ReleasePool, failures_needed, read_artifact
-from draftverify.engine.parts import check_made_with
+from draftverify.calibration import ReleaseArtifact, ReleasePool, failures_needed, read_artifact
+from draftverify.engine.parts import Parts, check_made_with
 from draftverify.errors import ConfigError, ContractError, below
 from draftverify.protocols import Verifier
 from draftverify.randomness import Draws
@@ -100,7 +101,23 @@ class Release(Withhold):
         """
         found, _ = self._threshold()
         with below("pool"):
-            check_made_with("verifier", verifier, PartIdentity(found.name, found.verifier), found, self.pool)
+            check_made_with("verifier", verifier, found.verifier, found, self.pool)
+
+    def check_pipeline(self, pipeline: Parts) -> None:
+        """Refuse another generator, or other settings, than those whose tries the pool has.
+
+        Raises:
+            ConfigError: they are others.
+        """
+        found, _ = self._threshold()
+        with below("pool"):
+            check_made_with("generator", pipeline.generator, found.generator, found, self.pool)
+            now = msgspec.to_builtins(dict(pipeline.settings))
+            if now != msgspec.to_builtins(dict(found.settings)):
+                raise ConfigError(
+                    f"{self.pool} was made with the settings {dict(found.settings)}, and the pipeline has {now}. Make "
+                    f"it again: `{found.made_by}`"
+                )
 
     def _threshold(self) -> tuple[ReleaseArtifact, float]:
         if self._read is None or self._above is None:

@@ -215,6 +215,8 @@ class Best(_Abstaining):
         abstain_after: as for `All`.
     """
 
+    takes_best = True
+
     def decide(
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
     ) -> Decision:
@@ -241,6 +243,8 @@ class BestStep(_Scored):
         threshold: as for `Best`.
     """
 
+    stepwise = True
+
     def __init__(self, threshold: Threshold | None = None) -> None:
         self.threshold = score_or_none("threshold", threshold)
 
@@ -263,6 +267,8 @@ class Beam(_Scored):
         width: how many are held.
         threshold: as for `Best`.
     """
+
+    stepwise = True
 
     def __init__(self, width: int, threshold: Threshold | None = None) -> None:
         self.width = at_least_one("width", width)

@@ -44,6 +44,7 @@ class SpeculativeRejection:
 
     needs = frozenset({"verdicts", "scores"})
     shapes: frozenset[Shape] = frozenset({"alternatives"})
+    stepwise = True
 
     def __init__(self, share: float = 0.5, field: str = "finished") -> None:
         if not 0 <= share < 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from draftverify.calibration import PartIdentity, ScoreArtifact, read_artifact
-from draftverify.engine.parts import check_made_with
+from draftverify.engine.parts import Parts, check_made_with, name_of
 from draftverify.errors import ConfigError, below
 from draftverify.protocols import Verifier
 
@@ -48,6 +48,18 @@ class CertifiedThreshold(float):
     def __reduce__(self) -> tuple[type[CertifiedThreshold], tuple[Path]]:
         """Another process reads the file again."""
         return CertifiedThreshold, (self.path,)
+
+    def check_pipeline(self, pipeline: Parts) -> None:
+        """Refuse a rule that takes others than the best items, where these alone were counted.
+
+        Raises:
+            ConfigError: it does.
+        """
+        if self._read.best and not getattr(pipeline.rule, "takes_best", False):
+            raise ConfigError(
+                f"{self.path} counts each task's best item alone (--best), and the rule {name_of(pipeline.rule)} takes "
+                f"others, of which it promises nothing; fit it again without: `{self._read.made_by}`"
+            )
 
     def check_verifier(self, verifier: Verifier) -> None:
         """Refuse any other verifier than the one whose scores it was fitted on.

@@ -98,11 +98,6 @@ class Calibrated(Combined):
             found = read_artifact(self.scores, ScoreArtifact)
             then = PartIdentity(found.name, found.verifier)
             check_made_with("verifier", self.verifier, then, found, self.scores)
-        if self.reject == "certified" and found.fit.base is None:
-            raise ConfigError(
-                f"{self.scores} was fitted by an older version, which certified nothing to reject. Fit it again",
-                path="reject",
-            )
         if self.accept is None and found.fit.threshold is None and self.reject != "certified":
             raise ConfigError(
                 f"{self.scores} holds no threshold: {found.fit.why}. Fit with more tasks or a lower precision, or say "

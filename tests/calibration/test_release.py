@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from draftverify import ConfigError
 from draftverify.calibration import (
+    PartIdentity,
     ReleaseArtifact,
     failures_needed,
     read_artifact,
@@ -126,11 +127,11 @@ def test_a_pool_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     """Failures without a score too; a file of another kind is refused."""
     made = ReleaseArtifact(
         pool=release_pool([[1.5, None], [None, None]]),
-        verifier="a" * 16,
-        name="Judge",
+        generator=PartIdentity("Guesses", "b" * 16),
+        verifier=PartIdentity("Judge", "a" * 16),
+        settings={"temperature": 0.7},
         metric="right",
         tasks=5,
-        task_ids="b" * 64,
     )
     write_artifact(tmp_path / "pool.json", made)
     assert read_artifact(tmp_path / "pool.json", ReleaseArtifact) == made

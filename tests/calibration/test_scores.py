@@ -52,7 +52,8 @@ def test_probabilities_hold_on_other_tasks() -> None:
 
 def test_a_certified_threshold_is_violated_as_seldom_as_promised() -> None:
     """At 90 % confidence in at most 15 % of 200 fits of 82 tasks (chance of more, at 10 %: 1 %); and those that were
-    certified accept, on average, at least half of what an oracle would."""
+    certified, more than half, accept on average two fifths of what an oracle would. A binomial test of each item as a
+    trial, which promises more than these labels can say, accepts no more."""
     fresh = population(20_000, 99)
     scores = np.array([each.score for each in fresh])
     right = np.array([each.right for each in fresh])
@@ -65,8 +66,8 @@ def test_a_certified_threshold_is_violated_as_seldom_as_promised() -> None:
             violated += right[scores >= threshold].mean() < PRECISION
             kept.append((scores >= threshold).mean() / ((best + 1) / len(scores)))
     assert violated <= 30
-    assert len(kept) > 120
-    assert np.mean(kept) > 0.5
+    assert len(kept) > 100
+    assert np.mean(kept) > 0.4
 
 
 def test_items_of_one_task_are_no_trials_of_their_own() -> None:
@@ -78,7 +79,7 @@ def test_items_of_one_task_are_no_trials_of_their_own() -> None:
     right = np.array([each.right for each in fresh])
     thresholds = [certified(population(82, seed, each=40, spread=2.0))[0] for seed in range(100)]
     found = [threshold for threshold in thresholds if threshold is not None]
-    assert len(found) > 90
+    assert len(found) > 75
     assert sum(right[scores >= threshold].mean() < PRECISION for threshold in found) <= 18
 
 
@@ -146,7 +147,7 @@ def test_precision_and_confidence_lie_between_0_and_1(name: str, value: float) -
 
 
 def artifact(made: ScoreFit) -> ScoreArtifact:
-    return ScoreArtifact(fit=made, verifier="0123", name="Reader", metric="right", best=False, task_ids="ab")
+    return ScoreArtifact(fit=made, verifier="0123", name="Reader", metric="right", best=False)
 
 
 @pytest.mark.parametrize("tasks", [5, 200])

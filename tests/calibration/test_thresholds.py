@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,6 +31,58 @@ def test_a_rejection_loses_more_than_promised_as_seldom_as_promised() -> None:
         shares.append(float((scores < threshold).mean()))
     assert lost <= 11
     assert np.mean(shares) > best / 2
+
+
+@pytest.mark.parametrize("tasks", [22, 30, 40, 45, 60, 82, 120, 200])
+def test_of_few_tasks_of_one_item_the_promise_is_exact(tasks: int) -> None:
+    """By enumeration, no simulation: nine in ten are right, and the chance that more is certified is that of the
+    binomial test at 10 %, and below it. Thresholds to reject below are tested alike."""
+    chance, least = 0.0, tasks + 1
+    for right in range(tasks, 0, -1):
+        items = [Judged(str(task), 1.0, task < right) for task in range(tasks)]
+        # Below score 1 lie as many right items as were wrong above.
+        below = [Judged(str(task), float(task < right), True) for task in range(tasks)]
+        held = certified(items)[0] is not None
+        assert right == tasks or (certified_rejection(below)[0] == 1.0) == held
+        if not held:
+            break
+        least = right
+        chance += math.comb(tasks, right) * 0.9**right * 0.1 ** (tasks - right)
+    assert chance <= 0.1
+    one_more = math.comb(tasks, least - 1) * 0.9 ** (least - 1) * 0.1 ** (tasks - least + 1)
+    assert chance + one_more > 0.1
+
+
+def whole(rng: np.random.Generator, tasks: int) -> tuple[list[int], list[int]]:
+    """Right items and items of tasks of five: a tenth of the tasks are all wrong."""
+    return [5 * int(rng.random() >= 0.1) for _ in range(tasks)], [5] * tasks
+
+
+def large_ones_fail(rng: np.random.Generator, tasks: int) -> tuple[list[int], list[int]]:
+    """Few tasks are ten times as large, and all wrong more often."""
+    sizes = [10 if rng.random() < 0.2 else 1 for _ in range(tasks)]
+    return [size * int(rng.random() >= (0.13 if size == 10 else 0.025)) for size in sizes], sizes
+
+
+def seldom_whole(rng: np.random.Generator, tasks: int) -> tuple[list[int], list[int]]:
+    """Single items are wrong often, and all five of a task seldom: few labels have seen that."""
+    found = [0 if rng.random() < 0.04 else 5 - rng.binomial(5, 0.06 / 0.96) for _ in range(tasks)]
+    return found, [5] * tasks
+
+
+@pytest.mark.parametrize("population", [whole, large_ones_fail, seldom_whole])
+def test_of_few_tasks_of_several_items_it_is_kept(population: Any) -> None:
+    """Thirty tasks, nine in ten items right: certified in at most 48 of 300 draws (chance of more, at 10 %: .1 %)."""
+    rng, certain = np.random.default_rng(5), 0
+    for _ in range(300):
+        right, sizes = population(rng, 30)
+        items = [
+            Judged(str(task), 1.0, place < right[task])
+            for task, size in enumerate(sizes)
+            for place in range(size)
+        ]
+        certain += certified(items)[0] is not None
+    assert certain <= 48
 
 
 def test_few_tasks_with_a_right_item_certify_no_rejection() -> None:
@@ -62,7 +115,9 @@ def test_of_the_items_at_hand_no_more_is_lost_than_may_be(tasks: int, seed: int,
         for i in range(tasks)
         for _ in range(each)
     ]
-    threshold, _ = certified_rejection(items, lost=lost)
+    threshold, why = certified_rejection(items, lost=lost)
+    mixed = [items[place] for place in rng.permutation(len(items))]
+    assert certified_rejection(mixed, lost=lost) == (threshold, why)
     if threshold is not None:
         gone = [item for item in items if item.right and item.score < threshold]
         assert len(gone) <= lost * sum(item.right for item in items)
@@ -71,7 +126,7 @@ def test_of_the_items_at_hand_no_more_is_lost_than_may_be(tasks: int, seed: int,
 
 def test_what_labels_can_certify_is_what_right_ones_do() -> None:
     """So many tasks as are needed certify a threshold when all are right, and one less never do."""
-    for precision, confidence in product((0.6, 0.8, 0.9), (0.8, 0.9, 0.95)):
+    for precision, confidence in product((0.6, 0.9, 0.99), (0.8, 0.999)):
         needed = beforehand(1, precision=precision, confidence=confidence).needed
         for tasks in (needed - 1, needed):
             able = beforehand(tasks, precision=precision, confidence=confidence)

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from draftverify import Check, DraftVerifyError, Pipeline, Task, generator, verifier
+from draftverify import Check, ConfigError, DraftVerifyError, Pipeline, Task, generator, verifier
 from draftverify.calibration import ScoreArtifact, read_artifact, write_artifact
 from draftverify.cli.main import main
 from draftverify.experiments import fit_verifier
 from draftverify.rules import All
+from draftverify.testing import ScriptedGenerator
 from draftverify.verifiers import Calibrated
 from tests.calibration.test_artifact import POINT
 
@@ -149,7 +150,8 @@ def test_blocks_are_those_of_the_calibration(config: str, block: int, items: int
 
 
 def test_a_tasks_best_item_alone(config: str) -> None:
-    """For rules that take one: 60 items of 60 tasks."""
+    """For the rule `best`: 60 items of 60 tasks."""
+    Path(config).write_text(Path(config).read_text().replace("{use: all, abstain_after: 1}", "{use: best}"))
     assert main(["fit", config, "--best", "--pipeline", "sure", "--blocks", "2"]) == 0
     made = read_artifact("judge.json", ScoreArtifact)
     assert (made.fit.items, made.best) == (60, True)
@@ -174,6 +176,54 @@ def test_in_python(tmp_path: Path) -> None:
     write_artifact(tmp_path / "judge.json", made)
     with Pipeline(guesses, Calibrated(judge, tmp_path / "judge.json"), All(), block=10) as pipeline:
         assert set(pipeline.run(Task(id="3")).value) == {6, 7, 8, 9}
+
+
+@pytest.mark.parametrize("shape", ["chain", "tree"])
+def test_steps_of_an_answer_cannot_be_labelled(shape: str) -> None:
+    """A metric says whether an answer is right, and no item of a chain is one."""
+    steps = ScriptedGenerator([["a", "b"]], shape=shape)  # type: ignore[arg-type]
+    judge = verifier(lambda context, item: Check("pass", score=1.0), scores=True)
+    with pytest.raises(ConfigError, match=f"drafts are {shape}s, of which no item is a whole answer"):
+        fit_verifier(steps, judge, [Task(id="1")], lambda task, outcome: True)
+
+
+def test_the_order_of_the_tasks_does_not_matter() -> None:
+    """Nor which of them ended first: the same tasks are left out together."""
+    guesses = generator(lambda context, n: [(7 * i + int(context.task.id)) % 10 for i in range(n)])
+    judge = verifier(lambda context, item: Check("pass", score=item), scores=True)
+    tasks = [Task(id=str(i), truth={"from": 5 + i % 3}) for i in range(30)]
+    first, second = (
+        fit_verifier(guesses, judge, order, lambda t, o: o.value >= t.truth["from"], block=3)[0]
+        for order in (tasks, tasks[::-1])
+    )
+    assert first == second
+
+
+def test_a_pipeline_inside_another_is_fitted_too(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """On the tasks of the outer one; so a threshold that is enforced there can be made, and used."""
+    Path("own.py").write_text(PARTS.replace("context.task.id", 'context.task.id.split("/")[0]'))
+    Path(config).write_text("""
+parts: [./own.py]
+tasks: {use: own.Numbers, count: 60}
+pipelines:
+  outer:
+    generator:
+      generator: {use: own.Guesses}
+      verifier: {use: own.Scorer}
+      rule: {use: first, threshold: {use: calibrated, path: ./inner.json}}
+      block: 5
+    verifier: {use: calibrated, verifier: {use: own.Scorer}, scores: ./outer.json, accept: 0.5}
+    rule: {use: all}
+    block: 1
+metrics:
+  right: {use: python, function: own.right}
+""")
+    assert main(["fit", config]) == 0
+    inner, outer = (read_artifact(f"{each}.json", ScoreArtifact).fit for each in ("inner", "outer"))
+    assert (inner.items, inner.tasks, inner.threshold) == (300, 60, 6.0)
+    # The outer one judges what the inner one answered.
+    assert outer.items == outer.right == 60
+    assert main(["run", config]) == 0
 
 
 def test_items_that_teach_nothing_are_counted() -> None:
@@ -230,6 +280,12 @@ def test_the_directory_of_the_file_is_made(config: str) -> None:
         (["--metric", "broken"], "the metric failed on task 0: KeyError"),
         (["--set", "metrics={}"], "there are no metrics"),
         (["--set", "tasks.count=0"], "no judged item"),
+        (["--best"], "the rule best alone, and sure has all, which takes others"),
+        (
+            ["--set", "pipelines.sure.rule={use: best_step}"],
+            "makes an answer of many items, of which none is",
+        ),
+        (["--set", "pipelines.sure.rule={use: beam, width: 2}"], "pipelines.sure.rule"),
     ],
 )
 def test_what_cannot_be_fitted_is_said(

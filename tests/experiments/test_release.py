@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from draftverify import Check, Pipeline, Task, escalate, generator, verifier
 from draftverify.calibration import ReleaseArtifact, read_artifact
 from draftverify.cli.main import main
+from draftverify.experiments import pool_of
+from draftverify.rules import Withhold
 
 PARTS = '''
 from draftverify import Check, Proposal, Task, Verification
@@ -29,6 +32,10 @@ class Guesses:
                 for i in range(first, first + n)
             ]
         )
+
+
+class Others(Guesses):
+    pass
 
 
 class Scorer:
@@ -121,3 +128,68 @@ def test_without_such_a_rule_there_is_nothing_to_make(
     """It says what to write."""
     assert main(["fit", config, "--release", "--set", "pipelines.sure.rule={use: best}"]) != 0
     assert "write rule: {use: release, pool: FILE}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--precision=.8", "--confidence=.8", "--lost=.2", "--best", "--blocks=2"])
+def test_what_a_pool_has_no_use_for_is_a_mistake(
+    config: str, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    """Rather than to be taken for a promise."""
+    assert main(["fit", config, "--release", option]) == 2
+    assert f"--release takes no {option.split('=')[0]}" in " ".join(capsys.readouterr().err.split())
+    assert not Path("pool.json").exists()
+
+
+def test_it_says_beforehand_how_many_have_to_fail(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is drafted, and no threshold is asked for."""
+    assert main(["fit", config, "--release", "--plan"]) == 0
+    said = capsys.readouterr().out
+    assert "90 tasks with labels" in said
+    assert "19 of them have to fail in all their tries; 90 are enough if so many fail" in said
+    assert main(["fit", config, "--release", "--plan", "--limit", "18", "--set", "tasks.count=18"]) == 0
+    assert "18 are too few, were all to fail" in capsys.readouterr().out
+    assert not Path("pool.json").exists()
+
+
+ANOTHER = """
+  other:
+    generator: {use: own.Guesses}
+    verifier: {use: own.Scorer}
+    rule: {use: release, pool: ./pool.json, alpha: 0.1}
+    on_rejection: [{do: regenerate, times: 3}]
+metrics:
+"""
+
+
+def test_pipelines_that_share_a_pool_are_alike(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """But for their names and rules: tries of another verifier, policy or block size reach other scores by luck."""
+    Path(config).write_text(CONFIG.replace("metrics:\n", ANOTHER.lstrip("\n")))
+    assert main(["fit", config, "--release"]) == 0
+    assert "sure, other: 60 of 90 tasks failed" in capsys.readouterr().out
+    for change in (
+        "verifier={use: own.Scorer, factor: 2.0}",
+        "on_rejection=[{do: regenerate, times: 4}]",
+        "block=2",
+        "budget={rounds: 2}",
+    ):
+        assert main(["fit", config, "--release", "--set", f"pipelines.other.{change}"]) == 3
+        said = " ".join(capsys.readouterr().err.split())
+        assert "is named by sure and other, which differ in more than their rules" in said
+
+
+def test_the_pool_of_another_generator_is_refused(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The guarantee is of the generator that made it."""
+    assert main(["fit", config, "--release"]) == 0
+    assert main(["run", config, "--set", "pipelines.sure.generator={use: own.Others}"]) == 3
+    assert "was made with the generator Guesses" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_task_that_waits_is_not_in_the_pool() -> None:
+    """It has fewer tries than one that nobody is asked about; nothing is known of it."""
+    judge = verifier(lambda c, item: Check("abstain" if c.task.id < "2" else "pass", score=1.0), scores=True)
+    pipeline = Pipeline(
+        generator(lambda c, n: [1.0]), judge, Withhold(), block=1, policy=escalate(on=("abstain",))
+    )
+    tasks = [Task(id=str(i)) for i in range(8)]
+    made, solved, unheard = pool_of(pipeline, tasks, lambda task, outcome: False)
+    assert (len(made.pool.scores), solved, unheard) == (6, 0, 2)

@@ -21,7 +21,7 @@ from draftverify import (
     retry,
     verifier,
 )
-from draftverify.calibration import ReleaseArtifact, release_pool, write_artifact
+from draftverify.calibration import PartIdentity, ReleaseArtifact, release_pool, write_artifact
 from draftverify.engine.parts import identity_of
 from draftverify.rules import Release, Withhold
 
@@ -43,6 +43,13 @@ class Scorer:
         )
 
 
+def drafting(function: Any) -> Any:
+    """Whatever it drafts, it says that it is the generator that the pools were made with."""
+    made = generator(function)
+    made.identity = "drafts"
+    return made
+
+
 def pool(
     path: Path, failures: Sequence[Sequence[float | None]] = ((1.0, 2.0, 0.0),) * 19, of: Any = None
 ) -> Path:
@@ -50,11 +57,10 @@ def pool(
     judge = of if of is not None else Scorer()
     made = ReleaseArtifact(
         pool=release_pool(failures),
-        verifier=identity_of(judge),
-        name=type(judge).__name__,
+        generator=PartIdentity("drafts", identity_of(drafting(list))),
+        verifier=PartIdentity(type(judge).__name__, identity_of(judge)),
         metric="right",
         tasks=len(failures),
-        task_ids="",
     )
     write_artifact(path, made)
     return path
@@ -62,7 +68,7 @@ def pool(
 
 def run(path: Path, items: Sequence[Any], *, block: int = 1, rounds: int = 9, **more: Any) -> Any:
     """A task with these items, drafted in order."""
-    drafted = generator(lambda context, n: list(items[context.drafted : context.drafted + n]))
+    drafted = drafting(lambda context, n: list(items[context.drafted : context.drafted + n]))
     rule = Release(pool(path), alpha=0.05)
     with Pipeline(drafted, Scorer(), rule, policy=retry(rounds), block=block, **more) as pipeline:
         return pipeline.run("x")
@@ -106,7 +112,7 @@ def test_what_the_verifier_rejects_is_a_try_and_never_released(tmp_path: Path) -
 
 def test_what_a_person_accepts_is_released(tmp_path: Path) -> None:
     """Without a score."""
-    drafted = generator(lambda context, n: [1.0])
+    drafted = drafting(lambda context, n: [1.0])
     rule = Release(pool(tmp_path / "pool.json"))
     with Pipeline(drafted, Scorer(), rule, policy=escalate(), block=1) as pipeline:
         outcome = pipeline.run("x", ask=lambda request: Answer("accept"))
@@ -117,7 +123,7 @@ def test_a_correction_is_released_in_the_items_place(tmp_path: Path) -> None:
     """As with other rules that select."""
     judge = verifier(lambda context, item: Check("pass", score=9.0, correction="made"), scores=True)
     rule = Release(pool(tmp_path / "pool.json", of=judge))
-    outcome = Pipeline(generator(lambda context, n: ["raw"]), judge, rule, block=1).run("x")
+    outcome = Pipeline(drafting(lambda context, n: ["raw"]), judge, rule, block=1).run("x")
     assert (outcome.status, outcome.value, outcome.score) == ("accepted", "made", 9.0)
 
 
@@ -125,7 +131,7 @@ def test_a_correction_is_released_in_the_items_place(tmp_path: Path) -> None:
 def test_another_verifiers_pool_is_refused(tmp_path: Path, opened: bool) -> None:
     """As the pipeline opens or at its first task, within another pipeline too: the scores may mean something else."""
     rule = Release(pool(tmp_path / "pool.json"))
-    inner = Pipeline(generator(lambda context, n: [1.0]), Scorer(version=2), rule)
+    inner = Pipeline(drafting(lambda context, n: [1.0]), Scorer(version=2), rule)
     outer = Pipeline(inner, Scorer(), Withhold())
     for pipeline, path in ((inner, "rule.pool"), (outer, "generator.rule.pool")):
         with pytest.raises(
@@ -137,7 +143,7 @@ def test_another_verifiers_pool_is_refused(tmp_path: Path, opened: bool) -> None
 
 def test_a_pool_that_is_missing_or_too_small_is_refused(tmp_path: Path) -> None:
     """With what to do about it."""
-    drafted = generator(lambda context, n: [1.0])
+    drafted = drafting(lambda context, n: [1.0])
     with pytest.raises(ConfigError, match=r"`draftverify fit CONFIG --release` writes it"):
         Pipeline(drafted, Scorer(), Release(tmp_path / "none.json")).open()
     small = pool(tmp_path / "pool.json", [[1.0]] * 18)
@@ -154,9 +160,21 @@ def test_scores_add_up_to_a_release(tmp_path: Path) -> None:
     found = []
     for evidence in ("highest", "product"):
         rule = Release(path, evidence=evidence)  # type: ignore[arg-type]
-        one = Pipeline(generator(lambda context, n: [1.0]), Scorer(), rule, policy=retry(7), block=1)
+        one = Pipeline(drafting(lambda context, n: [1.0]), Scorer(), rule, policy=retry(7), block=1)
         found.append(one.run("x"))
     assert [outcome.status for outcome in found] == ["abstained", "accepted"]
     assert 1 < found[1].rounds <= 8
     with pytest.raises(ConfigError, match="evidence is 'sum'"):
         Release(path, evidence="sum")  # type: ignore[arg-type]
+
+
+def test_the_pool_of_another_generator_or_of_other_settings_is_refused(tmp_path: Path) -> None:
+    """Its tries reach other scores by luck."""
+    path = pool(tmp_path / "pool.json")
+    with pytest.raises(ConfigError, match="was made with the generator drafts") as caught:
+        Pipeline(generator(lambda context, n: [1.0]), Scorer(), Release(path), block=1).open()
+    assert caught.value.path == "rule.pool"
+    with pytest.raises(ConfigError, match="was made with the settings"):
+        Pipeline(
+            drafting(lambda c, n: [1.0]), Scorer(), Release(path), block=1, settings={"temperature": 1.0}
+        ).open()

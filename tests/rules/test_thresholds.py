@@ -44,15 +44,14 @@ class Once:
         return len(new) if any(item >= self.least for item in new) else None
 
 
-def scores(tmp_path: Path, items: list[Judged] = SURE) -> Path:
+def scores(tmp_path: Path, items: list[Judged] = SURE, best: bool = False) -> Path:
     path = tmp_path / "judge.json"
     artifact = ScoreArtifact(
         fit=fit_scores(items),
         verifier=identity_of(Scorer()),
         name="Scorer",
         metric="m",
-        best=False,
-        task_ids="",
+        best=best,
     )
     write_artifact(path, artifact)
     return path
@@ -92,6 +91,16 @@ def test_a_monitor_that_tightens_takes_it_too(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="was made with the verifier Scorer") as caught:
         pipeline(First(), Scorer(2.0), monitor=watched).open()
     assert caught.value.path == "monitor.threshold"
+
+
+def test_what_holds_of_best_items_is_refused_by_a_rule_that_takes_others(tmp_path: Path) -> None:
+    """Of scores 0.81 and 0.95 at .8 the fit counts the second, and `first` answers the first."""
+    threshold = CertifiedThreshold(scores(tmp_path, best=True))
+    pipeline(Best(threshold=threshold)).open()
+    for rule in (First, All, BestStep):
+        with pytest.raises(ConfigError, match=f"the rule {rule.__name__} takes others") as caught:
+            pipeline(rule(threshold=threshold)).open()
+        assert caught.value.path == "rule.threshold"
 
 
 @pytest.mark.parametrize("opened", [True, False])
