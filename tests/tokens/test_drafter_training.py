@@ -13,6 +13,7 @@ import torch
 from benchmarks import closed_loop
 from draftverify import ConfigError, Pipeline
 from draftverify.calibration import acceptance_rate, read_summaries
+from draftverify.cli.exits import Exit
 from draftverify.cli.main import main
 from draftverify.experiments import load_experiment, run
 from draftverify.records import load_run, split_of
@@ -196,6 +197,42 @@ def test_refused_places_of_chains_and_trees() -> None:
     )  # fmt: skip
     record = TaskRecord(task="a", outcome=Outcome(status="accepted"), rounds=(chain, tree, cut))
     assert refused_places(record) == [1, 2, 3]
+
+
+@pytest.fixture(scope="module")
+def second(home: Path, trained: dict[str, Any]) -> Path:
+    """A run that was drafted with the trained adapter, whose config has moved since."""
+    old = home / "old"
+    old.mkdir()
+    (old / "again.yaml").write_text(config(FRAGMENT))
+    for name in ("model", "prompts.jsonl", "trained"):
+        (old / name).symlink_to(home / name)
+    run(load_experiment(old / "again.yaml"), out=home / "second", command=(str(old / "again.yaml"),))
+    old.rename(home / "moved")
+    return home / "second"
+
+
+def test_a_second_turn_gains_over_the_first(home: Path, second: Path, trained: dict[str, Any]) -> None:
+    """Before is the drafter as it drafted in the log, through its adapter, and not the untrained one again."""
+    again = DrafterTraining(second, places="refused", config=home / "moved" / "again.yaml")
+    report = again.train(home / "turned")
+    assert report["named_first_before"] == pytest.approx(trained["named_first_after"], abs=1e-12)
+
+
+def test_a_run_that_has_moved_is_exported_by_its_config(home: Path, second: Path, tmp_path: Path) -> None:
+    """Of a pipeline's parts only the tokenizer is needed, and `--config` says where the model lies."""
+    out = tmp_path / "rows.jsonl"
+    asked = ["export", str(second), "--to", "trl-preference", "-o", str(out)]
+    assert main(asked) == Exit.RESOURCE
+    assert main([*asked, "--config", str(home / "moved" / "again.yaml")]) == 0
+    assert out.read_text()
+
+
+def test_so_many_places_at_most_are_learned(home: Path, trained: dict[str, Any], tmp_path: Path) -> None:
+    """Drawn from the refused ones, or from all."""
+    for places in ("all", "refused", "random"):
+        report = DrafterTraining(home / "log", places=places, most=50).train(tmp_path / places)  # type: ignore[arg-type]
+        assert report["learned_places"] == 50
 
 
 def test_without_an_adapter_the_early_exit_is_as_it_was(home: Path) -> None:
