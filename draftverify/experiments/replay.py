@@ -16,7 +16,8 @@ from typing import Any, get_args
 import msgspec
 
 from draftverify import calibration
-from draftverify.calibration import Estimate
+from draftverify.calibration import Estimate, ExpectedBlock, Fixed, expected_acceptance
+from draftverify.engine.parts import name_of
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, DraftVerifyError
 from draftverify.experiments.build import Builder
@@ -30,7 +31,7 @@ from draftverify.records import Entry, RunRecords
 from draftverify.records.replay import CHANGES, Change, DraftsFrom, Gap, Replay, Replayed
 from draftverify.values import Outcome, Task, TaskRecord
 
-__all__ = ["RecordedPipeline", "Recording", "Side", "WhatIf", "made_from"]
+__all__ = ["Expected", "RecordedPipeline", "Recording", "Side", "WhatIf", "made_from"]
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,6 +90,24 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
             {name: getattr(self, name) for name in self.__struct_fields__ if name != "replayed"}
         )
         return _finite(made)  # type: ignore[no-any-return]
+
+
+class Expected(msgspec.Struct, frozen=True, kw_only=True):
+    """What another rule would have kept, an estimate at the recorded contexts.
+
+    Args:
+        pipeline: of which.
+        changes: what was set, as "path=value".
+        blocks: for each size what was kept and what would be.
+    """
+
+    pipeline: str
+    changes: tuple[str, ...]
+    blocks: tuple[ExpectedBlock, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        return _finite(msgspec.to_builtins(self))  # type: ignore[no-any-return]
 
 
 class RecordedPipeline:
@@ -236,6 +255,35 @@ class Recording(RecordedPipeline):
             unscored=unscored,
             of=self.of,
         )
+
+    def expected(self, changes: Sequence[str]) -> Expected | None:
+        """Of a rule on distributions, which records do not hold: what it would have kept of the recorded drafts.
+
+        Args:
+            changes: as of `what_if`.
+
+        Returns:
+            An estimate from the summaries of drafted tokens; None where `what_if` is to be asked: nothing but the rule
+            and the block's number is estimated, and no other rule.
+
+        Raises:
+            ConfigError: a value is wrong, no summaries were recorded, a block was no chain or not as long, or the rule
+                reads more than a summary holds.
+        """
+        pipeline, changed = self._changed(changes)
+        size = pipeline.block if "block" in changed else None
+        asked = bool(changed) and changed <= {"rule", "block"} and (size is None or isinstance(size, Fixed))
+        if not asked or "target" not in getattr(pipeline.rule, "needs", ()):
+            return None
+        chance = getattr(pipeline.rule, "chance", None)
+        if chance is None:
+            raise ConfigError(
+                f"{name_of(pipeline.rule)} judges a block as a whole, and a record keeps summaries of single tokens; "
+                "its acceptance takes a run",
+                path="rule",
+            )
+        blocks = expected_acceptance(self.records, chance, most=None if size is None else size.n)
+        return Expected(pipeline=self.name, changes=tuple(changes), blocks=blocks)
 
     def solved(self, record: TaskRecord) -> float | None:
         """How much of a task is solved; None where nobody can say."""

@@ -113,6 +113,33 @@ def test_drafted_tokens_are_summarised_in_the_records(home: Path) -> None:
     assert json.loads(items["top"][0]) == [list(pair) for pair in found[0].top]
 
 
+def test_another_rule_s_acceptance_is_estimated(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the command, from the summaries: at temperature 0 p is 0 or 1, so that a lenient rule keeps what was kept."""
+    asked = ["replay", str(home / "log"), "--set", "rule={use: lenience, lenience: 0.5}"]
+    assert main([*asked, "--json"]) == 0
+    blocks = json.loads(capsys.readouterr().out)["blocks"]
+    assert [block["size"] for block in blocks] == [1, 2, 3]
+    assert blocks[0]["ran_kept"]["value"] > 0
+    for block in blocks:
+        assert block["would_keep"] == pytest.approx(block["ran_kept"])
+    assert main([*asked, "--set", "block=2"]) == 0
+    out = capsys.readouterr().out
+    assert "acceptance at the recorded contexts, an estimate" in out
+    assert len(out.splitlines()) == 5
+    assert main([*asked, "--set", "block=4"]) == Exit.CONFIG
+    assert "no block of 4 was recorded" in capsys.readouterr().err
+    assert main([*asked, "--set", "budget.rounds=3"]) == Exit.CONFIG
+    assert "the records hold checks alone" in " ".join(capsys.readouterr().err.split())
+
+
+def test_without_summaries_no_acceptance_is_made_up(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The message says how to record them."""
+    (home / "bare.yaml").write_text(config().replace("records: {tokens: summary}\n", ""))
+    run(load_experiment(home / "bare.yaml", limit=2), out=home / "bare", command=(str(home / "bare.yaml"),))
+    assert main(["replay", str(home / "bare"), "--set", "rule={use: greedy_match}"]) == Exit.CONFIG
+    assert "records: {tokens: summary}" in " ".join(capsys.readouterr().err.split())
+
+
 def test_refused_tokens_are_exported_as_text(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
