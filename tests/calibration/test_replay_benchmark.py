@@ -40,7 +40,7 @@ def made_up(folder: Path, answers: int = 12) -> Path:
 
 
 def test_a_miss_is_an_exit_status_and_a_missing_folder_is_named(tmp_path, monkeypatch, capsys):
-    """Other data gives other figures: misses, status 1. What is not there is no miss, and nothing at all is status 2."""
+    """Other data gives other figures: misses, status 1. What is not there is no miss; nothing at all is status 2."""
     monkeypatch.setenv("DRAFTVERIFY_DATA", str(made_up(tmp_path)))
     out = tmp_path / "found.json"
     assert replay.main(["--part", "gsm8k,math", "--out", str(out)]) == 1

@@ -174,8 +174,8 @@ def test_a_text_can_be_written_as_a_turn(tmp_path: Path) -> None:
 @pytest.mark.parametrize("to", ["trl-preference", "trl-sft"])
 @pytest.mark.parametrize("messages", ["none", "some", "all"])
 def test_the_rows_are_what_trl_loads(tmp_path: Path, to: Any, messages: str) -> None:
-    """Read by Arrow, as `load_dataset("json")` reads them, each column has one type in all rows. TRL's columns are there,
-    text throughout or turns throughout, also where only some tasks are conversations."""
+    """Read by Arrow, as `load_dataset("json")` reads them, each column has one type in all rows. TRL's columns are
+    there, text throughout or turns throughout, also where only some tasks are conversations."""
     from pyarrow import json as arrow
     from pyarrow import list_, string, struct
 
