@@ -86,14 +86,18 @@ def replay(recording: Recording, changes: tuple[str, ...], as_json: bool) -> Non
     rules on distributions acceptance is estimated, where the run kept summaries of drafted tokens.
     """
     expected = recording.expected(changes)
-    found = expected if expected is not None else recording.what_if(changes)
+    if expected is not None:
+        plain, lines = expected.plain, _expected(expected)
+    else:
+        found = recording.what_if(changes)
+        plain, lines = found.plain, shown(found)
     if as_json:
-        click.echo(json.dumps(found.plain(), indent=2, allow_nan=False))
+        click.echo(json.dumps(plain(), indent=2, allow_nan=False))
         return
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = 200
-    for line in shown(found) if expected is None else _expected(expected):
+    for line in lines:
         console.print(line)
 
 
