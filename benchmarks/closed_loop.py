@@ -3,11 +3,12 @@
     DRAFTVERIFY_DATA=DIR python -m benchmarks.closed_loop --out benchmarks/results/closed_loop.json
 
 Prompts are the short questions of Spec-Bench and the first of GSM8K's test set (DIR/spec_bench, DIR/gsm8k). An early
-exit of SmolLM2-135M drafts for the whole model on those whose id has an odd hash: that run is the log. Two drafters are
-trained from it by `draftverify train drafter`: one at the places where a draft was refused, and one, the control, at as
-many places drawn from the same answers. Then the early exit as it was, the trained one and the control draft on the
-other prompts. Everything is greedy and in float32, so acceptance is counted and no load of the machine changes it;
-every answer must be the same in all three. Intervals draw whole prompts anew, and differences are paired by prompt.
+exit of SmolLM2-135M drafts for the whole model on those whose id has an odd hash: that run is the log. Three drafters
+are trained from it by `draftverify train drafter`: one at every place of the answers; one at some places, drawn from
+those where a draft was refused; and one, the control, at as many that are drawn from all. Then the early exit as it was
+and the three draft on the other prompts. Everything is greedy and in float32, so acceptance is counted and no load of
+the machine changes it; every answer must be the same with all four. Intervals draw whole prompts anew, and differences
+are paired by prompt. What was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -30,7 +31,14 @@ from draftverify.records import load_run
 from draftverify_tokens import DrafterTraining
 
 LONG = ("summarization", "rag")
-ARMS = ("before", "trained", "control")
+ARMS = ("before", "all", "refused", "random")
+PAIRS = (
+    ("before", "all"),
+    ("before", "refused"),
+    ("before", "random"),
+    ("random", "refused"),
+    ("random", "all"),
+)
 
 
 def prompts(data: Path, limit: int) -> Iterator[dict[str, Any]]:
@@ -111,7 +119,7 @@ def figures(records: dict[str, list[TaskRecord]]) -> dict[str, Any]:
             "passes": sum(len(record.rounds) for record in own),
         }
     pairs = {}
-    for first, second in (("before", "trained"), ("before", "control"), ("control", "trained")):
+    for first, second in PAIRS:
         for name, of in (("acceptance", rate), ("tokens_per_pass", per_pass)):
             sides = ([of(record) for record in records[arm]] for arm in (first, second))
             test = paired_difference(*sides)
@@ -129,8 +137,10 @@ def measure(data: Path, folder: Path, options: argparse.Namespace) -> dict[str, 
     early = drafter(options.layers, options.block)
     log = experiment(folder, "log", logged, {"early_exit": early}, options.tokens, options.size)
     reports, adapters = {}, {}
-    for arm, places in (("trained", "refused"), ("control", "random")):
-        reports[arm] = DrafterTraining(log, places=places).train(folder / arm)  # type: ignore[arg-type]
+    for arm in ARMS[1:]:
+        most = None if arm == "all" else options.places
+        trainer = DrafterTraining(log, places=arm, most=most)  # type: ignore[arg-type]
+        reports[arm] = trainer.train(folder / arm)
         adapters[arm] = f"./{arm}/drafter.safetensors"
         print(arm, reports[arm], flush=True)
     arms = {
@@ -147,7 +157,7 @@ def measure(data: Path, folder: Path, options: argparse.Namespace) -> dict[str, 
         "most_tokens": options.tokens, "logged_prompts": len(logged), "unseen_prompts": len(unseen),
         "groups": {group: sum(task["group"] == group for task in unseen) for group in ("spec_bench", "gsm8k")},
         "logged_acceptance": logged_acceptance,
-        "same_answers": sum(len(set(map(tuple, three))) == 1 for three in values),
+        "same_answers": sum(len(set(map(tuple, each))) == 1 for each in values),
         "training": reports, **figures(records),
     }  # fmt: skip
 
@@ -160,9 +170,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--block", type=int, default=3)
-    parser.add_argument("--tokens", type=int, default=24, help="the longest answer")
-    parser.add_argument("--logged", type=int, default=120, help="prompts of the log, at most")
-    parser.add_argument("--unseen", type=int, default=112, help="prompts that are measured on, at most")
+    parser.add_argument("--tokens", type=int, default=20, help="the longest answer")
+    parser.add_argument("--logged", type=int, default=100, help="prompts of the log, at most")
+    parser.add_argument("--unseen", type=int, default=104, help="prompts that are measured on, at most")
+    parser.add_argument("--places", type=int, default=400, help="that refused and random ones teach")
     parser.add_argument("--gsm8k", type=int, default=120)
     parser.add_argument("--size", type=int, default=16, help="tasks under way at once")
     parser.add_argument(

@@ -6,7 +6,8 @@
 DIR holds the recorded data, a folder each. A line is a figure, what was published, what comes out here with its 95 %
 interval, the recording and what computed it, and whether that is a hit: it lies as near as the figure was rounded, or
 as near as its line says, where programs are run or random numbers drawn. A folder that is not there, and a figure whose
-data is nowhere, are named with the reason. The exit status is 1 when a figure was missed, and 2 when there is no data.
+data is nowhere, are named with the reason. The exit status is 1 when a figure was missed, and 2 when there was no data
+for any.
 
 `--part` computes some of them. `code` runs 16,400 recorded programs against their hidden tests and against all the
 generated ones, in the sandbox, which takes minutes; `--programs FILE` keeps what they did there, and reads it where it
@@ -142,16 +143,20 @@ def pandalm(data: Path) -> Found:
     }
 
 
-def _audited(judge: Any, comparisons: Any) -> dict[tuple[str, str], Estimate]:
+def _audited(judge: Any, comparisons: Any) -> dict[tuple[str, str], Estimate | float]:
     from draftverify.audit import audit_judge
 
-    found = {}
+    found: dict[tuple[str, str], Estimate | float] = {}
     for probe in audit_judge(judge, comparisons, probes=("agreement", "order", "length")).probes:
         for each in probe.figures:
             if each.value is not None:
-                found[probe.name, each.name] = Estimate(
-                    each.value, each.low or 0.0, each.high or 1.0, each.n, len(comparisons)
+                known = each.low is not None and each.high is not None
+                of = (
+                    Estimate(each.value, each.low, each.high, each.n, len(comparisons))
+                    if known
+                    else each.value
                 )
+                found[probe.name, each.name] = of
     return found
 
 
@@ -345,6 +350,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         told = {"provenance": provenance("benchmarks.replay"), **counts, "figures": rows}
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_bytes(msgspec.json.format(msgspec.json.encode(told), indent=1) + b"\n")
+    if not counts["hit"] + counts["miss"]:
+        return 2
     return 1 if counts["miss"] else 0
 
 

@@ -26,6 +26,7 @@ from draftverify.calibration.controller import Fixed, Measured
 from draftverify.calibration.costs import CostModel, Curve, fit_costs, parallel_pass
 from draftverify.calibration.drafting import Drafting, drafting
 from draftverify.calibration.duration import Spent, remaining
+from draftverify.calibration.expected_acceptance import ExpectedBlock, expected_acceptance
 from draftverify.calibration.intervals import Estimate, log_interval, log_jackknife
 from draftverify.calibration.means import arithmetic_mean, geometric_mean
 from draftverify.calibration.monitor import RateMonitor
@@ -98,6 +99,7 @@ __all__ = [
     "DataHash",
     "Drafting",
     "Estimate",
+    "ExpectedBlock",
     "Fixed",
     "Interval",
     "Judged",
@@ -145,6 +147,7 @@ __all__ = [
     "coverage",
     "error_correlation",
     "drafting",
+    "expected_acceptance",
     "failures_needed",
     "fit_costs",
     "fit_scores",

@@ -30,6 +30,11 @@ __all__ = ["export"]
 @click.option(
     "--chat", is_flag=True, help="Of training data: write a prompt that is a text as a user's turn."
 )
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Of training data: the config that the run was made from, where it has moved.",
+)
 @click.option("--store", envvar="DRAFTVERIFY_STORE", help="The PostgreSQL URL that the run was given.")
 def export(
     run: str,
@@ -38,6 +43,7 @@ def export(
     level: Level | None,
     split: Split | None,
     chat: bool,
+    config: str | None,
     store: str | None,
 ) -> None:
     """Write what RUN has come to, a row per task of a pipeline, finished or not.
@@ -54,13 +60,13 @@ def export(
             if level is not None:
                 raise ConfigError(f"--{level} is of tables; {form} has rows of its own", path=f"--{level}")
             written = write_training(
-                records, form, to, text_of=partial(_text_of, records), split=split, chat=chat
+                records, form, to, text_of=partial(_text_of, records, config), split=split, chat=chat
             )
             count = written.rows
             left_out = [f"no row of {n}: {why}" for why, n in written.left_out.most_common()]
         else:
-            if split is not None or chat:
-                option = "--chat" if split is None else "--split"
+            if split is not None or chat or config is not None:
+                option = "--split" if split is not None else "--chat" if chat else "--config"
                 raise ConfigError(f"{option} is of training data: --to {' or '.join(TRAINING)}", path=option)
             count = write(records, form, to, level or "tasks")
     if out is not None:
@@ -69,10 +75,10 @@ def export(
         click.echo(line, err=True)
 
 
-def _text_of(run: RunRecords, pipeline: str) -> Callable[[Sequence[Any]], str] | None:
+def _text_of(run: RunRecords, config: str | None, pipeline: str) -> Callable[[Sequence[Any]], str] | None:
     """What makes text of a pipeline's values: its verifier, where that knows how (token ids)."""
-    from draftverify.experiments import Recording
+    from draftverify.experiments import RecordedPipeline
 
-    verifier = Recording(run, pipeline).pipeline.verifier
+    verifier = RecordedPipeline(run, pipeline, config=config).pipeline.verifier
     own: Callable[[Sequence[Any]], str] | None = getattr(verifier, "text", None)
     return own

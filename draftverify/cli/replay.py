@@ -19,7 +19,7 @@ from draftverify.report.words import clean
 
 if TYPE_CHECKING:
     from draftverify.calibration import Estimate
-    from draftverify.experiments.replay import Recording, Side, WhatIf
+    from draftverify.experiments.replay import Expected, Recording, Side, WhatIf
 
 __all__ = ["interval", "replay", "replays", "shown"]
 
@@ -82,16 +82,22 @@ def replays(command: Callable[..., None]) -> Callable[..., None]:
 def replay(recording: Recording, changes: tuple[str, ...], as_json: bool) -> None:
     """Say from RUN's records what another rule, block size, policy, order of stages or budget would have come to.
 
-    Nothing is drafted or verified again. What the log cannot answer is listed, with the task, the round and why.
+    Nothing is drafted or verified again. What the log cannot answer is listed, with the task, the round and why. Of
+    rules on distributions acceptance is estimated, where the run kept summaries of drafted tokens.
     """
-    found = recording.what_if(changes)
+    expected = recording.expected(changes)
+    if expected is not None:
+        plain, lines = expected.plain, _expected(expected)
+    else:
+        found = recording.what_if(changes)
+        plain, lines = found.plain, shown(found)
     if as_json:
-        click.echo(json.dumps(found.plain(), indent=2, allow_nan=False))
+        click.echo(json.dumps(plain(), indent=2, allow_nan=False))
         return
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = 200
-    for line in shown(found):
+    for line in lines:
         console.print(line)
 
 
@@ -133,6 +139,19 @@ def shown(found: WhatIf) -> Iterator[Text | Table]:
         yield Text(clean(f"not in the log: {first}{more}"))
     if len(kinds) > SHOWN:
         yield Text(f"… and {len(kinds) - SHOWN} other gaps in --json")
+
+
+def _expected(found: Expected) -> Iterator[Text | Table]:
+    """What is expected of a rule on distributions."""
+    yield Text(clean(f"{found.pipeline}: {', '.join(found.changes)}"))
+    yield Text("acceptance at the recorded contexts, an estimate; what tasks would have come to takes a run")
+    table = Table(box=None, pad_edge=False)
+    for heading in ("block", "blocks", "kept", "would be kept", "acceptance", "would be"):
+        table.add_column(heading, justify="right")
+    for each in found.blocks:
+        figures = (each.ran_kept, each.would_keep, each.ran_rate, each.would_accept)
+        table.add_row(str(each.size), str(each.blocks), *map(interval, figures))
+    yield table
 
 
 def interval(estimate: Estimate) -> str:

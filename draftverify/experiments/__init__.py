@@ -5,12 +5,13 @@ from draftverify.experiments.config import load_experiment
 from draftverify.experiments.evaluate import Evaluation, evaluate
 from draftverify.experiments.fit import fit_verifier
 from draftverify.experiments.release import pool_of
-from draftverify.experiments.replay import Recording
+from draftverify.experiments.replay import RecordedPipeline, Recording
 from draftverify.experiments.run import RunResult, run
 
 __all__ = [
     "Calibrated",
     "Evaluation",
+    "RecordedPipeline",
     "Recording",
     "RunResult",
     "calibrate",

@@ -16,7 +16,8 @@ from typing import Any, get_args
 import msgspec
 
 from draftverify import calibration
-from draftverify.calibration import Estimate
+from draftverify.calibration import Estimate, ExpectedBlock, Fixed, expected_acceptance
+from draftverify.engine.parts import name_of
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, DraftVerifyError
 from draftverify.experiments.build import Builder
@@ -30,7 +31,7 @@ from draftverify.records import Entry, RunRecords
 from draftverify.records.replay import CHANGES, Change, DraftsFrom, Gap, Replay, Replayed
 from draftverify.values import Outcome, Task, TaskRecord
 
-__all__ = ["Recording", "Side", "WhatIf", "made_from"]
+__all__ = ["Expected", "RecordedPipeline", "Recording", "Side", "WhatIf", "made_from"]
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,24 +92,90 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
         return _finite(made)  # type: ignore[no-any-return]
 
 
-class Recording:
-    """One pipeline of a run, ready to be replayed.
+class Expected(msgspec.Struct, frozen=True, kw_only=True):
+    """What another rule would have kept, an estimate at the recorded contexts.
 
     Args:
-        run: the run's records.
+        pipeline: of which.
+        changes: what was set, as "path=value".
+        blocks: for each size what was kept and what would be.
+    """
+
+    pipeline: str
+    changes: tuple[str, ...]
+    blocks: tuple[ExpectedBlock, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        return _finite(msgspec.to_builtins(self))  # type: ignore[no-any-return]
+
+
+class RecordedPipeline:
+    """One pipeline of a run, built again from the run's config; its records are not read.
+
+    Args:
+        run: the run.
         pipeline: its name; the run's only one when None.
         config: the config that the run was made from, whose directory its paths are relative to; None: as the run's
             command named it.
-        drafts_from: what the drafts of generators depend on that do not say so themselves.
-        of: what costs are counted in.
 
     Attributes:
         spec: the pipeline's.
         pipeline: the same, built; nothing of it is opened.
-        records: its tasks', in order.
 
     Raises:
         ConfigError: there is no such pipeline, or the config cannot be read any more.
+        DraftVerifyError: a part is not there any more.
+    """
+
+    def __init__(
+        self, run: RunRecords, pipeline: str | None = None, *, config: str | Path | None = None
+    ) -> None:
+        names = run.names
+        if pipeline is None and len(names) != 1:
+            raise ConfigError(
+                f"{run.path} has {len(names)} pipelines; name one: --pipeline {' or '.join(names[:8])}"
+            )
+        self.name = names[0] if pipeline is None else pipeline
+        if self.name not in names:
+            raise ConfigError(f"{run.path} has no pipeline {self.name!r}{did_you_mean(self.name, names)}")
+        self._file = run.path / "config.json"
+        self._base = Path(config).parent if config is not None else made_from(run)
+        self._builder = Builder()
+        self._experiment = self._load()
+        self.spec = self._spec_of(self._experiment)
+        self.pipeline: Pipeline = self._builder.pipeline(self.spec)
+
+    @property
+    def _own(self) -> str:
+        """The pipeline's name in the config, where a cell has none."""
+        return self.name.partition("@")[0]
+
+    def _load(self, overrides: Sequence[str] = ()) -> Experiment:
+        return load_recorded(self._file, self._base, cell=self.name, overrides=overrides)
+
+    def _spec_of(self, experiment: Experiment) -> PipelineSpec:
+        names = (self.name, self._own) if len(experiment.pipelines) == 1 else (self.name,)
+        found = next((spec for spec in experiment.pipelines if spec.name in names), None)
+        if found is None:
+            raise ConfigError(f"{self._file}: the config has no pipeline {self.name!r} any more")
+        return found
+
+
+class Recording(RecordedPipeline):
+    """One pipeline of a run, ready to be replayed.
+
+    Args:
+        run: the run's records.
+        pipeline, config: as of `RecordedPipeline`.
+        drafts_from: what the drafts of generators depend on that do not say so themselves.
+        of: what costs are counted in.
+
+    Attributes:
+        records: its tasks', in order.
+
+    Raises:
+        ConfigError: as `RecordedPipeline`; or `drafts_from` is no word for it.
         DraftVerifyError: a part is not there any more.
     """
 
@@ -121,27 +188,14 @@ class Recording:
         drafts_from: DraftsFrom | None = None,
         of: str = "seconds",
     ) -> None:
-        names = run.names
-        if pipeline is None and len(names) != 1:
-            raise ConfigError(
-                f"{run.path} has {len(names)} pipelines; name one: --pipeline {' or '.join(names[:8])}"
-            )
-        self.name = names[0] if pipeline is None else pipeline
-        if self.name not in names:
-            raise ConfigError(f"{run.path} has no pipeline {self.name!r}{did_you_mean(self.name, names)}")
         if drafts_from is not None and drafts_from not in get_args(DraftsFrom):
             raise ConfigError(
                 f"drafts_from is {drafts_from!r}; it is one of {', '.join(get_args(DraftsFrom))}",
                 path="drafts_from",
             )
+        super().__init__(run, pipeline, config=config)
         self.of = of
-        self._file = run.path / "config.json"
-        self._base = Path(config).parent if config is not None else made_from(run)
         self._drafts_from = drafts_from
-        self._builder = Builder()
-        self._experiment = self._load()
-        self.spec = self._spec_of(self._experiment)
-        self.pipeline: Pipeline = self._builder.pipeline(self.spec)
         tasks = {task.id: task for task in run.tasks}
         self._entries: list[tuple[Task, Entry]] = [
             (tasks[entry.record.task], entry) for entry in run.entries(pipeline=self.name, texts=False)
@@ -202,6 +256,35 @@ class Recording:
             of=self.of,
         )
 
+    def expected(self, changes: Sequence[str]) -> Expected | None:
+        """Of a rule on distributions, which records do not hold: what it would have kept of the recorded drafts.
+
+        Args:
+            changes: as of `what_if`.
+
+        Returns:
+            An estimate from the summaries of drafted tokens; None where `what_if` is to be asked: nothing but the rule
+            and the block's number is estimated, and no other rule.
+
+        Raises:
+            ConfigError: a value is wrong, no summaries were recorded, a block was no chain or not as long, or the rule
+                reads more than a summary holds.
+        """
+        pipeline, changed = self._changed(changes)
+        size = pipeline.block if "block" in changed else None
+        asked = bool(changed) and changed <= {"rule", "block"} and (size is None or isinstance(size, Fixed))
+        if not asked or "target" not in getattr(pipeline.rule, "needs", ()):
+            return None
+        chance = getattr(pipeline.rule, "chance", None)
+        if chance is None:
+            raise ConfigError(
+                f"{name_of(pipeline.rule)} judges a block as a whole, and a record keeps summaries of single tokens; "
+                "its acceptance takes a run",
+                path="rule",
+            )
+        blocks = expected_acceptance(self.records, chance, most=None if size is None else size.n)
+        return Expected(pipeline=self.name, changes=tuple(changes), blocks=blocks)
+
     def solved(self, record: TaskRecord) -> float | None:
         """How much of a task is solved; None where nobody can say."""
         if self._metric is None:
@@ -230,14 +313,6 @@ class Recording:
         # What is answered from a log is not watched: a policy may be tried that an alarm could not ask a person by.
         return self._builder.pipeline(msgspec.structs.replace(spec, monitor=None)), changed
 
-    @property
-    def _own(self) -> str:
-        """The pipeline's name in the config, where a cell has none."""
-        return self.name.partition("@")[0]
-
-    def _load(self, overrides: Sequence[str] = ()) -> Experiment:
-        return load_recorded(self._file, self._base, cell=self.name, overrides=overrides)
-
     def override(self, change: str) -> str:
         """A change as an override of the config: below the pipeline, and stages that are named are written out.
 
@@ -260,13 +335,6 @@ class Recording:
                     )
                 change = f"{path}={json.dumps([written[names.index(each)] for each in given])}"
         return f"pipelines.{self._own}.{change}"
-
-    def _spec_of(self, experiment: Experiment) -> PipelineSpec:
-        names = (self.name, self._own) if len(experiment.pipelines) == 1 else (self.name,)
-        found = next((spec for spec in experiment.pipelines if spec.name in names), None)
-        if found is None:
-            raise ConfigError(f"{self._file}: the config has no pipeline {self.name!r} any more")
-        return found
 
     # What is solved
 

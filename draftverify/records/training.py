@@ -6,9 +6,12 @@ completion} of one accepted answer. Both say where they come from: task, run, pi
 
 - Rejected is what the verifier rejected, the rule refused, or a person said is wrong. A check that failed or could not
   tell rejects nothing.
-- Chosen is what stands there in the answer (kept, corrected, spliced, or drafted in a later round), else a sibling that
-  passed, else the value that the rule chose in the end. What a person wrote in its place comes before all of them, and
+- Chosen is what stands there in the answer (kept, corrected, spliced, or drafted in a later round), else the value that
+  the rule chose in the end, else a sibling that passed. What a person wrote in its place comes before all of them, and
   what a person said is wrong is never chosen.
+- Rules on distributions refuse and replace by chance: a token that the target likes may go, and a rare one come. So
+  their refusals make a row only at temperature 0, or where the summary of the token shows that the target gives the
+  chosen one the larger probability.
 
 What a model wrote is made inert as in `export`, and secrets that this process knows are `***`.
 """
@@ -23,6 +26,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, TypeAlias, get_args
 
+from draftverify.calibration import read_summaries
 from draftverify.errors import ConfigError
 from draftverify.records.directory import RunRecords
 from draftverify.records.entries import Entry
@@ -39,6 +43,11 @@ Values: TypeAlias = Sequence[Any]
 TextOf: TypeAlias = Callable[[str], "Callable[[Values], str] | None"]
 """Of a pipeline's name what makes a text of the values of an answer, as of token ids; None where they are texts
 already, or JSON."""
+
+UNSURE = (
+    "a draw refused it, and no summary shows that the target prefers the other (records: {tokens: summary})"
+)
+"""Why a refused token makes no row."""
 
 _PROMPTS = ("prompt", "question")
 """Fields of an input that are its prompt, the first that is there."""
@@ -100,8 +109,12 @@ def training_rows(
     if to not in TRAINING:
         raise ConfigError(f"there is no format {to!r}; there are {', '.join(TRAINING)}")
     tasks = {task.id: task for task in run.tasks}
+    # A column has one type, or nobody can load it: where one task is a conversation, all are.
+    chat = chat or any(_turns(task.input.get("messages")) for task in tasks.values())
     said = _labels(run)
     known = lru_cache(None)(text_of)
+    config = run.config
+    likeliest = {name: _takes_the_likeliest(config, name) for name in run.names}
     identity = str(run.about["run"])
     for entry in run.entries(texts=False):
         task = tasks.get(entry.record.task)
@@ -110,7 +123,7 @@ def training_rows(
             continue
         prompt = _Prompt(task, chat)
         labels = said.get((entry.pipeline, task.id), _Labels({}, {}))
-        answer = _Answer(entry, known)
+        answer = _Answer(entry, known, likeliest=likeliest.get(entry.pipeline, False))
         about = {
             "task": task.id,
             "group": task.group,
@@ -151,9 +164,11 @@ class _Answer:
     Attributes:
         values: what was emitted, round after round.
         starts: how many values there were before each round.
+        likeliest: whether the target's likeliest value was taken, temperature 0.
     """
 
-    def __init__(self, entry: Entry, text_of: TextOf) -> None:
+    def __init__(self, entry: Entry, text_of: TextOf, *, likeliest: bool) -> None:
+        self.likeliest = likeliest
         self.values: list[Any] = []
         self.starts: list[int] = []
         for round in entry.record.rounds:
@@ -241,6 +256,10 @@ def _preferences(
                 left_out["nothing better is known"] += 1
                 continue
             chosen, how = better
+            by_chance = verdict == "refused" and how != "person" and not answer.likeliest
+            if by_chance and not _preferred(round, index, chosen):
+                left_out[UNSURE] += 1
+                continue
             first, second = (answer.ending(start + place, each) for each in (chosen, value))
             if first is None or second is None:
                 left_out["half a character is no text"] += 1
@@ -283,6 +302,23 @@ def _rejected(round: Round, labels: _Labels) -> Iterator[tuple[int, str, str]]:
             yield index, verdict, (check.reason if check is not None else "") or refused.get(index, "")
 
 
+def _takes_the_likeliest(config: Mapping[str, Any], pipeline: str) -> bool:
+    """Whether a pipeline ran at temperature 0, by the run's config."""
+    own = config["pipelines"].get(pipeline.partition("@")[0]) or {}
+    settings = {**(config.get("settings") or {}), **(own.get("settings") or {})}
+    found = settings.get("temperature")
+    for path, value in (config.get("cells") or {}).get(pipeline, {}).items():
+        if "settings" in path.split("."):
+            found = value if path.endswith("settings.temperature") else None
+    return bool(found == 0 and found is not None)
+
+
+def _preferred(round: Round, index: int, chosen: Any) -> bool:
+    """Whether the target gave a token a larger probability than the refused one, by the summary of that."""
+    summaries = read_summaries(round.tokens)
+    return bool(summaries) and dict(summaries[index].top).get(chosen, 0.0) > summaries[index].p
+
+
 def _place(round: Round, index: int) -> int | None:
     """Which of the round's values stands in an item's place, from 0; None where what it stands on was not taken."""
     replaced = [each.index for each in round.decision.corrected]
@@ -308,14 +344,14 @@ def _better(
 
     if place < len(answer.values) and may_be(answer.values[place]):
         return answer.values[place], "answer"
-    for other, check in enumerate(round.checks):
-        sibling = other != index and round.parents[other] == round.parents[index]
-        if sibling and check.verdict == "pass" and may_be(round.items[other]):
-            return round.items[other], "sibling"
     value = entry.record.outcome.value
     chooses = not answer.values and place == 0 and entry.record.outcome.status == "accepted"
     if chooses and value is not None and may_be(value):
         return value, "outcome"
+    for other, check in enumerate(round.checks):
+        sibling = other != index and round.parents[other] == round.parents[index]
+        if sibling and check.verdict == "pass" and may_be(round.items[other]):
+            return round.items[other], "sibling"
     return None
 
 

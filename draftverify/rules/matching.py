@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from array_api_compat import device
 
+from draftverify.calibration.token_summary import TokenSummary
 from draftverify.randomness import Draws, array_namespace, inverse_cdf
 from draftverify.rules.arrays import host_to, on_host, positive, row_of
 from draftverify.rules.batch import NO_P, numbers, sound
@@ -39,6 +40,10 @@ class GreedyMatch(_Match):
     def __init__(self, *, measure_drift: bool = False) -> None:
         self.measure_drift = measure_drift
 
+    def chance(self, token: int, summary: TokenSummary) -> float:
+        """How likely a recorded token is kept, once those before it are: 1 of p's likeliest, else 0."""
+        return float(summary.top[0][0] == token)
+
     def draws(self, p: Array, rngs: Sequence[Draws], n: int) -> tuple[Array, ...]:
         return ()
 
@@ -65,6 +70,10 @@ class TokenMatch(_Match):
     """
 
     exact = True
+
+    def chance(self, token: int, summary: TokenSummary) -> float:
+        """How likely a recorded token is kept, once those before it are: p(x)."""
+        return summary.p
 
     def draws(self, p: Array, rngs: Sequence[Draws], n: int) -> tuple[Array, ...]:
         # The few draws of a single block on the host are made when they are needed.

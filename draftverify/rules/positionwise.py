@@ -13,6 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from draftverify.calibration.token_summary import TokenSummary
+from draftverify.errors import ConfigError
 from draftverify.randomness import Draws, array_namespace
 from draftverify.rules.arrays import on_host, positive
 from draftverify.rules.chains import Blocks, ChainRule
@@ -62,6 +66,21 @@ class Positionwise(ChainRule):
         mass = xp.sum(r, axis=-1, keepdims=True)
         r = xp.where(mass > 0, r / xp.where(mass > 0, mass, xp.ones_like(mass)), p)
         return kept + (1 - xp.sum(kept, axis=-1, keepdims=True)) * r
+
+    def chance(self, token: int, summary: TokenSummary) -> float:
+        """How likely a recorded token is kept, once those before it are: min(1, a(x)/q(x)).
+
+        Raises:
+            ConfigError: the law knows of whole rows, and a record keeps p and q of the token alone.
+        """
+        if type(self).known is not Positionwise.known:
+            raise ConfigError(
+                f"{type(self).__name__} compares whole distributions, and a record keeps p and q of the drafted token "
+                "alone; its acceptance takes a run",
+                path="rule",
+            )
+        found = float(self.accept(np.asarray([summary.p]), np.asarray([summary.q]))[0])
+        return 1.0 if found >= summary.q else found / summary.q
 
     def judge_chains(self, batch: Blocks, rngs: Sequence[Draws]) -> list[Decision]:
         """Keep items while u·q(x) < a(x), then splice from the residual, or from p when all were kept."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 
+from draftverify.calibration.token_summary import TokenSummary
 from draftverify.errors import ConfigError
 from draftverify.randomness import Draws, array_namespace
 from draftverify.rules.arrays import all_to, host_to, on_host, positive, top
@@ -99,13 +100,20 @@ class Typical(TreeRule):
         item, likely = _tops(p[end : end + 1, :])
         return _decision(kept, refused, item.item(), likely.item())
 
+    def chance(self, token: int, summary: TokenSummary) -> float:
+        """How likely a recorded token of a chain is kept, once those before it are: 1 above the threshold, else 0."""
+        return float(summary.p > min(self.epsilon, self._delta * math.exp(-summary.entropy)))
+
+    @property
+    def _delta(self) -> float:
+        return math.sqrt(self.epsilon) if self.delta is None else self.delta
+
     def threshold(self, p: Array) -> Array:
         """min(ε, δ·e^{−H(p)}) [m] of the rows p [m, V]."""
         xp = array_namespace(p)
         least = xp.full_like(p[:, :1], xp.finfo(p.dtype).smallest_normal)
         entropy = -xp.sum(p * xp.log(xp.maximum(p, least)), axis=-1)
-        delta = math.sqrt(self.epsilon) if self.delta is None else self.delta
-        return xp.clip(delta * xp.exp(-entropy), max=self.epsilon)
+        return xp.clip(self._delta * xp.exp(-entropy), max=self.epsilon)
 
     def _measured(self, proposals: Sequence[Proposal], p: Array, items: Array) -> list[list[Any]]:
         """What the decisions need of all blocks, in one transfer.

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ def made_up(folder: Path, answers: int = 12) -> Path:
 
 
 def test_a_miss_is_an_exit_status_and_a_missing_folder_is_named(tmp_path, monkeypatch, capsys):
-    """Other data gives other figures: misses, status 1. What is not there is no miss."""
+    """Other data gives other figures: misses, status 1. What is not there is no miss; nothing at all is status 2."""
     monkeypatch.setenv("DRAFTVERIFY_DATA", str(made_up(tmp_path)))
     out = tmp_path / "found.json"
     assert replay.main(["--part", "gsm8k,math", "--out", str(out)]) == 1
@@ -56,9 +57,20 @@ def test_a_miss_is_an_exit_status_and_a_missing_folder_is_named(tmp_path, monkey
     said = capsys.readouterr().out
     assert "miss   GSM8K, 6B fine-tuned: 0.5000 [" in said
     assert "published 0.2168" in said
-    assert replay.main(["--part", "math"]) == 0
+    assert replay.main(["--part", "math"]) == 2
     assert replay.main(["--show", str(out)]) == 0
     assert "| GSM8K, 6B fine-tuned | 0.2168 | 0.5000 [0.1997, 0.8003] | miss |" in capsys.readouterr().out
+
+
+def test_no_interval_is_made_up(monkeypatch):
+    """A figure of an audit that has no interval is shown without one; a bound of 0 stays one."""
+    figure = SimpleNamespace(name="accuracy", value=0.4, low=None, high=None, n=9)
+    kappa = SimpleNamespace(name="Cohen's κ", value=0.0, low=-0.2, high=0.0, n=9)
+    made = SimpleNamespace(probes=[SimpleNamespace(name="agreement", figures=[figure, kappa])])
+    monkeypatch.setattr("draftverify.audit.audit_judge", lambda *given, **how: made)
+    found = replay._audited(None, [1, 2])
+    assert found["agreement", "accuracy"] == 0.4
+    assert (found["agreement", "Cohen's κ"].low, found["agreement", "Cohen's κ"].high) == (-0.2, 0.0)
 
 
 def test_without_data_nothing_is_computed(monkeypatch, capsys):

@@ -5,18 +5,21 @@ from __future__ import annotations
 import io
 import json
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from draftverify.calibration.token_summary import pack_summaries
 from draftverify.cli.exits import Exit
 from draftverify.cli.main import main
 from draftverify.errors import ConfigError
 from draftverify.records import Question, RunDirectory, RunRecords, load_run, split_of
-from draftverify.records.training import training_rows, write_training
+from draftverify.records.training import UNSURE, training_rows, write_training
 from draftverify.secret import Secret
 from draftverify.values import (
     Candidate,
@@ -33,9 +36,14 @@ from draftverify.values import (
 PASS, REJECT = Check("pass", 1.0), Check("reject", 0.0, "fails")
 
 
-def run_of(path: Path, records: list[tuple[Task, TaskRecord]], questions: list[Question] = []) -> RunRecords:  # noqa: B006
+def run_of(
+    path: Path,
+    records: list[tuple[Task, TaskRecord]],
+    questions: Sequence[Question] = (),
+    config: Mapping[str, Any] = {"settings": {"temperature": 0}},
+) -> RunRecords:
     """A run of one pipeline with these records."""
-    with RunDirectory(path, name="n", config={"pipelines": {"p": {}}}, config_hash="h") as opened:
+    with RunDirectory(path, name="n", config={"pipelines": {"p": {}}, **config}, config_hash="h") as opened:
         opened.store.add_tasks([task for task, _ in records])
         for question in questions:
             record = next(record for _, record in records if record.task == question.task)
@@ -94,6 +102,58 @@ def test_a_refused_token_stands_beside_the_targets(tmp_path: Path) -> None:
         assert (sft["prompt"], sft["completion"], sft["task"]) == ("ask:", "ho.", "a")
 
 
+def drawn(shares: dict[int, float], drafted: int = 105, instead: int = 111) -> tuple[Round, ...]:
+    """A round that refused a token for another one, where the target gave these their probabilities."""
+    ids = sorted(shares, key=shares.__getitem__, reverse=True)
+    figures = [shares[drafted], 0.9, 0.5, max(shares.values()), 0.9, 1.0, 0.0]
+    return (Round(
+        index=0, items=(drafted,), parents=(-1,), law="iid", asked=1,
+        decision=Decision(refused=(Refusal(0, "improbable"),), spliced=(instead,), emitted=(instead,)),
+        tokens=pack_summaries([figures], [ids], [[shares[token] for token in ids]]),
+    ),)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("config", "shares", "rows"),
+    [
+        ({}, {105: 0.4, 111: 0.05, 9: 0.55}, 0),  # p .4 and q .9: refused by chance, for a worse one
+        ({}, {105: 0.05, 111: 0.4, 9: 0.55}, 1),
+        ({}, {105: 0.4, 9: 0.6}, 0),  # what came instead is not among the likeliest
+        ({"settings": {"temperature": 0.7}}, {105: 0.4, 111: 0.05}, 0),
+        ({"settings": {"temperature": 0}}, {105: 0.0, 111: 1.0}, 1),
+        (
+            {"settings": {"temperature": 1}, "pipelines": {"p": {"settings": {"temperature": 0}}}},
+            {105: 0.4},
+            1,
+        ),
+        ({}, None, 0),  # nothing is recorded of them
+    ],
+)
+def test_what_was_drawn_teaches_only_what_the_target_prefers(
+    tmp_path: Path, config: dict[str, Any], shares: dict[int, float] | None, rows: int
+) -> None:
+    """A token that the target likes may be refused by chance, and a rare one come: that pair is left out."""
+    rounds = drawn(shares or {105: 0.05, 111: 0.4})
+    if shares is None:
+        rounds = (msgspec.structs.replace(rounds[0], tokens=b""),)
+    with run_of(tmp_path / "run", [one("a", rounds, value=[111])], config=config) as run:
+        made, left_out = preferences(run, text_of=lambda pipeline: decoded)
+    assert [(row["chosen"], row["rejected"]) for row in made] == [("o", "i")] * rows
+    assert left_out == ({} if rows else {UNSURE: 1})
+
+
+def test_an_answer_that_lost_the_vote_is_not_chosen(tmp_path: Path) -> None:
+    """Of a rule that chooses at the end the outcome stands beside what was rejected, before a sibling that passed."""
+    round = msgspec.structs.replace(
+        alternatives(PASS, REJECT, PASS, PASS), decision=Decision(held=(0, 2, 3), refused=(Refusal(1),))
+    )
+    with run_of(tmp_path / "run", [one("a", (round,), value="program 0.2")]) as run:
+        rows, _ = preferences(run)
+    assert [(row["chosen"], row["rejected"], row["chosen_from"]) for row in rows] == [
+        ("program 0.2", "program 0.1", "outcome")
+    ]
+
+
 def test_turns_stay_turns(tmp_path: Path) -> None:
     """A task of messages gives whole turns of the assistant; what it had begun is their beginning."""
     begun = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Oh "}]
@@ -109,6 +169,42 @@ def test_a_text_can_be_written_as_a_turn(tmp_path: Path) -> None:
         rows, _ = preferences(run, text_of=lambda pipeline: decoded, chat=True)
     assert rows[0]["prompt"] == [{"role": "user", "content": "ask:"}]
     assert rows[0]["chosen"] == [{"role": "assistant", "content": "ho"}]
+
+
+@pytest.mark.parametrize("to", ["trl-preference", "trl-sft"])
+@pytest.mark.parametrize("messages", ["none", "some", "all"])
+def test_the_rows_are_what_trl_loads(tmp_path: Path, to: Any, messages: str) -> None:
+    """Read by Arrow, as `load_dataset("json")` reads them, each column has one type in all rows. TRL's columns are
+    there, text throughout or turns throughout, also where only some tasks are conversations."""
+    from pyarrow import json as arrow
+    from pyarrow import list_, string, struct
+
+    talk = [{"role": "user", "content": "hi"}]
+    made = [
+        one(
+            f"t{i}",
+            CHAIN,
+            value=[104, 111, 46],
+            **({"messages": talk} if messages != "none" and i % 2 else {}),
+        )
+        for i in range(4)
+    ]
+    if messages == "all":
+        made = made[1::2]
+    out = tmp_path / "rows.jsonl"
+    with run_of(tmp_path / "run", made) as run:
+        count = write_training(run, to, out, text_of=lambda pipeline: decoded).rows
+    table = arrow.read_json(out)
+    assert table.num_rows == count > 0
+    columns = {"trl-preference": ("prompt", "chosen", "rejected"), "trl-sft": ("prompt", "completion")}[to]
+    text = string() if messages == "none" else list_(struct([("role", string()), ("content", string())]))
+    for column in columns:
+        assert table.schema.field(column).type == text
+        values = table.column(column).to_pylist()
+        assert all(values)
+        if messages != "none":
+            last = "user" if column == "prompt" else "assistant"
+            assert {turns[-1]["role"] for turns in values} == {last}
 
 
 @pytest.mark.parametrize("odd", [["hi"], [{"role": "user"}], "hi", [{"role": "user", "content": [1]}]])

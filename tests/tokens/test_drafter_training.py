@@ -13,6 +13,7 @@ import torch
 from benchmarks import closed_loop
 from draftverify import ConfigError, Pipeline
 from draftverify.calibration import acceptance_rate, read_summaries
+from draftverify.cli.exits import Exit
 from draftverify.cli.main import main
 from draftverify.experiments import load_experiment, run
 from draftverify.records import load_run, split_of
@@ -112,6 +113,33 @@ def test_drafted_tokens_are_summarised_in_the_records(home: Path) -> None:
     assert json.loads(items["top"][0]) == [list(pair) for pair in found[0].top]
 
 
+def test_another_rule_s_acceptance_is_estimated(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the command, from the summaries: at temperature 0 p is 0 or 1, so that a lenient rule keeps what was kept."""
+    asked = ["replay", str(home / "log"), "--set", "rule={use: lenience, lenience: 0.5}"]
+    assert main([*asked, "--json"]) == 0
+    blocks = json.loads(capsys.readouterr().out)["blocks"]
+    assert [block["size"] for block in blocks] == [1, 2, 3]
+    assert blocks[0]["ran_kept"]["value"] > 0
+    for block in blocks:
+        assert block["would_keep"] == pytest.approx(block["ran_kept"])
+    assert main([*asked, "--set", "block=2"]) == 0
+    out = capsys.readouterr().out
+    assert "acceptance at the recorded contexts, an estimate" in out
+    assert len(out.splitlines()) == 5
+    assert main([*asked, "--set", "block=4"]) == Exit.CONFIG
+    assert "no block of 4 was recorded" in capsys.readouterr().err
+    assert main([*asked, "--set", "budget.rounds=3"]) == Exit.CONFIG
+    assert "the records hold checks alone" in " ".join(capsys.readouterr().err.split())
+
+
+def test_without_summaries_no_acceptance_is_made_up(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The message says how to record them."""
+    (home / "bare.yaml").write_text(config().replace("records: {tokens: summary}\n", ""))
+    run(load_experiment(home / "bare.yaml", limit=2), out=home / "bare", command=(str(home / "bare.yaml"),))
+    assert main(["replay", str(home / "bare"), "--set", "rule={use: greedy_match}"]) == Exit.CONFIG
+    assert "records: {tokens: summary}" in " ".join(capsys.readouterr().err.split())
+
+
 def test_refused_tokens_are_exported_as_text(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -196,6 +224,42 @@ def test_refused_places_of_chains_and_trees() -> None:
     )  # fmt: skip
     record = TaskRecord(task="a", outcome=Outcome(status="accepted"), rounds=(chain, tree, cut))
     assert refused_places(record) == [1, 2, 3]
+
+
+@pytest.fixture(scope="module")
+def second(home: Path, trained: dict[str, Any]) -> Path:
+    """A run that was drafted with the trained adapter, whose config has moved since."""
+    old = home / "old"
+    old.mkdir()
+    (old / "again.yaml").write_text(config(FRAGMENT))
+    for name in ("model", "prompts.jsonl", "trained"):
+        (old / name).symlink_to(home / name)
+    run(load_experiment(old / "again.yaml"), out=home / "second", command=(str(old / "again.yaml"),))
+    old.rename(home / "moved")
+    return home / "second"
+
+
+def test_a_second_turn_gains_over_the_first(home: Path, second: Path, trained: dict[str, Any]) -> None:
+    """Before is the drafter as it drafted in the log, through its adapter, and not the untrained one again."""
+    again = DrafterTraining(second, places="refused", config=home / "moved" / "again.yaml")
+    report = again.train(home / "turned")
+    assert report["named_first_before"] == pytest.approx(trained["named_first_after"], abs=1e-12)
+
+
+def test_a_run_that_has_moved_is_exported_by_its_config(home: Path, second: Path, tmp_path: Path) -> None:
+    """Of a pipeline's parts only the tokenizer is needed, and `--config` says where the model lies."""
+    out = tmp_path / "rows.jsonl"
+    asked = ["export", str(second), "--to", "trl-preference", "-o", str(out)]
+    assert main(asked) == Exit.RESOURCE
+    assert main([*asked, "--config", str(home / "moved" / "again.yaml")]) == 0
+    assert out.read_text()
+
+
+def test_so_many_places_at_most_are_learned(home: Path, trained: dict[str, Any], tmp_path: Path) -> None:
+    """Drawn from the refused ones, or from all."""
+    for places in ("all", "refused", "random"):
+        report = DrafterTraining(home / "log", places=places, most=50).train(tmp_path / places)  # type: ignore[arg-type]
+        assert report["learned_places"] == 50
 
 
 def test_without_an_adapter_the_early_exit_is_as_it_was(home: Path) -> None:

@@ -14,9 +14,10 @@ import hashlib
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import numpy as np
+from pydantic import Field
 
 from draftverify import ConfigError, Pipeline, TaskRecord
 from draftverify.audit import identity_of
@@ -52,10 +53,11 @@ class DrafterTraining:
         run: the directory of a run.
         pipeline: whose records are read, and whose drafter is trained; the run's only one when None.
         places: which tokens of the answers are learned: "all"; "refused", those in whose place something else was
-            drafted, which alone teach a little less than as many others; or "random", as many drawn from the same
-            answers.
+            drafted; or "random", as many drawn from the same answers.
+        most: at most so many places, drawn from those; None for all of them.
         ridge: how far the map is held back, as a share of the states' mean square.
-        seed: of the draw of random places.
+        seed: of the draws of places.
+        config: the config that the run was made from, where it has moved.
 
     References:
         Belrose et al., "Eliciting latent predictions from transformers with the tuned lens", arXiv:2303.08112.
@@ -66,21 +68,25 @@ class DrafterTraining:
         run: Path,
         pipeline: str | None = None,
         places: Literal["all", "refused", "random"] = "all",
+        most: Annotated[int, Field(ge=1)] | None = None,
         ridge: float = 0.01,
         seed: int = 0,
+        config: Path | None = None,
     ) -> None:
         self.run = run
         self.pipeline = pipeline
         self.places = places
+        self.most = most
         self.ridge = ridge
         self.seed = seed
+        self.config = config
 
     @property
     def identity(self) -> str:
         """What was learned from, by its tasks and answers, and how."""
         name, pipeline, records = self._recorded
         answers = [[record.task, _answer(record), refused_places(record)] for record in records]
-        told = [self.places, self.ridge, self.seed, name, identity_of(pipeline.generator), answers]
+        told = [self.places, self.most, self.ridge, self.seed, name, identity_of(pipeline.generator), answers]
         return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
 
     def train(self, out: Path, progress: Progress = lambda step, total, words: None) -> dict[str, Any]:
@@ -92,8 +98,8 @@ class DrafterTraining:
 
         Returns:
             The report: how many tasks and places were learned from; and of the tasks that were kept apart the share of
-            the target's tokens that the drafter names first, before and after, and the difference with its 95 %
-            interval over tasks.
+            the target's tokens that the drafter names first, as it drafted in the log and as it is trained now, and the
+            difference with its 95 % interval over tasks.
 
         Raises:
             ConfigError: an argument is out of its range, the run has no early exit, or too few places to learn from.
@@ -130,7 +136,7 @@ class DrafterTraining:
     @cached_property
     def _recorded(self) -> tuple[str, Pipeline, list[TaskRecord]]:
         """The pipeline's name, the pipeline, which nobody has opened, and its records."""
-        from draftverify.experiments import Recording  # which few who decode tokens need
+        from draftverify.experiments import RecordedPipeline  # which few who decode tokens need
         from draftverify.records import load_run
 
         with load_run(self.run) as run:
@@ -139,21 +145,20 @@ class DrafterTraining:
                     f"{run.path} has {len(run.names)} pipelines; name one: {' or '.join(run.names[:8])}",
                     path="pipeline",
                 )
-            recording = Recording(run, self.pipeline)
-        return recording.name, recording.pipeline, recording.records
+            found = RecordedPipeline(run, self.pipeline, config=self.config)
+            return found.name, found.pipeline, run.records(found.name)
 
     def _chosen(self, texts: Sequence[_Text]) -> list[list[int]]:
         """Of each text the tokens of the answer that are learned."""
-        if self.places == "all":
-            return [list(range(len(text.answer))) for text in texts]
-        if self.places == "refused":
-            return [text.refused for text in texts]
+        refused = [(place, token) for place, text in enumerate(texts) for token in text.refused]
         every = [(place, token) for place, text in enumerate(texts) for token in range(len(text.answer))]
-        count = sum(len(text.refused) for text in texts)
-        drawn = np.random.default_rng(self.seed).choice(len(every), size=count, replace=False)
+        rng = np.random.default_rng(self.seed)
+        pool = refused if self.places == "refused" else every
+        count = len(refused) if self.places == "random" else len(pool)
+        count = count if self.most is None else min(count, self.most)
         found: list[list[int]] = [[] for _ in texts]
-        for index in sorted(drawn.tolist()):
-            place, token = every[index]
+        for index in sorted(rng.permutation(len(pool))[:count].tolist()):
+            place, token = pool[index]
             found[place].append(token)
         return found
 
@@ -229,13 +234,15 @@ def _fitted(
     path = out / "drafter.safetensors"
     save_adapter(path, weight, bias, layers=drafter.layers)
     head, before, after = short.get_output_embeddings(), [], []
+    drafted = drafter.module.get_output_embeddings()  # through the adapter that it had in the log, if any
     made = weight.to(whole.dtype).to(whole.device), bias.to(whole.dtype).to(whole.device)
     for text in texts["test"]:
         early = states(text)[0].to(whole.dtype)
         wanted = torch.tensor(text.answer, device=whole.device)
         with torch.inference_mode():
-            for x, shares in ((early, before), (early + torch.nn.functional.linear(early, *made), after)):
-                shares.append((head(x).argmax(-1) == wanted).double().mean().item())
+            trained = head(early + torch.nn.functional.linear(early, *made))
+        for logits, shares in ((drafted(early), before), (trained, after)):
+            shares.append((logits.argmax(-1) == wanted).double().mean().item())
     gained: PairedTest = paired_difference(before, after)
     return {
         "layers": drafter.layers,

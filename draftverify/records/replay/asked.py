@@ -59,7 +59,8 @@ class Asked:
         if unrecorded and changed - {"on_rejection"}:
             raise ConfigError(
                 f"the rule {name_of(pipeline.rule)} needs {', '.join(sorted(unrecorded))}, and the records hold checks "
-                "alone; only changes of the policy can be replayed for it",
+                "alone; only changes of the policy can be replayed for it, and what is said of another rule or block "
+                "of tokens is an estimate of the acceptance (nothing else may be set beside them)",
                 path="rule",
             )
         self.undecidable = unrecorded
