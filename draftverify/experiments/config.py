@@ -138,20 +138,22 @@ def load_training(name: str, file: str | os.PathLike[str], *, overrides: Iterabl
     Args:
         name: of the trainer.
         file: the YAML file. Paths in it are relative to its directory. A run's directory is as good as a file with
-            nothing but `run`, its path.
+            nothing but `run`, its path; paths in `overrides` are then relative to the working directory.
         overrides: as for an experiment.
 
     Raises:
         ConfigError, PluginError, ResourceError: as for an experiment.
     """
     errors: list[ConfigError] = []
+    base = Path(os.path.abspath(file)).parent
     if Path(file, "run.json").is_file():
+        base = Path.cwd()
         root = Located({"run": Located(os.path.abspath(file), str(file), ("run",))}, str(file))
         for assignment in overrides:
             root = override(root, assignment)
     else:
         root, errors = _read(file, overrides)
-    reading = Reading(root, Path(os.path.abspath(file)).parent, errors)
+    reading = Reading(root, base, errors)
     spec: ComponentSpec | None = None
     if isinstance(root.value, dict):
         _read_parts(reading)

@@ -239,10 +239,15 @@ def second(home: Path, trained: dict[str, Any]) -> Path:
     return home / "second"
 
 
-def test_a_second_turn_gains_over_the_first(home: Path, second: Path, trained: dict[str, Any]) -> None:
-    """Before is the drafter as it drafted in the log, through its adapter, and not the untrained one again."""
-    again = DrafterTraining(second, places="refused", config=home / "moved" / "again.yaml")
-    report = again.train(home / "turned")
+def test_a_second_turn_gains_over_the_first(
+    home: Path, second: Path, trained: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before is the drafter as it drafted in the log, through its adapter, and not the untrained one again. The moved
+    config is named from where the command is given."""
+    monkeypatch.chdir(home)
+    asked = ["train", "drafter", str(second), "--out", "turned", "--set", "config=moved/again.yaml"]
+    assert main([*asked, "--set", "places=refused"]) == 0
+    report = json.loads(Path("turned/report.json").read_text())
     assert report["named_first_before"] == pytest.approx(trained["named_first_after"], abs=1e-12)
 
 
