@@ -140,11 +140,11 @@ def _of_one(judged: Judged) -> Probe:
             "the precision of drafting again until something passes, task by task",
         ),
         figure(
-            "φ of both's errors",
+            "φ with the generator's errors",
             error_correlation(
                 [not each for each in right], [a != b for a, b in zip(passed, right, strict=True)], tasks
             ),
-            "above 0 it errs where the generator does: F is above 1 − T",
+            "of its own errors; above 0 where F is above 1 − T",
         ),
     ]
     if word.cost_per_right is not None:

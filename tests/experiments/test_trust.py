@@ -121,7 +121,7 @@ def test_a_runs_verifiers_are_held_against_the_metric(made: Path, capsys: pytest
         ("right among refused", word.missed),
         ("resampled", word.resampled),
         (
-            "φ of both's errors",
+            "φ with the generator's errors",
             error_correlation(
                 [not each for each in right], [a != b for a, b in zip(passed, right, strict=True)], tasks
             ),
