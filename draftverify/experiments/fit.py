@@ -101,12 +101,6 @@ def fit(
     asked = _asked(experiment, pipelines)
     for uses in asked.values():
         for spec, _ in uses:
-            if getattr(spec.rule.target, "stepwise", False):
-                raise ConfigError(
-                    f"the rule {spec.rule.use} makes an answer of many items, of which none is a whole one; a metric "
-                    "cannot label them",
-                    path=f"{spec.path}.rule",
-                )
             if best and not getattr(spec.rule.target, "takes_best", False):
                 raise ConfigError(
                     f"counting the best items (--best) promises something for the rule best alone, and {spec.name} has "
@@ -269,7 +263,7 @@ def _asked(experiment: Experiment, pipelines: Sequence[str]) -> dict[str, list[t
     """The files to write, each with the pipelines that name it and the specs of the verifiers that they name it for.
 
     Raises:
-        ConfigError: a pipeline is unknown, none names a file, or two verifiers share one.
+        ConfigError: a pipeline is unknown, none names a file, two verifiers share one, or a rule takes steps.
     """
     chosen = [each for spec in experiment.only(pipelines) for each in _with_inner(spec)]
     # Inner pipelines first, whose files those around them are built with; and verifiers before thresholds, which may be
@@ -291,6 +285,12 @@ def _asked(experiment: Experiment, pipelines: Sequence[str]) -> dict[str, list[t
         )
     asked: dict[str, list[tuple[PipelineSpec, Any]]] = {}
     for *_, path, spec, judge in sorted(named, key=lambda each: each[:2]):
+        if getattr(spec.rule.target, "stepwise", False):
+            raise ConfigError(
+                f"the rule {spec.rule.use} makes an answer of many items, of which none is a whole one: a metric "
+                "cannot label them",
+                path=f"{spec.path}.rule",
+            )
         uses = asked.setdefault(path, [])
         if uses and _same_spec(uses[0][1]) != _same_spec(judge):
             raise ConfigError(

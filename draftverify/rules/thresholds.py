@@ -13,7 +13,7 @@ __all__ = ["CertifiedThreshold"]
 
 
 class CertifiedThreshold(float):
-    """The lowest score from which so many items are right as a fit on labelled tasks promises, for any rule.
+    """The lowest score from which so many items are right as a fit on labelled tasks promises, for rules of answers.
 
     It is a number, so a rule compares with it as with any other: `First(threshold=CertifiedThreshold("judge.json"))`,
     in a config `threshold: {use: calibrated, path: ./judge.json}`. `draftverify fit CONFIG` writes the file, for the
@@ -50,11 +50,16 @@ class CertifiedThreshold(float):
         return CertifiedThreshold, (self.path,)
 
     def check_pipeline(self, pipeline: Parts) -> None:
-        """Refuse a rule that takes others than the best items, where these alone were counted.
+        """Refuse a rule that takes steps, and one that takes others than the best items where these alone were counted.
 
         Raises:
             ConfigError: it does.
         """
+        if getattr(pipeline.rule, "stepwise", False):
+            raise ConfigError(
+                f"{self.path} promises something for whole answers, and the rule {name_of(pipeline.rule)} takes steps "
+                "of them; write a number"
+            )
         if self._read.best and not getattr(pipeline.rule, "takes_best", False):
             raise ConfigError(
                 f"{self.path} counts each task's best item alone (--best), and the rule {name_of(pipeline.rule)} takes "

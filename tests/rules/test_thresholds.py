@@ -63,7 +63,7 @@ def pipeline(rule: Any, verifier: Any = None, **others: Any) -> Pipeline:
 
 
 @pytest.mark.parametrize(
-    ("rule", "value"), [(First, 9), (All, (9, 5)), (Best, 9), (BestStep, (9,))], ids=lambda each: str(each)
+    ("rule", "value"), [(First, 9), (All, (9, 5)), (Best, 9)], ids=lambda each: str(each)
 )
 def test_any_rule_that_compares_scores_takes_it(tmp_path: Path, rule: Any, value: Any) -> None:
     """As the number that stands in the file."""
@@ -97,10 +97,17 @@ def test_what_holds_of_best_items_is_refused_by_a_rule_that_takes_others(tmp_pat
     """Of scores 0.81 and 0.95 at .8 the fit counts the second, and `first` answers the first."""
     threshold = CertifiedThreshold(scores(tmp_path, best=True))
     pipeline(Best(threshold=threshold)).open()
-    for rule in (First, All, BestStep):
+    for rule in (First, All):
         with pytest.raises(ConfigError, match=f"the rule {rule.__name__} takes others") as caught:
             pipeline(rule(threshold=threshold)).open()
         assert caught.value.path == "rule.threshold"
+
+
+def test_a_rule_of_steps_is_refused(tmp_path: Path) -> None:
+    """Whole answers were labelled, and a step is none."""
+    with pytest.raises(ConfigError, match="whole answers, and the rule BestStep takes steps") as caught:
+        pipeline(BestStep(threshold=CertifiedThreshold(scores(tmp_path)))).open()
+    assert caught.value.path == "rule.threshold"
 
 
 @pytest.mark.parametrize("opened", [True, False])

@@ -20,6 +20,7 @@ READERS = [
     *sorted((ROOT / "draftverify" / "engine").glob("*.py")),
     ROOT / "draftverify" / "calibration" / "controller.py",
     ROOT / "draftverify" / "experiments" / "bench.py",
+    ROOT / "draftverify" / "experiments" / "fit.py",
     ROOT / "draftverify" / "experiments" / "parameters.py",
     ROOT / "draftverify" / "metrics" / "score.py",
 ]
