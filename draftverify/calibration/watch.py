@@ -148,7 +148,7 @@ class Monitor:
         >>> for task in range(20):
         ...     for alarm in monitor.observe(str(task), Shares(acceptance=0.5)):
         ...         print(alarm)
-        alarm at task '4': acceptance 0.50 over 5 tasks, 0.80 before; what changed: cannot tell
+        alarm at task '5': acceptance 0.50 over 6 tasks, 0.80 before; what changed: cannot tell
     """
 
     def __init__(

@@ -87,12 +87,12 @@ def test_an_alarm_says_what_was_seen() -> None:
     monitor = Monitor(0.8, level=0.01)
     found = [alarm for task in "abcdefgh" for alarm in monitor.observe(task, Shares(acceptance=0.0))]
     assert len(found) == 1  # and no second one of the same rate
-    assert (found[0].task, found[0].observed) == ("d", 4)
+    assert (found[0].task, found[0].observed) == ("e", 5)
     assert (found[0].share, found[0].reference, found[0].part) == (0.0, 0.8, "cannot tell")
     assert found[0].evidence >= monitor.report()[0].threshold == pytest.approx(np.log(100))
     assert (
         str(found[0])
-        == "alarm at task 'd': acceptance 0.00 over 4 tasks, 0.80 before; what changed: cannot tell"
+        == "alarm at task 'e': acceptance 0.00 over 5 tasks, 0.80 before; what changed: cannot tell"
     )
 
 
