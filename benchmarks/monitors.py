@@ -5,9 +5,9 @@
 
 Simulated tasks of one draft each, in many runs at once: `Wealth`, by which `RateMonitor` and `Monitor` do theirs.
 
-`false alarms`: 10,000 runs of 2,000 tasks at an unchanged rate of .8 (1,000 where it is estimated from earlier ones); in
-how many there ever was an alarm. `wald` looks at the 95 % Wald interval after each task from the 30th on, and alarms
-when it does not hold the known rate.
+`false alarms`: 10,000 runs of 2,000 tasks at an unchanged rate of .8 (1,000 where it is estimated); in how many there
+ever was an alarm. `wald` looks at the 95 % Wald interval after each task from the 30th on, and alarms when it does not
+hold the known rate.
 
 `delay`: the rate falls from .8 to .7, at once or after 500 unchanged tasks; how many tasks later the alarm comes
 (quantiles over 1,000 runs of those that had no alarm before, `never` within 2,000 tasks being the longest). The
@@ -199,12 +199,14 @@ def figure(estimate: Estimate) -> dict[str, float]:
 
 def show_delay(found: Mapping[str, Any]) -> None:
     """Print how late the alarms come as a table of the docs."""
-    print("| reference | at once | after 500 unchanged tasks | after 30,000 |")
-    print("|---|---|---|---|")
+    unchanged = list(dict.fromkeys(int(key.rpartition(" ")[2]) for key in found["delay"]))
+    heads = ["at once" if not tasks else f"after {tasks:,} unchanged tasks" for tasks in unchanged]
+    print(f"| reference | {' | '.join(heads)} |")
+    print("|---" * (len(heads) + 1) + "|")
     for name in ("known", *map(str, REFERENCES)):
         cells = []
-        for unchanged in (0, UNCHANGED, LONG):
-            each = found["delay"][f"{name}, after {unchanged}"]
+        for tasks in unchanged:
+            each = found["delay"][f"{name}, after {tasks}"]
             cells.append(
                 ", ".join(
                     "–" if each[q] is None else f"{each[q]:,}" for q in ("tenth", "median", "ninetieth")
