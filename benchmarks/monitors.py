@@ -166,9 +166,10 @@ def said(steps: Array, part: str) -> dict[str, Any]:
     """What is said at the first alarm, and in the end; and how many tasks that took."""
     soonest = steps.min(axis=1)
     found: dict[str, Any] = {}
-    for when, seen in (("first", (steps == soonest[:, None]) & (steps < NEVER)), ("end", steps < NEVER)):
+    ever: Array = steps < NEVER
+    for when, seen in (("first", ever & (steps == soonest[:, None])), ("end", ever)):
         words = [part_of(name for name, yes in zip(RATES, row, strict=True) if yes) for row in seen]
-        some = seen.any(axis=1)
+        some: Array = np.any(seen, axis=1)
         counts = {"right": 0, "wrong": 0, "cannot tell": 0, "silent": int((~some).sum())}
         for word, alarm in zip(words, some, strict=True):
             if alarm:

@@ -129,9 +129,9 @@ class Watch:
         self._next = 0
         self._early: dict[int, Shares] = {}  # of tasks that ended before one that stands before them
         if reference is not None or not first:
-            self._begin(reference or ())
-        if reference and self.monitor is not None:
-            self.monitor.check_reference()
+            begun = self._begin(reference or ())
+            if reference:
+                begun.check_reference()
 
     def take(self, record: TaskRecord) -> list[Told]:
         """What the monitor is told now: this task and those that waited for it; nothing where it is not its turn."""
@@ -169,15 +169,16 @@ class Watch:
             self._begin(self._before)
         return Told(task=task, shares=shares)
 
-    def _begin(self, reference: Mapping[str, float] | Sequence[Shares]) -> None:
-        self.monitor = self._like.against(reference)
-        rates = {each.rate for each in self.monitor.report()}
+    def _begin(self, reference: Mapping[str, float] | Sequence[Shares]) -> Monitor:
+        self.monitor = begun = self._like.against(reference)
+        rates = {each.rate for each in begun.report()}
         if rates == {"acceptance"} and self._like.metric is not None and self._before:
             _log.warning("%s: the first tasks have no label, so the monitor will name no part", self.name)
         if not rates:
             _log.warning(
                 "%s: the monitor has nothing to compare with: in its reference no draft was judged", self.name
             )
+        return begun
 
 
 def alike(first: Sequence[Task], measured: Sequence[Task]) -> frozenset[str]:
