@@ -179,14 +179,21 @@ def test_every_mutant_can_still_be_made():
         assert (ROOT / mutant.tests[0]).exists()
 
 
-def test_the_benchmark_of_monitors_simulates_the_monitor(monkeypatch):
-    """Its closed form has the evidence of the monitor itself, step by step, else it raises; for both references."""
+def test_the_benchmark_of_monitors_measures_the_monitor(monkeypatch):
+    """Its runs alarm where `RateMonitor` does; and it has a Wald interval, a known rate and an estimated one."""
     from benchmarks import monitors
+    from draftverify.calibration import RateMonitor
 
-    for name, value in {"RUNS": 4, "BLOCK": 4, "STEPS": 300, "REFERENCES": (20,)}.items():
+    for name, value in {
+        "RUNS": 4,
+        "ESTIMATED_RUNS": 4,
+        "BLOCK": 4,
+        "STEPS": 300,
+        "REFERENCES": (20,),
+    }.items():
         monkeypatch.setattr(monitors, name, value)
-    found = monitors.false_alarms(np.random.default_rng(1))
-    assert found.keys() == {"wald", "known", "20"}
-    wrong = monitors.known(np.ones((1, 300), dtype=int), 0.5)[0]
-    with pytest.raises(AssertionError, match="the monitor's evidence"):
-        monitors.compare(monitors.RateMonitor(0.5), lambda own, step: own.observe(0.5), wrong, 10)
+    assert monitors.false_alarms(np.random.default_rng(1)).keys() == {"wald", "known", "20"}
+    hits = np.random.default_rng(2).random((4, 200)) < 0.5
+    for run, at in enumerate(monitors.first(monitors.gamblers("known", np.random.default_rng(1), 4), hits)):
+        own = RateMonitor(monitors.RATE)
+        assert [own.observe(float(hit)) for hit in hits[run]].index(True) == at

@@ -1,6 +1,6 @@
 """Whether a rate is still what it was: one test that may be looked at after every observation.
 
-The evidence is a wealth: what a gambler who bets against "the rate has not changed" would have. It is fair under that
+The evidence is a wealth: what gamblers who bet against "the rate has not changed" would have. It is fair under that
 hypothesis, so it ever reaches 1/level with probability level at most, however often it is looked at (Ville).
 """
 
@@ -14,14 +14,16 @@ import numpy as np
 
 from draftverify.errors import ConfigError
 
-__all__ = ["RateMonitor"]
+__all__ = ["RateMonitor", "Wealth"]
 
-BETS, NULLS, SEARCH = 50, 65, 1001
-"""Alternatives that are bet on; rates that "unchanged" may mean; rates tried to find where those lie."""
-FIRST = 8
-"""Observations after which new alternatives are taken first; then after twice as many, and so on."""
-OUTSIDE = 0.05
-"""The share of the level that is spent on the true rate not being among the rates considered."""
+FINE = 120
+"""Shares are counted in 120ths: exactly those of 1 to 6, 8, 10 or 12 items, others as the two 120ths beside them."""
+BETS, LOCAL, SPREAD = 50, 16, 1.5
+"""Alternatives of the rate now; those of the rate before, around each null; how far these lie, in standard errors."""
+GAP = 8
+"""A gambler begins after 0, 8, 32, 72, … observations (8·j²)."""
+GRIDS, EDGE = (65, 17, 17), 1e-3
+"""The least is searched on grids of angles, each within the best place of the one before; EDGE is off both ends."""
 
 
 class RateMonitor:
@@ -32,16 +34,24 @@ class RateMonitor:
     those observed come from the same tasks in an order that says nothing about them, so that, unchanged, each has the
     same mean whatever was seen before.
 
-    For a known rate p and an alternative q the wealth is multiplied by y·q/p + (1 − y)·(1 − q)/(1 − p), and the
-    alternatives are mixed uniformly. For single items this is the Beta mixture,
-    log M = betaln(k + 1, t − k + 1) − k·log p − (t − k)·log(1 − p).
+    Against "the rate is p" the alternative q wins l(y) = y·q/p + (1 − y)·(1 − q)/(1 − p), whose mean is 1 under p. The
+    calibration is x, and what is observed up to now is y_1 … y_t. Gambler j = 1, 2, … begins at s = 8·(j − 1)²:
 
-    An estimated rate is no known one: a long enough run is bound to differ from an estimate. So every rate p that
-    "unchanged" may mean has a wealth of its own, made on the calibration too, and the alarm comes when the least of
-    them is large. Rates that the calibration alone refutes (at a twentieth of the level) are left out. The wealth is
-    shared out to gamblers who take new alternatives at the first observation, after 8, after 16, after 32, …: one of
-    them then has the old rate from all that came before, however short the calibration was. A change that comes sooner
-    is seen as far as the calibration can tell the two rates apart, and no further.
+        E_j(p) = ∫ ∏ l(x_i; q) ∏_{i ≤ s} l(y_i; q) dπ(q) · ∫ ∏_{s < i ≤ t} l(y_i; r) dr
+        log E  = min over p of log Σ_j E_j(p) / (j·(j + 1))
+
+    So a gambler bets that the rate was q until s and is r since. r is uniform. π lies around p, as far as the n
+    observations until s can tell two rates apart: its angle (the rate is its sine squared) is p's plus
+    1.5·C / (2·√n), where C is Cauchy's. That far and no further costs the gambler the same few tenths whatever n is;
+    a uniform π would cost ½·log n, and make the monitor blind in a long run. Each integral is a sum over a few points.
+
+    It is valid: for each p the prior is there before the data, so both integrals are martingales of mean 1 under p, and
+    so is their product; the weights sum to 1. The true p is among those of which the least counts, whatever it is. An
+    alarm is E ≥ 1/level. To drop a gambler only lessens E: of old ones a few are kept, ever fewer the older they are.
+
+    Of a known rate only that p counts, and nothing is bet before s. An estimated rate is no known one: a long enough
+    run is bound to differ from an estimate. A change is seen as far as the observations before and after it can tell
+    their rates apart, and no further.
 
     Args:
         reference: the known rate, strictly between 0 and 1, or the calibration's observations.
@@ -49,6 +59,8 @@ class RateMonitor:
 
     References:
         Waudby-Smith and Ramdas, Estimating means of bounded random variables by betting, JRSS B 86 (2024).
+        Shin, Ramdas and Rinaldo, E-detectors, New England Journal of Statistics in Data Science 2 (2024): gamblers who
+        begin one after the other.
     """
 
     def __init__(self, reference: float | Sequence[float], *, level: float = 0.05) -> None:
@@ -62,29 +74,18 @@ class RateMonitor:
         self.alarmed = False
         self.threshold = -math.log(level)
         """The evidence from which it alarms."""
-        angles = (np.arange(BETS) + 0.5) * (math.pi / 2 / BETS)
-        # Evenly spaced angles are as far from each other as data can tell; the weights make q uniform.
-        self._bets = np.sin(angles) ** 2
-        self._weights = np.log(np.sin(2.0 * angles) / np.sin(2.0 * angles).sum())
-        self._known = isinstance(reference, (int, float))
+        known: float | None = None
+        before = np.zeros(FINE + 1)
         if isinstance(reference, (int, float)):
             if not 0.0 < reference < 1.0:
                 raise ConfigError(f"a known rate lies strictly between 0 and 1, not at {reference}")
-            self._nulls, seen = np.array([float(reference)]), []
+            known = float(reference)
         else:
-            seen = [_checked(share) for share in reference]
-            if not seen:
+            seen = np.array([_checked(share) for share in reference])
+            if not len(seen):
                 raise ConfigError("a calibration without observations says nothing of a rate")
-            every = (np.arange(SEARCH) + 0.5) * (math.pi / 2 / SEARCH)
-            refuted = self._mixed(self._played(np.sin(every) ** 2, seen)) >= -math.log(OUTSIDE * level)
-            inside = every[~refuted]
-            self._nulls = np.sin(np.linspace(inside[0], inside[-1], NULLS)) ** 2
-            self.threshold = -math.log((1.0 - OUTSIDE) * level)
-        self._all = self._played(self._nulls, seen)
-        # Of each gambler who took new alternatives: the wealth that it had then, and what each has made of it.
-        self._before = np.zeros((0, len(self._nulls)))
-        self._since = np.zeros((0, *self._all.shape))
-        self._again()
+            before = _counted(seen, FINE).sum(axis=0)
+        self._wealth = Wealth(before[None], known=known, level=level)
 
     def observe(self, share: float) -> bool:
         """Take one observation; says whether the rate has changed. Once it did, it did.
@@ -92,56 +93,122 @@ class RateMonitor:
         Raises:
             ConfigError: the observation is not in [0, 1].
         """
-        won = self._won(self._nulls, _checked(share))
-        self._all += won
-        self._since += won
+        self.alarmed = bool(self._wealth.observe(np.array([_checked(share)]))[0])
         self.count += 1
         self.total += share
-        self.alarmed = self.alarmed or self.evidence >= self.threshold
-        if not self._known and self.count >= FIRST << (len(self._before) - 1):
-            self._again()
         return self.alarmed
 
     @property
     def evidence(self) -> float:
         """The logarithm of the least wealth over the rates that "unchanged" may mean."""
-        if self._known:
-            return float(self._mixed(self._all)[0])
-        places = np.arange(1.0, len(self._before) + 1.0)
-        shares = -np.log(places * (places + 1.0))  # which sum to 1 with those who are yet to take new ones
-        waiting = self._mixed(self._all) - math.log(places[-1] + 1.0)
-        playing = self._before + self._mixed(self._since) + shares[:, None]
-        against = np.logaddexp.reduce(np.vstack([playing, waiting]), axis=0)
-        at = int(against.argmin())
-        least = float(against[at])
-        if 0 < at < len(against) - 1:
-            # The rates are a grid; between two of them the least value is that of the parabola through three.
-            left, right = float(against[at - 1]), float(against[at + 1])
-            bend = left - 2.0 * least + right
-            least -= (right - left) ** 2 / (8.0 * bend) if bend > 0.0 else 0.0
+        return self._wealth.least(0)
+
+
+class Wealth:
+    """What the gamblers of `RateMonitor` have, in many runs at once.
+
+    Args:
+        before: [runs, values] how often each run's calibration had each of the values 0, 1/n, 2/n, … 1. An observation
+            between two of them is counted as a part of each. That lessens its winnings, if anything, since l is linear
+            and the logarithm concave.
+        known: the rate of all runs, where it is known; then the calibrations are empty.
+        level: as of `RateMonitor`.
+    """
+
+    def __init__(self, before: Any, *, known: float | None = None, level: float = 0.05) -> None:
+        self.alarmed = np.zeros(len(before), dtype=bool)
+        """[runs] which have alarmed."""
+        self._threshold = -math.log(level)
+        self._known = known
+        self._values = np.linspace(0.0, 1.0, before.shape[1])
+        self._all = np.array(before, dtype=float)
+        self._steps = self._begun = 0
+        # Of the gamblers that are kept: their numbers, from 0, and what there was until they began.
+        self._numbers = np.zeros(0, dtype=int)
+        self._until = np.zeros((0, *self._all.shape))
+        angles = (np.arange(BETS) + 0.5) * (math.pi / 2 / BETS)
+        # Evenly spaced angles are as far from each other as data can tell; the weights make r uniform.
+        self._bets = np.sin(angles) ** 2
+        self._weights = np.log(np.sin(2.0 * angles) / np.sin(2.0 * angles).sum())
+        self._local = SPREAD * np.tan(math.pi * ((np.arange(LOCAL) + 0.5) / LOCAL - 0.5))
+        self._begin()
+
+    def observe(self, shares: Any) -> Any:
+        """Take one observation of each run, [runs]; gives which have alarmed by now, [runs]."""
+        self._all += _counted(shares, len(self._values) - 1)
+        self._steps += 1
+        live = np.flatnonzero(~self.alarmed)
+        if len(live):
+            # One rate is enough to see that the least is too small; that of all observations is near the least's own.
+            rates = self._all[live] @ self._values / self._all[live].sum(axis=1)
+            over = live[self.against(_inside(np.arcsin(np.sqrt(rates))), live) >= self._threshold]
+            self.alarmed[over] = [
+                self._known is not None or self.least(run) >= self._threshold for run in over
+            ]
+        if self._steps >= GAP * self._begun**2:
+            self._begin()
+        return self.alarmed
+
+    def least(self, run: int) -> float:
+        """The logarithm of a run's least wealth over the rates that "unchanged" may mean."""
+        low, high = EDGE, math.pi / 2 - EDGE
+        least = math.inf
+        for size in GRIDS:
+            angles = np.linspace(low, high, size)
+            found = self.against(angles, np.full(size, run))
+            at = int(found.argmin())
+            least = min(least, float(found[at]))
+            low, high = angles[max(at - 1, 0)], angles[min(at + 1, size - 1)]
         return least
 
-    def _again(self) -> None:
-        """One more gambler takes new alternatives from here on."""
-        self._before = np.vstack([self._before, self._mixed(self._all)])
-        self._since = np.concatenate([self._since, np.zeros((1, *self._all.shape))])
+    def against(self, angles: Any, runs: Any) -> Any:
+        """The logarithm of the wealth of some runs, [n], each against a rate of its own.
 
-    def _won(self, nulls: Any, share: float) -> Any:
-        """What an observation adds to the logarithm of the wealth: [nulls, alternatives]."""
-        p = nulls[:, None]
-        return np.log(share * (self._bets / p) + (1.0 - share) * ((1.0 - self._bets) / (1.0 - p)))
+        Args:
+            angles: [n], whose sines squared are the rates; of no use where the rate is known.
+            runs: [n], which.
+        """
+        seen = self._all[runs].any(axis=0)
+        values, until = self._values[seen], self._until[:, runs][..., seen]
+        p = np.sin(angles) ** 2 if self._known is None else np.full(len(runs), self._known)
+        since = (self._all[runs][:, seen] - until).transpose(1, 2, 0)
+        now = (_won(values, self._bets, p[:, None]) @ since).transpose(2, 0, 1)
+        shares = np.log((self._numbers + 1.0) * (self._numbers + 2.0))
+        playing = _log_sum(now + self._weights) - shares[:, None]
+        if self._known is None:
+            errors = 0.5 / np.sqrt(until.sum(axis=-1))
+            q = np.sin(_inside(angles[:, None] + errors[..., None] * self._local)) ** 2
+            playing += _log_sum((_won(values, q, p[:, None]) @ until[..., None])[..., 0]) - math.log(LOCAL)
+        return _log_sum(playing.T)
 
-    def _played(self, nulls: Any, shares: Sequence[float]) -> Any:
-        wealth = np.zeros((len(nulls), BETS))
-        for share in shares:
-            wealth += self._won(nulls, share)
-        return wealth
+    def _begin(self) -> None:
+        """One more gambler begins; of those 4 to 7 places before it each second is kept, 8 to 15 each fourth."""
+        numbers = np.append(self._numbers, self._begun)
+        apart = [1 << max(0, int(age).bit_length() - 2) for age in self._begun - numbers]
+        keep = numbers % apart == 0
+        self._numbers = numbers[keep]
+        self._until = np.concatenate([self._until, self._all[None]])[keep]
+        self._begun += 1
 
-    def _mixed(self, wealth: Any) -> Any:
-        """The logarithm of the wealth over all alternatives: [..., nulls]."""
-        weighted = wealth + self._weights
-        most = weighted.max(axis=-1)
-        return most + np.log(np.exp(weighted - most[..., None]).sum(axis=-1))
+
+def _won(values: Any, q: Any, p: Any) -> Any:
+    """log l of each value, [..., alternatives, values]."""
+    return np.log((q / p)[..., None] * values + ((1.0 - q) / (1.0 - p))[..., None] * (1.0 - values))
+
+
+def _log_sum(terms: Any) -> Any:
+    """The logarithm of the sum over the last axis."""
+    most = terms.max(axis=-1)
+    return most + np.log(np.exp(terms - most[..., None]).sum(axis=-1))
+
+
+def _inside(angles: Any) -> Any:
+    return np.clip(angles, EDGE, math.pi / 2 - EDGE)
+
+
+def _counted(shares: Any, fine: int) -> Any:
+    """Shares as counts of 0, 1/fine, 2/fine, … 1: [..., fine + 1], which sum to 1 and have the share as their mean."""
+    return np.maximum(0.0, 1.0 - np.abs(shares[..., None] * fine - np.arange(fine + 1.0)))
 
 
 def _checked(share: float) -> float:

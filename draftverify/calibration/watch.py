@@ -8,8 +8,9 @@ share one level: when nothing changed, any of them ever alarms with that probabi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from statistics import fmean
+from threading import Lock
 from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
@@ -29,6 +30,7 @@ __all__ = [
     "Rate",
     "Shares",
     "Watched",
+    "acts_on",
     "part_of",
     "shares_of",
 ]
@@ -140,7 +142,8 @@ class Monitor:
             without truth) are not.
         on_alarm: "record": nothing else happens. "stop": later tasks are done without drafts, by the verifier's plain
             steps, else by the policy's fallback. "tighten": in later tasks what passed with a score below `threshold`
-            counts as rejected. "escalate": in later tasks nothing counts as passed but what a person accepts.
+            counts as rejected. "escalate": in later tasks nothing counts as passed but what a person accepts. All
+            three only where trust is lost (`acts_on`); other alarms are recorded.
         threshold: the score that "tighten" asks for; a certified threshold too.
 
     Examples:
@@ -148,7 +151,7 @@ class Monitor:
         >>> for task in range(20):
         ...     for alarm in monitor.observe(str(task), Shares(acceptance=0.5)):
         ...         print(alarm)
-        alarm at task '4': acceptance 0.50 over 5 tasks, 0.80 before; what changed: cannot tell
+        alarm at task '5': acceptance 0.50 over 6 tasks, 0.80 before; what changed: cannot tell
     """
 
     def __init__(
@@ -188,6 +191,7 @@ class Monitor:
         self.alarms: tuple[Alarm, ...] = ()
         known = _known(reference, RATES if metric is not None else ("acceptance",))
         self._rates = {rate: RateMonitor(before, level=level / len(known)) for rate, before in known.items()}
+        self._lock = Lock()
         self._before = {
             rate: before if isinstance(before, float) else fmean(before) for rate, before in known.items()
         }
@@ -203,10 +207,32 @@ class Monitor:
             threshold=self.threshold,
         )
 
+    def check_reference(self) -> None:
+        """Refuse to watch where there is nothing to compare with, or nothing that the labels would tell of.
+
+        Raises:
+            ConfigError: there is not.
+        """
+        if self.reference is None:
+            raise ConfigError(
+                "the monitor has nothing to compare with; give it a reference", path="reference"
+            )
+        if self.metric is not None and not {"right", "true_pass", "false_pass"} & self._rates.keys():
+            raise ConfigError(
+                "says nothing of right, true_pass and false_pass, to which labels belong: give their rates too, or an "
+                "earlier run with labels, or leave labels out",
+                path="reference",
+            )
+
     @property
     def alarmed(self) -> bool:
         """Whether anything has alarmed; once it did, it did."""
         return bool(self.alarms)
+
+    @property
+    def acts(self) -> bool:
+        """Whether an alarm has come that `on_alarm` answers."""
+        return any(alarm.then != "record" for alarm in self.alarms)
 
     @property
     def part(self) -> Part:
@@ -218,36 +244,40 @@ class Monitor:
         return self.metric is not None and place % self.every == 0
 
     def observe(self, task: str, shares: Shares) -> tuple[Alarm, ...]:
-        """Take what one task said; gives the alarms that it led to.
+        """Take what one task said; gives the alarms that it led to. Threads take turns.
 
-        A rate that has alarmed takes no more. Nor does any where the alarm was acted upon: what comes then is the
-        action's doing.
+        A rate that has alarmed takes no more. Once an alarm was acted upon, none does that the action itself changes:
+        under "tighten" `right` goes on, since what is drafted first is as it was; under the others nothing.
         """
-        self.tasks += 1
-        if self.alarmed and self.on_alarm != "record":
-            return ()
-        over = {alarm.rate for alarm in self.alarms}
-        new = []
-        for rate, monitor in self._rates.items():
-            share = getattr(shares, rate)
-            if share is not None and rate not in over and monitor.observe(share):
-                new.append(rate)
-        part = part_of((*over, *new))
-        alarms = tuple(
-            Alarm(
-                rate=rate,
-                task=task,
-                observed=self._rates[rate].count,
-                share=self._rates[rate].total / self._rates[rate].count,
-                reference=self._before[rate],
-                evidence=self._rates[rate].evidence,
-                part=part,
-                then=self.on_alarm,
-            )
-            for rate in new
+        with self._lock:
+            self.tasks += 1
+            over = {alarm.rate for alarm in self.alarms}
+            watched: Collection[Rate] = self._rates
+            if self.acts:
+                watched = {"right"} if self.on_alarm == "tighten" else ()
+            new: list[Rate] = []
+            for rate, monitor in self._rates.items():
+                share = getattr(shares, rate)
+                if rate in watched and share is not None and rate not in over and monitor.observe(share):
+                    new.append(rate)
+            part = part_of((*over, *new))
+            alarms = tuple(self._alarm(rate, task, part) for rate in new)
+            self.alarms += alarms
+            return alarms
+
+    def _alarm(self, rate: Rate, task: str, part: Part) -> Alarm:
+        found = self._rates[rate]
+        share, before = found.total / found.count, self._before[rate]
+        return Alarm(
+            rate=rate,
+            task=task,
+            observed=found.count,
+            share=share,
+            reference=before,
+            evidence=found.evidence,
+            part=part,
+            then=self.on_alarm if acts_on(self.on_alarm, rate, rose=share > before) else "record",
         )
-        self.alarms += alarms
-        return alarms
 
     def report(self) -> tuple[Watched, ...]:
         """How each watched rate has fared."""
@@ -296,24 +326,43 @@ def part_of(rates: Any) -> Part:
     return "generator" if generator else "verifier" if verifier else "cannot tell"
 
 
-def shares_of(record: TaskRecord, right: Callable[[Any], bool | None] | None = None) -> Shares:
+def acts_on(on_alarm: OnAlarm, rate: Rate, *, rose: bool) -> bool:
+    """Whether an alarm is answered: where a rate has changed for the worse, and trust with it.
+
+    Worse is less of acceptance, `right` and `true_pass`, and more of `false_pass`. More acceptance is no reason to stop
+    drafting. But it may come from a verifier that has become lax, so "tighten" and "escalate" answer it too.
+    """
+    if rate == "acceptance" and on_alarm in ("tighten", "escalate"):
+        return True
+    return rose == (rate == "false_pass")
+
+
+def shares_of(
+    record: TaskRecord, right: Callable[[Any], bool | None] | None = None, *, whole: bool = True
+) -> Shares:
     """What one task says of the rates: of the first tries of the pipeline's own generator, until a person had a word.
+
+    Which items are labelled must not depend on verdicts, else the generator is blamed for the verifier: where it passes
+    more, fewer items come after a pass. So they are those of the first round, and only the first item where checking
+    may stop at a pass.
 
     Args:
         record: of the task, ended or waiting.
         right: whether a drafted item is right; None where nobody can say. Asked of judged alternatives alone, since an
             item of a chain is no whole answer.
+        whole: whether all items of a block are checked, however many pass.
     """
     before = next((i for i, each in enumerate(record.rounds) if each.source == "person"), len(record.rounds))
     rounds = drafted_rounds(msgspec.structs.replace(record, rounds=record.rounds[:before]))
     accepted = sum(each.tally.accepted for each in rounds)
     trials = sum(each.tally.trials for each in rounds)
     marks: dict[bool, list[bool]] = {True: [], False: []}
-    for each in rounds:
+    for each in rounds[:1]:
         if right is None or any(parent != -1 for parent in each.parents):
             continue
         refused = {refusal.index for refusal in each.decision.refused}
-        for index, (item, check) in enumerate(zip(each.items, each.checks, strict=False)):
+        items = each.items if whole else each.items[:1]
+        for index, (item, check) in enumerate(zip(items, each.checks, strict=False)):
             if check.verdict not in ("pass", "reject"):
                 continue
             said = right(item if check.correction is UNSET else check.correction)

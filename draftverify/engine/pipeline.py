@@ -100,7 +100,7 @@ class Pipeline(Parts):
             inner=inner,
             person=person,
             on_event=on_event,
-            alarmed=self.monitor is not None and self.monitor.alarmed,
+            alarmed=self.alarmed,
         )
 
     def _ended(self, task: Task, session: Session, *, again: bool = False) -> TaskRecord:
@@ -241,9 +241,22 @@ class Pipeline(Parts):
             record: of how it ended, or waits.
         """
         monitor = self.monitor
-        if monitor is None or monitor.reference is None:
+        if monitor is None:
             return ()
-        return monitor.observe(task.id, what_it_says(monitor, task, record, monitor.tasks))
+        said = what_it_says(monitor, task, record, monitor.tasks, whole=self.enough is None)
+        return monitor.observe(task.id, said)
+
+    @property
+    def alarmed(self) -> bool:
+        """Whether its monitor has had an alarm that is to be acted on.
+
+        Raises:
+            ConfigError: the monitor has nothing to compare with, or no rate that its labels would tell of.
+        """
+        if self.monitor is None:
+            return False
+        self.monitor.check_reference()
+        return self.monitor.acts
 
     def explain(self, task: Task, expected: Any, got: Any) -> Explanation | None:
         """Why two outputs of a task differ that this pipeline's settings made, as the verifier says; None where it has

@@ -101,7 +101,7 @@ class Session:
         allowance: of an inner task, the machine seconds and units that it may use of the outer one's budget.
         person: plays the person; None: nobody is there.
         on_event: what a driver tells the session's events.
-        alarmed: whether the pipeline's monitor has alarmed: what it does then is done here.
+        alarmed: whether the pipeline's monitor has had an alarm that is acted on: that is done here.
 
     Attributes:
         outcome: how the task ended; None while it goes on.
@@ -366,9 +366,13 @@ class Session:
 
     def _trust(self, proposal: Proposal, by: By) -> None:
         """Let the rule decide on items that a person, or a fallback that is trusted, passes."""
-        self._making.proposal = proposal
-        checks = (PASS,) * len(proposal)
-        self._ask_for_decision(self._judging(), Verification(checks=checks, by=by))
+        making = self._making
+        making.proposal = proposal
+        verification = Verification(checks=(PASS,) * len(proposal), by=by)
+        if self._doubting and by != "person":
+            making.doubted = True
+            verification = doubted(verification)
+        self._ask_for_decision(self._judging(), verification)
 
     # Answers
 

@@ -74,7 +74,7 @@ def check_monitor(
         )
 
 
-def what_it_says(monitor: Monitor, task: Task, record: TaskRecord, place: int) -> Shares:
+def what_it_says(monitor: Monitor, task: Task, record: TaskRecord, place: int, *, whole: bool) -> Shares:
     """What a task says of a pipeline's rates.
 
     Args:
@@ -82,6 +82,7 @@ def what_it_says(monitor: Monitor, task: Task, record: TaskRecord, place: int) -
         task: with its truth.
         record: of how it ended, or waits.
         place: of the task, from 0.
+        whole: whether all items of a block are checked, however many pass.
     """
     metric = monitor.metric
 
@@ -94,7 +95,7 @@ def what_it_says(monitor: Monitor, task: Task, record: TaskRecord, place: int) -
             )
         return None if said.value is None else said.value >= 0.5
 
-    return shares_of(record, right if monitor.labels(place) else None)
+    return shares_of(record, right if monitor.labels(place) else None, whole=whole)
 
 
 def doubted(verification: Verification) -> Verification:

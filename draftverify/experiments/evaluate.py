@@ -86,7 +86,7 @@ def evaluate(
         raise ConfigError("two tasks have the same id; ids are unique", path="tasks")
     check_metrics(metrics, work)
     units = (
-        Unit(pipeline=each, task=task, alarmed=_alarmed(pipelines[each]))
+        Unit(pipeline=each, task=task, alarmed=pipelines[each].alarmed)
         for place, task in enumerate(work)
         for each in (names if place % 2 == 0 else reversed(names))
     )
@@ -122,7 +122,3 @@ def evaluate(
         measures=measures_of(metrics),
     )
     return Evaluation(summary, {each: tuple(found[each, task.id] for task in work) for each in names})
-
-
-def _alarmed(pipeline: Pipeline) -> bool:
-    return pipeline.monitor is not None and pipeline.monitor.alarmed

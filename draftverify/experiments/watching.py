@@ -8,6 +8,7 @@ after the task that raised it.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from draftverify.records import Store, Told, load_run
 from draftverify.secret import quiet
 from draftverify.values import Outcome, Round, Task, TaskRecord
 
-__all__ = ["Watch", "Watching", "reference_of"]
+__all__ = ["Watch", "Watching", "alike", "reference_of"]
 
 _log = quiet(logging.getLogger(__name__))
 
@@ -51,14 +52,16 @@ class Watching:
                 reference = reference_of(spec.monitor, spec.name)
             first = [] if reference is not None else load.of(spec.name, load.first)
             tasks = [*first, *load.of(spec.name, load.measured)]
-            self._watches[spec.name] = Watch(spec.name, monitor, reference, tasks, len(first), bench)
+            with below(f"{spec.path}.monitor", spec.where):
+                watch = Watch(spec.name, monitor, reference, tasks, len(first), bench)
+            self._watches[spec.name] = watch
         if self._watches:
             self._recall()
 
     def alarmed(self, pipeline: str) -> bool:
-        """Whether a pipeline's monitor has alarmed."""
+        """Whether a pipeline's monitor has had an alarm that is to be acted on."""
         watch = self._watches.get(pipeline)
-        return watch is not None and watch.monitor is not None and watch.monitor.alarmed
+        return watch is not None and watch.monitor is not None and watch.monitor.acts
 
     def take(self, pipeline: str, record: TaskRecord) -> None:
         """Tell a pipeline's monitor of a task that has ended or waits; of each once, by its first attempt."""
@@ -98,8 +101,11 @@ class Watch:
         like: the monitor, without a reference.
         reference: what it compares with; None for the first tasks.
         tasks: those that it is told of, in order, with their truth.
-        first: so many of them are the reference.
-        bench: opens the metric.
+        first: from so many of them comes the reference, of each group as large a part as it has of the others.
+        bench: has the pipeline; opens the metric.
+
+    Raises:
+        ConfigError: there are labels, and the reference has no rate of which they tell.
     """
 
     def __init__(
@@ -117,21 +123,26 @@ class Watch:
         self._tasks = tasks
         self._places = {task.id: place for place, task in enumerate(tasks)}
         self._first = first
+        self._compared = alike(tasks[:first], tasks[first:])
         self._bench = bench
         self._before: list[Shares] = []
         self._next = 0
         self._early: dict[int, Shares] = {}  # of tasks that ended before one that stands before them
         if reference is not None or not first:
-            self._begin(reference or ())
+            begun = self._begin(reference or ())
+            if reference:
+                begun.check_reference()
 
     def take(self, record: TaskRecord) -> list[Told]:
         """What the monitor is told now: this task and those that waited for it; nothing where it is not its turn."""
         place = self._places.get(record.task)
         if place is None or place < self._next or place in self._early:
             return []  # it waited for a person, or failed, and was told of then
+        whole = True
         if self._like.labels(place):
             self._bench.opened(self._like.metric)
-        self._early[place] = what_it_says(self._like, self._tasks[place], record, place)
+            whole = self._bench.pipelines[self.name].enough is None
+        self._early[place] = what_it_says(self._like, self._tasks[place], record, place, whole=whole)
         told = []
         while self._next in self._early:
             shares = self._early.pop(self._next)
@@ -152,17 +163,39 @@ class Watch:
         self._next += 1
         if self.monitor is not None:
             return Told(task=task, shares=shares, alarms=self.monitor.observe(task, shares))
-        self._before.append(shares)
+        if task in self._compared:
+            self._before.append(shares)
         if self._next == self._first:
             self._begin(self._before)
         return Told(task=task, shares=shares)
 
-    def _begin(self, reference: Mapping[str, float] | Sequence[Shares]) -> None:
-        self.monitor = self._like.against(reference)
-        if not self.monitor.report():
+    def _begin(self, reference: Mapping[str, float] | Sequence[Shares]) -> Monitor:
+        self.monitor = begun = self._like.against(reference)
+        rates = {each.rate for each in begun.report()}
+        if rates == {"acceptance"} and self._like.metric is not None and self._before:
+            _log.warning("%s: the first tasks have no label, so the monitor will name no part", self.name)
+        if not rates:
             _log.warning(
                 "%s: the monitor has nothing to compare with: in its reference no draft was judged", self.name
             )
+        return begun
+
+
+def alike(first: Sequence[Task], measured: Sequence[Task]) -> frozenset[str]:
+    """The ids of those first tasks that have groups in the shares that the measured ones have.
+
+    Of each group the same number calibrates, however many it has. Where groups differ in acceptance, the mean over all
+    of the first would be another than the run's, and in a long run a certain alarm.
+    """
+    there, wanted = (Counter(task.group for task in tasks) for tasks in (first, measured))
+    part = min((there[group] / wanted[group] for group in wanted if there[group]), default=0.0)
+    left = {group: round(part * count) for group, count in wanted.items()}
+    chosen = []
+    for task in first:
+        if left.get(task.group, 0):
+            left[task.group] -= 1
+            chosen.append(task.id)
+    return frozenset(chosen)
 
 
 def reference_of(spec: MonitorSpec, pipeline: str) -> Mapping[str, float] | Sequence[Shares] | None:

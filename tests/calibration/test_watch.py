@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from draftverify import PASS, REJECT, Check, Decision, Outcome, Refusal, Round, TaskRecord
 from draftverify.calibration import Alarm, Monitor, Shares, part_of, shares_of, tally
+from draftverify.calibration.watch import OnAlarm, Rate
 from draftverify.errors import ConfigError
 
 KNOWN = {"acceptance": 0.695, "right": 0.7, "true_pass": 0.95, "false_pass": 0.1}
@@ -87,12 +90,12 @@ def test_an_alarm_says_what_was_seen() -> None:
     monitor = Monitor(0.8, level=0.01)
     found = [alarm for task in "abcdefgh" for alarm in monitor.observe(task, Shares(acceptance=0.0))]
     assert len(found) == 1  # and no second one of the same rate
-    assert (found[0].task, found[0].observed) == ("d", 4)
+    assert (found[0].task, found[0].observed) == ("e", 5)
     assert (found[0].share, found[0].reference, found[0].part) == (0.0, 0.8, "cannot tell")
     assert found[0].evidence >= monitor.report()[0].threshold == pytest.approx(np.log(100))
     assert (
         str(found[0])
-        == "alarm at task 'd': acceptance 0.00 over 4 tasks, 0.80 before; what changed: cannot tell"
+        == "alarm at task 'e': acceptance 0.00 over 5 tasks, 0.80 before; what changed: cannot tell"
     )
 
 
@@ -103,6 +106,58 @@ def test_tasks_that_say_nothing_are_no_observations() -> None:
         assert not monitor.observe(str(task), Shares())
     assert monitor.report()[0].observed == 0
     assert monitor.report()[0].share is None
+
+
+@pytest.mark.parametrize(
+    ("on_alarm", "rate", "rose", "acts"),
+    [
+        ("stop", "acceptance", True, False),
+        ("stop", "acceptance", False, True),
+        ("stop", "right", True, False),
+        ("stop", "true_pass", False, True),
+        ("stop", "false_pass", True, True),
+        ("stop", "false_pass", False, False),
+        ("escalate", "acceptance", True, True),
+        ("escalate", "right", True, False),
+        ("tighten", "acceptance", True, True),
+        ("tighten", "true_pass", True, False),
+    ],
+)
+def test_an_alarm_is_acted_on_where_trust_is_lost(
+    on_alarm: OnAlarm, rate: Rate, rose: bool, acts: bool
+) -> None:
+    """What becomes better is recorded; more acceptance may be a lax verifier's, so that is no reason to trust."""
+    threshold = 0.9 if on_alarm == "tighten" else None
+    monitor = Monitor({rate: 0.5}, metric=metric, on_alarm=on_alarm, threshold=threshold)
+    for task in range(20):
+        monitor.observe(str(task), Shares(**{rate: float(rose)}))  # type: ignore[arg-type]
+    (alarm,) = monitor.alarms
+    assert alarm.then == (on_alarm if acts else "record")
+    assert monitor.acts == acts
+
+
+def test_the_generator_is_named_after_tighten() -> None:
+    """What is drafted first is as it was, so its labels go on; the other rates are the action's doing."""
+    monitor = Monitor(KNOWN, metric=metric, on_alarm="tighten", threshold=0.9)
+    for task in range(60):
+        monitor.observe(str(task), Shares(acceptance=0.0, right=0.0 if task > 20 else 0.7, false_pass=0.1))
+    assert [alarm.rate for alarm in monitor.alarms] == ["acceptance", "right"]
+    assert monitor.part == "generator"
+    observed = {each.rate: each.observed for each in monitor.report()}
+    assert observed["false_pass"] == observed["acceptance"]
+
+
+def test_threads_take_turns() -> None:
+    """Of what four threads tell at once nothing is lost."""
+    monitor = Monitor(0.5)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda task: monitor.observe(str(task), Shares(acceptance=task % 2.0)), range(400)))
+    finally:
+        sys.setswitchinterval(before)
+    assert (monitor.tasks, monitor.report()[0].observed, monitor.report()[0].share) == (400, 400, 0.5)
 
 
 def test_nothing_is_taken_after_an_alarm_that_is_acted_on() -> None:
@@ -183,6 +238,13 @@ def test_a_task_says_what_its_first_tries_say() -> None:
     assert shares_of(task) == Shares(acceptance=2 / 4)
     assert shares_of(task, lambda item: None) == Shares(acceptance=2 / 4)
     assert shares_of(record()) == Shares()
+
+
+def test_labels_do_not_depend_on_verdicts() -> None:
+    """They are the first round's; and the first item's where checking may stop at a pass."""
+    task = record(a_round(0, "rpu"), a_round(1, "p"))
+    assert shares_of(task, lambda item: item == 0) == Shares(2 / 3, right=0.5, true_pass=0.0, false_pass=1.0)
+    assert shares_of(task, lambda item: item == 0, whole=False) == Shares(2 / 3, right=1.0, true_pass=0.0)
 
 
 def test_items_of_a_chain_have_no_labels() -> None:

@@ -27,9 +27,10 @@ from draftverify import (
 )
 from draftverify.calibration import Monitor, Shares
 from draftverify.cli.main import main
+from draftverify.engine.watching import what_it_says
 from draftverify.errors import ConfigError, DraftVerifyError
 from draftverify.experiments import evaluate, load_experiment, run
-from draftverify.experiments.watching import Watch, reference_of
+from draftverify.experiments.watching import Watch, alike, reference_of
 from draftverify.experiments.work import Watcher
 from draftverify.metrics import Exact
 from draftverify.records import load_run
@@ -231,6 +232,11 @@ def test_tighten_asks_for_a_higher_score(tmp_path: Path) -> None:
 # An interrupted run is no other
 
 
+def ended(task: str, verdicts: str) -> TaskRecord:
+    """A task of one round with these verdicts."""
+    return TaskRecord(task=task, outcome=Outcome(status="accepted"), rounds=(a_round(0, verdicts),))
+
+
 class Killed(Watcher):
     """Ends a run after so many units."""
 
@@ -324,8 +330,7 @@ def test_tasks_are_told_of_in_their_order(order: list[int], verdicts: list[str])
     tasks = [Task(id=str(n)) for n in range(9)]
 
     def made(n: int) -> TaskRecord:
-        rounds = (a_round(0, verdicts[n]),)
-        return TaskRecord(task=str(n), outcome=Outcome(status="accepted"), rounds=rounds)
+        return ended(str(n), verdicts[n])
 
     def watch() -> Watch:
         return Watch("own", Monitor(None, level=0.5), {"acceptance": 0.9}, tasks, 0, None)  # type: ignore[arg-type]
@@ -378,6 +383,13 @@ def test_an_earlier_run_may_be_what_it_compares_with(tmp_path: Path) -> None:
         )  # as of a run that was made before there were monitors
     assert reference_of(of_run, "own") == [Shares(acceptance=each.acceptance) for each in shares]
     assert main(["show", str(tmp_path / "first")]) == 0
+    config = written(
+        tmp_path,
+        a="{acceptance: 0.695, right: 0.7, true_pass: 0.95, false_pass: 0.1} → ./first",
+    )
+    with pytest.raises(ConfigError, match="says nothing of right") as caught:
+        run(load_experiment(config), out=tmp_path / "second")
+    assert "pipelines.own.monitor.reference" in str(caught.value)
     (tmp_path / "first" / "summary.json").unlink()
     with pytest.raises(ConfigError, match="not finished"):
         reference_of(of_run, "own")
@@ -412,6 +424,21 @@ def test_an_operating_point_may_be_what_it_compares_with(tmp_path: Path) -> None
     config.write_text(text.replace("monitor: {reference: 0.5}", "monitor: {}"))
     found = run(load_experiment(config), out=tmp_path / "run").summary.pipelines[0].monitor
     assert found[0].reference == pytest.approx(sum(made["shares"]) / len(made["shares"]))
+
+
+def test_groups_are_compared_in_the_shares_that_the_run_has() -> None:
+    """Where as many of each calibrate, only so many count; a run whose groups are what they were does not alarm."""
+    first = [Task(id=f"{group}{n}", group=group) for group in "ab" for n in range(40)]
+    measured = [Task(id=f"m{n}", group="b" if n % 10 == 0 else "a") for n in range(600)]
+    chosen = alike(first, measured)
+    assert sorted(chosen) == sorted([*(f"a{n}" for n in range(40)), *(f"b{n}" for n in range(4))])
+    assert alike(first[:40], measured[1:10]) == {f"a{n}" for n in range(40)}
+    watch = Watch("own", Monitor(None), None, [*first, *measured], len(first), None)  # type: ignore[arg-type]
+    for place, task in enumerate([*first, *measured]):
+        verdicts = ("pppr" if place % 4 else "pppp") if task.group == "a" else "rrrr"
+        assert not any(each.alarms for each in watch.take(ended(task.id, verdicts)))
+    assert watch.monitor is not None
+    assert watch.monitor.report()[0].observed == 600
 
 
 # Mistakes
@@ -461,6 +488,10 @@ def test_what_the_parts_cannot_do_is_refused() -> None:
         )
     with pytest.raises(PipelineError, match="provides: scores"):
         Pipeline(*parts, monitor=Monitor(0.5, on_alarm="tighten", threshold=0.9))
+    with pytest.raises(ConfigError, match="nothing to compare with"):
+        Pipeline(*parts, monitor=Monitor(None)).run(Task(id="0", input={"n": 0}))
+    with pytest.raises(ConfigError, match="says nothing of right"):
+        evaluate({"own": Pipeline(*parts, monitor=Monitor(0.5, metric=Exact()))}, Numbers(1).load())
     with pytest.raises(ConfigError, match="needs the stricter threshold"):
         Monitor(0.5, on_alarm="tighten")
     with pytest.raises(ConfigError, match="on_alarm is stop"):
@@ -502,6 +533,68 @@ def test_a_pipeline_is_watched_without_a_run() -> None:
     assert not any(round.items for record in together[at + 5 :] for round in record.rounds)
     assert evaluation.summary.pipelines[0].marks == evaluated.marks
     assert [record.rounds for record in evaluation.records["own"]] != []
+
+
+def test_the_generator_is_not_blamed_where_checking_stops_at_a_pass() -> None:
+    """With First a laxer verifier checks fewer items, and yet the labels say the same of what was drafted."""
+    tasks = Numbers(40).load()
+
+    def right(lax: float) -> list[float | None]:
+        pipeline = Pipeline(
+            Guesses(right=0.5, then=0.5),
+            verifier(
+                lambda context, item: item > -1 or hash((context.task.input["n"], item)) % 10 < 10 * lax
+            ),
+            First(),
+            block=4,
+            monitor=Monitor({"right": 0.5}, metric=Exact()),
+        )
+        assert pipeline.enough == 1
+        records = [pipeline.record(task) for task in tasks]
+        assert pipeline.monitor is not None
+        return [
+            what_it_says(pipeline.monitor, task, record, 0, whole=pipeline.enough is None).right
+            for task, record in zip(tasks, records, strict=True)
+        ]
+
+    assert right(0.1) == right(0.7)
+
+
+def test_a_generator_that_has_become_better_is_not_stopped() -> None:
+    """The alarm is recorded, and drafting goes on."""
+    pipeline = Pipeline(
+        Steps(right=1.0, then=1.0),
+        Machine(),
+        LongestPrefix(),
+        block=4,
+        done=Limit(4),
+        monitor=Monitor(0.5, on_alarm="stop"),
+    )
+    records = [pipeline.record(task) for task in Numbers(20).load()]
+    assert pipeline.monitor is not None
+    assert [alarm.then for alarm in pipeline.monitor.alarms] == ["record"]
+    assert all(record.rounds[0].items for record in records)
+
+
+def test_a_trusted_fallback_is_doubted_too() -> None:
+    """After an alarm with escalate its answer is not accepted either, but given to a person."""
+    monitor = Monitor(0.9, on_alarm="escalate")
+    pipeline = Pipeline(
+        generator(lambda context, n: [0], shape="alternatives"),
+        verifier(lambda context, item: item == 1),
+        First(),
+        policy=fallback(
+            generator(lambda context, n: [2], shape="alternatives"), verified=False, on=["reject"]
+        ).then(escalate()),
+        monitor=monitor,
+    )
+    assert pipeline.run(Task(id="before")).value == 2
+    while not monitor.acts:
+        monitor.observe("", Shares(acceptance=0.0))
+    after = pipeline.record(Task(id="after"))
+    assert after.outcome.status == "waiting"
+    assert [(each.source, each.trouble) for each in after.rounds][-1] == ("fallback", ("abstain",))
+    assert pipeline.run(Task(id="asked"), ask=lambda request: Answer("accept")).value == 2
 
 
 def test_stop_goes_to_the_fallback_at_once_where_there_are_no_plain_steps() -> None:
