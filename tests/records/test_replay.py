@@ -80,14 +80,15 @@ class Drafter:
 
 
 class Judge:
-    """Judges each item by itself, after the values before it; some checks fail, and it stops as it is told to."""
+    """Judges each item by itself, after the values before it; some checks fail, and it may stop as it is told to."""
 
     provides = frozenset({"verdicts", "scores"})
 
-    def __init__(self, shape: str, corrects: bool = False, failing: bool = False) -> None:
+    def __init__(self, shape: str, corrects: bool = False, failing: bool = False, stops: bool = True) -> None:
         self.shape = shape
         self.corrects = corrects
         self.failing = failing
+        self.stops = stops
 
     def verify(self, context: Any, proposal: Proposal) -> Verification:
         """One check per item."""
@@ -97,7 +98,7 @@ class Judge:
         for index in range(len(proposal)):
             passed = sum(check.verdict == "pass" for check in checks)
             after = proposal.parents[index] >= 0 and checks[proposal.parents[index]].verdict != "pass"
-            if after or (context.enough is not None and passed >= context.enough):
+            if after or (self.stops and context.enough is not None and passed >= context.enough):
                 checks.append(UNCHECKED)
                 continue
             path = [proposal.items[i] for i in proposal.path(index)]
@@ -179,7 +180,7 @@ def worlds(draw: Any) -> tuple[Any, ...]:
     shape = "chain" if chain else "alternatives"
     kinds = [None, "accepted", "round", "continuation" if chain else "list"]
     generator = Drafter(draw(st.sampled_from(kinds)), shape)
-    judge = Judge(shape, corrects=draw(st.booleans()), failing=draw(st.booleans()))
+    judge = Judge(shape, **{each: draw(st.booleans()) for each in ("corrects", "failing", "stops")})
     first, second = draw(setups(chain)), draw(setups(chain))
     kept = draw(st.sets(st.sampled_from(sorted(first))))
     second = {**second, **{name: first[name] for name in kept}}
@@ -306,6 +307,24 @@ def test_an_item_that_was_never_checked_is_named():
     assert found.record is None
     assert (found.gap.task, found.gap.round) == ("1", 0)
     assert "item 2 of round 0 of the record was never checked" in found.gap.why
+
+
+@pytest.mark.parametrize("stops", [True, False])
+def test_whether_the_verifier_stops_early_is_not_guessed(stops):
+    """A record of a rule that looks at all items does not say whether the verifier stops where one suffices."""
+    listed, judge = alternatives([2, 3, 4, 6]), Judge("alternatives", stops=stops)
+    made, other = (Pipeline(listed, judge, rule, block=4) for rule in (Best(), First()))
+    task = next(
+        task
+        for task in (Task(id=str(each)) for each in range(50))
+        if other.record(task).rounds[0].checks[0].verdict == "pass"
+    )
+    found = replayed(made, other, "rule", task=task)
+    assert found.gap is not None
+    assert found.gap.why == "whether the verifier stops once 1 items passed is in no record"
+    # Where the log shows it, the answer is the rerun's.
+    found = replayed(other, Pipeline(listed, judge, First(), block=2), "block", task=task)
+    assert found.record.rounds[0].checks[1].verdict == ("unchecked" if stops else "pass")
 
 
 def test_a_longer_block_is_refused():

@@ -251,7 +251,10 @@ class Words:
             origin = self.log.block[index]
             above = [each for each in proposal.path(index)[:-1] if each in found]
             refused = [each for each in above if found[each].verdict != "pass"]
-            if enough is not None and passed >= enough and (stops or check.verdict == "unchecked"):
+            over = enough is not None and passed >= enough
+            if over and stops is None and check.verdict != "unchecked":
+                raise Missing(f"whether {who} stops once {enough} items passed is in no record")
+            if over and (stops or check.verdict == "unchecked"):
                 check = UNCHECKED
             elif check.verdict == "unchecked":
                 if not refused:
