@@ -33,6 +33,10 @@ class Asked:
         changed: what differs.
         drafts_from: of the generators that do not say what their drafts depend on, the caller's word for it.
 
+    Attributes:
+        costs: what blocks cost by their size; None where nothing was timed.
+        answered: whether people answered in these records.
+
     Raises:
         ConfigError: no record could answer it: a rule that needs evidence which is not recorded, a block size that
             learns as it goes, a verifier or a stage that said nothing in the records.
@@ -69,8 +73,8 @@ class Asked:
                 "replay numbers",
                 path="block",
             )
-        costs = _fitted(records)
-        self.curves = {"draft": costs.draft, "verify": costs.verify} if costs is not None else {}
+        self.costs = _fitted(records)
+        self.answered = any(map(_answered, records))
         verifier = (pipeline if "verifier" in changed else recorded).verifier
         self.judging = Judging(recorded, verifier, records)
 
@@ -96,6 +100,13 @@ class Asked:
         """What a generator's drafts depend on."""
         said: DraftsFrom | None = getattr(self._parts[number], "drafts_from", None)
         return said or self._drafts_from
+
+
+def _answered(record: TaskRecord) -> bool:
+    """Whether a person said something of a task."""
+    last = record.rounds[-1].steps if record.rounds else ()
+    rejected = bool(last) and last[-1].do == "escalate" and record.outcome.status == "exhausted"
+    return rejected or any(round.source == "person" for round in record.rounds)
 
 
 def _fitted(records: Sequence[TaskRecord]) -> CostModel | None:

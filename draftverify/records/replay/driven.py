@@ -9,14 +9,14 @@ import msgspec
 
 from draftverify.engine.boundary import raised
 from draftverify.engine.parts import name_of
-from draftverify.engine.requests import Ask, Decide, Draft, Finish, Prepare, Request, Verify
+from draftverify.engine.requests import Answer, Ask, Decide, Draft, Finish, Prepare, Request, Verify
 from draftverify.engine.session import Session
 from draftverify.engine.state import troubles_of
 from draftverify.records.replay.asked import Asked
 from draftverify.records.replay.drafts import Drafts
-from draftverify.records.replay.log import Gap, Log, Missing
+from draftverify.records.replay.log import Gap, Log, Missing, Origin
 from draftverify.records.replay.words import Words
-from draftverify.values import Context, Round, Task, TaskRecord
+from draftverify.values import Context, Cost, Round, Task, TaskRecord
 
 __all__ = ["Replay", "Replayed"]
 
@@ -28,10 +28,10 @@ class Replayed(msgspec.Struct, frozen=True):
         task: its id.
         record: as a run would have made it, None where the log cannot answer.
         gap: why it cannot.
-        at_most: whether its seconds and units are upper bounds: a shorter block, or one that was put together from
-            several recorded ones, is charged what the recorded ones took, unless blocks of its size were timed.
-        estimated: whether its seconds are an estimate instead, and its units perhaps upper bounds: a stage that was
-            given other items than in the run is charged its share of the recorded passes.
+        at_most: whether its seconds and units are upper bounds: a shorter block, one that was put together from
+            several recorded ones, or one that would have been looked at less far, is charged what those took.
+        estimated: whether its seconds are an estimate instead, and its units perhaps upper bounds: blocks of its size
+            were timed, or a stage that was given other items than in the run is charged its share of the passes.
     """
 
     task: str
@@ -70,6 +70,7 @@ class _Driven:
         self.drafted = Drafts(self.log)
         self.words = Words(self.log)
         self._broken = ""
+        self._seconds = self._units = 0.0  # of the round that is under way
         pipeline = copy.copy(asked.pipeline)
         if pipeline.done is not None:
             pipeline.done = self._done
@@ -92,11 +93,31 @@ class _Driven:
         session = self.session
         while (request := session.request) is not None:
             self._whole()
+            self._within_budget()
             self.log.took = 0.0
-            value = self._answer(request)
+            value, place = self._answer(request), self.round
+            cost = getattr(value, "cost", None) or Cost(self.log.took)
+            self._seconds += self.log.took if cost.seconds is None else cost.seconds
+            self._units += cost.units
             session.answer(request.id, value, self.log.took)
+            if self.round > place:
+                self._seconds = self._units = 0.0
         self._whole()
+        self._within_budget()
         return session.record()
+
+    def _within_budget(self) -> None:
+        """Raises: Missing: whether a budget is spent hangs on a cost that is not known exactly."""
+        log, budget, state = self.log, self.pipeline.budget, self.session.state
+        rounds = self.session.rounds
+        over = self.session.outcome is not None and len(rounds) > 0 and rounds[len(rounds) - 1].decision.done
+        if over or not (log.at_most or log.estimated):
+            return
+        seconds = state.seconds + log.excess + self._seconds
+        if budget.seconds is not None and seconds >= budget.seconds:
+            raise Missing(f"whether the budget of {budget.seconds:g} seconds was spent by here is not known")
+        if budget.units is not None and state.units + self._units >= budget.units:
+            raise Missing(f"whether the budget of {budget.units:g} cost units was spent by here is not known")
 
     def _whole(self) -> None:
         """Raises: Missing: something that the session called itself did."""
@@ -105,7 +126,9 @@ class _Driven:
 
     def _answer(self, request: Request) -> Any:
         if isinstance(request, Draft):
-            return self.drafted.draft(request, self.pipeline)
+            fallback = self.session.state.fallback
+            trusted = fallback is not None and not fallback.verified
+            return self.drafted.draft(request, self.pipeline, trusted=trusted)
         if isinstance(request, Verify):
             return self.words.verify(request)
         if isinstance(request, Decide | Finish):
@@ -114,7 +137,24 @@ class _Driven:
             was = self.log.was
             return was.outcome.failure if not was.rounds and was.outcome.failure else self.log.task
         assert isinstance(request, Ask)
-        return None
+        return self._person(request)
+
+    def _person(self, request: Ask) -> Answer | None:
+        """What a person answered, if this is what was asked; None where nobody was there."""
+        log, context = self.log, self.session.state.context
+        place = context.round
+        if not log.as_recorded(context) or log.candidates[place] != request.candidate:
+            if self.asked.answered:
+                raise Missing("a person would be asked something that nobody was asked in the run")
+            return None
+        if place < len(log.rounds):
+            round = log.rounds[place]
+            log.block, log.decides = [Origin(place, 0)], round.timing.decide
+            return Answer("accept") if round.by == "person" else Answer("edit", round.items[0])
+        outcome = log.was.outcome
+        if outcome.status == "failed":
+            raise Missing("the question to a person failed in the record")
+        return None if outcome.status == "waiting" else Answer("reject", note=outcome.reason)
 
     # What the session calls itself
 

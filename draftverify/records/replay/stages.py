@@ -45,6 +45,11 @@ class Spoken:
                     self.words[item], self.of[item] = check, found
         self._seconds = seconds
 
+    @property
+    def seconds(self) -> float:
+        """Of all its passes."""
+        return sum(self._seconds or (0.0,))
+
     def looked(self, beside: bool) -> list[int]:
         """The items at which it looked in the passes of a kind."""
         return [

@@ -98,9 +98,12 @@ class Words:
         checks = self._checks(said, range(len(said)), proposal, context.enough, "")
         looked = [check.verdict != "unchecked" for check in checks]
         as_before = whole and looked == [check.verdict != "unchecked" for check in first.checks]
-        seconds = first.timing.verify if as_before else self.log.seconds("verify", len(proposal))
         units = sum(rounds[place].timing.units for place in places)
-        self.log.at_most = self.log.at_most or (units > 0 and not whole)
+        if whole:
+            seconds = first.timing.verify  # the most that it takes where it would have stopped earlier
+        else:
+            seconds = self.log.seconds("verify", len(proposal), context.round)
+        self.log.at_most = self.log.at_most or (not as_before and (whole or units > 0))
         return Verification(
             checks=checks,
             correction=self._correction(places, checks),
@@ -179,6 +182,7 @@ class Words:
             )
             units = sum(each.units for place in rounds for each in one[place].passes if each in passes)
             self.log.estimated = True
+            self.log.excess += max(sum(one[place].seconds for place in rounds) - seconds, 0.0)
         verification = Verification(
             checks=tuple(said),
             cost=Cost(seconds, units),
@@ -288,6 +292,8 @@ class Words:
             and self.log.block[here] == Origin(places[0], stopped)
         ):
             return round.correction
+        if len(places) == 1 and here is None and stopped is None and len(checks) == len(round.checks):
+            return round.correction  # all of the same block passed
         raise Missing(
             "the verifier says what it would go on with, and what it would have said after this block was not recorded"
         )
