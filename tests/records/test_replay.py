@@ -6,6 +6,7 @@ import hashlib
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,9 +29,19 @@ from draftverify import (
 from draftverify.errors import ConfigError
 from draftverify.records import timeless
 from draftverify.records.replay import Replay
-from draftverify.rules import All, Best, First, GreedyMatch, Limit, LongestPrefix, Majority, Rounds
+from draftverify.rules import (
+    All,
+    Best,
+    First,
+    GreedyMatch,
+    Limit,
+    LongestPrefix,
+    Majority,
+    Rounds,
+    Speculative,
+)
 from draftverify.testing import ScriptedVerifier
-from draftverify.values import UNCHECKED, Check, Cost, TaskRecord, Verification
+from draftverify.values import UNCHECKED, Check, Cost, Law, TaskRecord, Verification
 
 
 def number(*seen: Any) -> int:
@@ -441,6 +452,44 @@ def test_a_rule_that_needs_distributions_is_refused_before_any_task():
     other = Pipeline(listed, judge, GreedyMatch(), block=2, done=Limit(4))
     with pytest.raises(ConfigError, match="needs target, and the records hold checks alone"):
         Replay(made, [], other, changed=frozenset({"rule"}))
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("budget", {"budget": Budget(rounds=2)}),
+        ("budget", {"budget": Budget(rounds=90)}),
+        ("done", {"done": Limit(3)}),
+    ],
+)
+def test_a_rule_on_distributions_decides_as_it_did(name, more):
+    """Another budget or stopping rule is answered with the recorded decisions, as far as they go."""
+    judge = ScriptedVerifier(lambda context, item: True, target=lambda prefix: [0.4, 0.6])
+    drafter = Drawing("continuation", "chain", values=2)
+    settings = {"block": 2, "done": Limit(7)}
+    first, other, longer = (
+        Pipeline(drafter, judge, Speculative(), **{**settings, **own})
+        for own in ({}, more, {"done": Limit(30)})
+    )
+    task = Task(id="2")
+    record = first.record(task)
+    assert len(record.rounds) > 2
+    found = Replay(first, [record], other, changed=frozenset({name})).task(task, record)
+    assert found.gap is None
+    assert timeless(found.record) == timeless(other.record(task))
+    found = Replay(first, [record], longer, changed=frozenset({"done"})).task(task, record)
+    assert "the record ends here" in found.gap.why
+
+
+class Drawing(Drafter):
+    """Draws from its own q."""
+
+    laws = frozenset({"iid"})
+
+    def propose(self, context: Any, n: int) -> Proposal:
+        """As it is, with a q."""
+        made = super().propose(context, n)
+        return replace(made, law=Law("iid", np.full((n + 1, 2), 0.5)))
 
 
 def test_a_verifier_that_would_have_stopped_earlier_costs_at_most_what_it_took():

@@ -60,10 +60,10 @@ class Asked:
             if clause.generator is not None and not any(clause.generator is each for each in self._parts):
                 self._parts.append(clause.generator)
         unrecorded = frozenset(getattr(pipeline.rule, "needs", _CHECKS)) - _CHECKS
-        if unrecorded and changed - {"on_rejection"}:
+        if unrecorded and changed - {"on_rejection", "budget", "done"}:
             raise ConfigError(
                 f"the rule {name_of(pipeline.rule)} needs {', '.join(sorted(unrecorded))}, and the records hold checks "
-                "alone; only changes of the policy can be replayed for it",
+                "alone; only changes of the policy, the budget and the stopping rule can be replayed for it",
                 path="rule",
             )
         self.undecidable = unrecorded

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from draftverify.engine.parts import Parts, name_of
 from draftverify.engine.requests import Draft
 from draftverify.records.replay.asked import DraftsFrom
 from draftverify.records.replay.log import Absent, Log, Missing, Origin, best, key_of
-from draftverify.values import Context, Cost, Proposal, Round, chain_parents
+from draftverify.values import GIVEN, Context, Cost, Law, LawKind, Proposal, Round, chain_parents
 
 __all__ = ["Drafts"]
 
@@ -156,6 +158,11 @@ class Drafts:
         self.log.block = [Origin(place, index) for index in range(len(round.items))]
         return self._proposal(None, list(round.items), round.exhausted, place, place, trusted)
 
+    @staticmethod
+    def _law(kind: LawKind, n: int) -> Law:
+        """The recorded law; nobody reads its q, which is in no record."""
+        return GIVEN if kind == "given" else Law(kind, np.zeros((n + 1, 1)))
+
     def _not_drafted(self, context: Context, n: int, found: int) -> str:
         if found:
             return (
@@ -195,7 +202,10 @@ class Drafts:
     ) -> Proposal:
         rounds, block = self.log.rounds, self.log.block
         origin = {each.round for each in block}
-        for each in origin:
+        recorded = bool(self.log.asked.undecidable) and origin == {
+            place
+        }  # by a decision that nobody makes again
+        for each in () if recorded else origin:
             if rounds[each].law != "given":
                 raise Missing(
                     f"the items of round {each} of the record were drawn by the law {rounds[each].law}, from a q "
@@ -228,6 +238,7 @@ class Drafts:
         return Proposal(
             items=tuple(items),
             parents=parents,
+            law=self._law(rounds[place].law, len(items)) if recorded else GIVEN,
             extends=first.extends if whole and first is not None else (),
             evidence=Absent() if items else {},
             cost=Cost(seconds, units),

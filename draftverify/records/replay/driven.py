@@ -16,7 +16,7 @@ from draftverify.records.replay.asked import Asked
 from draftverify.records.replay.drafts import Drafts
 from draftverify.records.replay.log import Gap, Log, Missing, Origin
 from draftverify.records.replay.words import Words
-from draftverify.values import Context, Cost, Round, Task, TaskRecord
+from draftverify.values import Context, Cost, Decision, Round, Task, TaskRecord
 
 __all__ = ["Replay", "Replayed"]
 
@@ -70,6 +70,7 @@ class _Driven:
         self.drafted = Drafts(self.log)
         self.words = Words(self.log)
         self._broken = ""
+        self._decision: Decision | None = None  # of a rule that is not asked
         self._seconds = self._units = 0.0  # of the round that is under way
         pipeline = copy.copy(asked.pipeline)
         if pipeline.done is not None:
@@ -161,13 +162,21 @@ class _Driven:
     def _done(self, context: Context, new: tuple[Any, ...]) -> int | None:
         stop = self.asked.pipeline.done
         assert stop is not None
+        then = self._decision
+        if then is not None and "done" not in self.asked.changed:
+            return len(then.emitted) if then.done else None
         try:
-            return stop(context, new)
+            keep = stop(context, new)
         except BaseException as error:
             self._broken = (
                 f"the stopping rule {name_of(stop)} cannot be asked without its parts ({raised(error)})"
             )
             raise
+        if then is not None and keep is None and then.done:
+            self._broken = "the record ends here, and the task would have gone on"
+        if then is not None and keep is not None and then.drift and keep > len(then.emitted):
+            self._broken = "the drift of values that were cut off was not recorded"
+        return keep
 
     def size(self, context: Context) -> int:
         """The recorded size, in place of a controller that learned."""
@@ -208,14 +217,27 @@ class _Driven:
 
     # The rule
 
-    def _call(self, request: Decide | Finish) -> Any:
-        if isinstance(request, Decide) and self.asked.undecidable:
+    def _decided(self, request: Decide) -> Decision:
+        """What the rule decided in the record, on the same block after the same rounds.
+
+        Whether it was the rule or the stopping rule that ended the task the record does not say: `_done` does.
+        """
+        context = request.context
+        if not self.log.block_as_recorded(context) or self.log.rounds[context.round].failure is not None:
             lacking = ", ".join(sorted(self.asked.undecidable))
             raise Missing(
                 f"the rule {name_of(request.part)} needs {lacking} to decide, which was not recorded"
             )
+        round = self.log.rounds[context.round]
+        done = round.decision.done and self.asked.recorded.done is None
+        self._decision = round.decision
+        return msgspec.structs.replace(round.decision, emitted=(), done=done, tokens=round.tokens)
+
+    def _call(self, request: Decide | Finish) -> Any:
         if isinstance(request, Decide):
             self.log.took, self.log.decides = self.log.decides, 0.0
+            if self.asked.undecidable:
+                return self._decided(request)
         try:
             return request.call(*request.arguments)
         except Missing:
