@@ -547,6 +547,42 @@ def test_a_budget_that_an_upper_bound_reaches_is_not_answered():
         assert answered or "cost units was spent by here is not known" in found.gap.why
 
 
+def test_a_trusted_fallback_costs_what_it_did():
+    """Its units are the whole round's, since no verifier is asked."""
+    listed, policy = alternatives([1, 3, 5, 7]), retry(1).then(fallback(OTHER, name="other", verified=False))
+    made, other = (
+        Pipeline(listed, Passing(), First(), block=2, policy=policy, budget=Budget(rounds=each))
+        for each in (8, 9)
+    )
+    record = made.record(Task(id="1"))
+    found = replayed(made, other, "budget")
+    assert timeless(found.record) == timeless(record)
+    assert record.outcome.units == 3.0
+    assert not found.at_most
+
+
+def test_a_block_that_passes_whole_has_the_recorded_correction():
+    """Under another threshold too: the verifier goes on from the same values."""
+
+    class Steps(Judge):
+        thresholds = ("least",)
+        least = 0.0
+
+        def verify(self, context: Any, proposal: Proposal) -> Verification:
+            checks = tuple(Check("pass", 0.9) for _ in proposal.items)
+            return Verification(checks=checks, correction=(len(context.accepted),))
+
+        def rejudged(self, context: Any, proposal: Proposal, checks: Any) -> Any:
+            return checks
+
+    drafter = Drafter("continuation", "chain", length=50)
+    made, other = (
+        Pipeline(drafter, Steps("chain"), LongestPrefix(), block=3, done=Limit(6)) for _ in range(2)
+    )
+    found = replayed(made, other, "verifier")
+    assert timeless(found.record) == timeless(made.record(Task(id="1")))
+
+
 @pytest.mark.parametrize("kind", ["accept", "edit", "reject"])
 def test_what_a_person_answered_is_answered_again(kind):
     """To the same question; another question was never put to a person who answers."""
