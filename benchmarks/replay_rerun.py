@@ -9,7 +9,8 @@ records, and run again with the change set. `answered` is the share of tasks tha
 share of these whose record, but for its times, is the rerun's; status and value alone where the replay says that its
 cost is an upper bound. Tasks are not in it whose record is another one when the run itself is made again, with nothing
 changed (`unsteady`): tests that draw random numbers, and answers that show where an object lies in memory. `cost` is
-the seconds per task that the replay predicts over those that the rerun took; upper bounds are not in it. `faster` is
+the seconds per task that the replay predicts over those that the rerun took; tasks whose cost is an upper bound are not
+in it: of these `bounds_held` is the share that the rerun did not exceed. `faster` is
 how long the rerun took, its records and report included, over how long the replay did. The two take turns. Intervals
 are Student's, of logarithms, over the changes.
 
@@ -200,8 +201,11 @@ def compared(
             for each in made
             if each.task in steady
         )
-        predicted = sum(each.record.outcome.seconds for each in made)
-        actual = sum(again[each.task].outcome.seconds for each in made)
+        pairs = [
+            (each.at_most, each.record.outcome.seconds, again[each.task].outcome.seconds) for each in made
+        ]
+        priced = [(said, took) for bound, said, took in pairs if not bound]
+        bounds = [(said, took) for bound, said, took in pairs if bound]
         rows.append(
             {
                 "change": ", ".join(change),
@@ -209,15 +213,17 @@ def compared(
                 "answered": len(made),
                 "steady": sum(each.task in steady for each in made),
                 "equal": equal,
-                "upper_bounds": replayed.at_most,
+                "upper_bounds": len(bounds),
+                "bounds_held": sum(said >= took for said, took in bounds),
                 "estimated": replayed.estimated,
                 "gaps": sorted({gap.why for gap in replayed.gaps})[:3],
-                "cost": predicted / actual if made else None,
+                "cost": sum(said for said, _ in priced) / sum(took for _, took in priced) if priced else None,
                 "faster": ran / took,
             }
         )
         print(name, rows[-1], flush=True)
-    costs = [row["cost"] for row in rows if row["cost"] and not row["upper_bounds"]]
+    costs = [row["cost"] for row in rows if row["cost"] is not None]
+    bounds = sum(row["upper_bounds"] for row in rows)
     return (
         {
             "tasks": rows[0]["tasks"],
@@ -226,6 +232,8 @@ def compared(
             "answered": sum(row["answered"] for row in rows) / sum(row["tasks"] for row in rows),
             "equal": sum(row["equal"] for row in rows) / sum(row["steady"] for row in rows),
             "cost": geometric(costs),
+            "bounds": bounds,
+            "bounds_held": sum(row["bounds_held"] for row in rows) / bounds if bounds else None,
             "faster": geometric([row["faster"] for row in rows]),
         },
         file,

@@ -46,7 +46,8 @@ def replays(command: Callable[..., None]) -> Callable[..., None]:
             recording = Recording(
                 records, pipeline, config=config, drafts_from=drafts_from, of="units" if units else "seconds"
             )
-        command(recording=recording, **own)
+        with recording:
+            command(recording=recording, **own)
 
     made: Callable[..., None] = opened
     for option in reversed(
@@ -131,7 +132,12 @@ def shown(found: WhatIf) -> Iterator[Text | Table]:
             f"of {found.estimated} tasks the cost is an estimate: stages were given other items than in the run"
         )
     if found.unscored:
-        yield Text(f"{found.unscored} tasks are in no figure: the metric has no say on one of their outcomes")
+        why = f" ({found.why_unscored})" if found.why_unscored else ""
+        yield Text(
+            clean(
+                f"{found.unscored} tasks are in no figure: the metric has no say on one of their outcomes{why}"
+            )
+        )
     kinds = Counter(gap.why for gap in found.gaps)
     for why, count in kinds.most_common(SHOWN):
         first = next(gap for gap in found.gaps if gap.why == why)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +57,10 @@ def train(name: str, config: str, out: str | None, overrides: tuple[str, ...]) -
     except KeyboardInterrupt:
         click.echo(f"{directory}: the same command goes on from the last checkpoint", err=True)
         raise
-    (directory / "report.json").write_text(
-        json.dumps(_finite({"training": training, **report}), indent=2, ensure_ascii=False) + "\n",
-        encoding="utf-8",
-    )
+    # An end of an interval that is not known, infinity, is null: JSON knows no other word for it.
+    told = json.loads(json.dumps({"training": training, **report}), parse_constant=lambda _: None)
+    text = json.dumps(told, indent=2, ensure_ascii=False)
+    (directory / "report.json").write_text(text + "\n", encoding="utf-8")
     for key, value in report.items():
         if isinstance(value, (bool, int, float, str)):
             click.echo(f"{key}: {value:.4g}" if isinstance(value, float) else f"{key}: {value}")
@@ -75,15 +74,6 @@ def _trained(directory: Path) -> str | None:
     except (OSError, ValueError):
         return None
     return str(found.get("training")) if isinstance(found, dict) else None
-
-
-def _finite(value: Any) -> Any:
-    """A report as JSON knows it: an end of an interval that is not known, infinity, is null."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    return [_finite(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 class _Bar:

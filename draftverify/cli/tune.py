@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from draftverify.experiments.replay import Recording
     from draftverify.experiments.tune import Tuned
 
-__all__ = ["tune"]
+__all__ = ["tune", "yaml_lines"]
 
 
 @click.command()
@@ -58,12 +58,13 @@ def _shown(found: Tuned) -> Iterator[Text]:
         yield Text(clean(f"  the first of those: {', '.join(first.changes)}: {first.why}"))
     held = found.held_out
     if not found.changes:
-        yield Text("no better than what ran: on the tasks that choose, nothing costs less per solved task")
+        yield Text(f"no better than what ran: {found.against}")
         return
     yield Text(
         f"held out ({held.would.tasks} tasks): {held.of} per solved task {interval(held.would.cost)}, as it ran "
         f"{interval(held.ran.cost)}; gain {interval(held.gain)} ×"
     )
+    yield Text(f"solved: {interval(held.ran.solved)} as it ran → {interval(held.would.solved)}")
     if held.gaps:
         yield Text(clean(f"{len(held.gaps)} held-out tasks are not in it, the first: {held.gaps[0]}"))
     if held.at_most:
@@ -71,16 +72,16 @@ def _shown(found: Tuned) -> Iterator[Text]:
     if held.estimated:
         yield Text(f"of {held.estimated} of them the cost is an estimate")
     if not found.better:
-        yield Text("no better than what ran: the interval of the gain holds 1")
+        yield Text(f"no better than what ran: {found.against}")
     yield Text("the best on the tasks that chose:" if not found.better else "to paste:")
-    yield from map(Text, _yaml(found.pipeline.partition("@")[0], found.settings))
+    yield from map(Text, yaml_lines({"pipelines": {found.pipeline.partition("@")[0]: found.proposal}}, ""))
 
 
-def _yaml(name: str, settings: dict[str, Any] | Any) -> Iterator[str]:
-    yield "pipelines:"
-    yield f"  {name}:"
-    for path, value in settings.items():
-        *outer, last = path.split(".")
-        for depth, key in enumerate(outer):
-            yield f"{'  ' * (2 + depth)}{key}:"
-        yield f"{'  ' * (2 + len(outer))}{last}: {json.dumps(value, ensure_ascii=False)}"
+def yaml_lines(values: Mapping[str, Any], indent: str) -> Iterator[str]:
+    """A mapping as YAML: mappings below it a key a line, anything else on the line."""
+    for key, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield f"{indent}{key}:"
+            yield from yaml_lines(value, indent + "  ")
+        else:
+            yield f"{indent}{key}: {json.dumps(value, ensure_ascii=False)}"

@@ -7,9 +7,9 @@ that no pipeline of the run came to.
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, get_args
 
@@ -69,6 +69,7 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
         at_most: of how many tasks the replayed cost is an upper bound.
         estimated: of how many it is an estimate.
         unscored: answered tasks on whose old or new outcome the metric has no say; they are in no figure.
+        why_unscored: of the first of them; "" where the metric itself said nothing.
         of: what costs are counted in, "seconds" or "units".
     """
 
@@ -82,14 +83,12 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     at_most: int
     estimated: int
     unscored: int
+    why_unscored: str
     of: str
 
     def plain(self) -> dict[str, Any]:
-        """As plain JSON data: the figures and the gaps."""
-        made: dict[str, Any] = msgspec.to_builtins(
-            {name: getattr(self, name) for name in self.__struct_fields__ if name != "replayed"}
-        )
-        return _finite(made)  # type: ignore[no-any-return]
+        """As plain JSON data: the figures and the gaps. Numbers that are not finite are null."""
+        return _plain({name: getattr(self, name) for name in self.__struct_fields__ if name != "replayed"})
 
 
 class Expected(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,8 +105,13 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
     blocks: tuple[ExpectedBlock, ...]
 
     def plain(self) -> dict[str, Any]:
-        """As plain JSON data."""
-        return _finite(msgspec.to_builtins(self))  # type: ignore[no-any-return]
+        """As plain JSON data. Numbers that are not finite are null."""
+        return _plain(self)
+
+
+def _plain(told: Any) -> dict[str, Any]:
+    made: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(told))
+    return made
 
 
 class RecordedPipeline:
@@ -163,7 +167,7 @@ class RecordedPipeline:
 
 
 class Recording(RecordedPipeline):
-    """One pipeline of a run, ready to be replayed.
+    """One pipeline of a run, ready to be replayed. It is closed after use: a metric may have been opened.
 
     Args:
         run: the run's records.
@@ -173,6 +177,7 @@ class Recording(RecordedPipeline):
 
     Attributes:
         records: its tasks', in order.
+        metric: the run's first one, by which tasks are solved; None: the run has none.
 
     Raises:
         ConfigError: as `RecordedPipeline`; or `drafts_from` is no word for it.
@@ -196,14 +201,27 @@ class Recording(RecordedPipeline):
         super().__init__(run, pipeline, config=config)
         self.of = of
         self._drafts_from = drafts_from
-        tasks = {task.id: task for task in run.tasks}
+        self._tasks = {task.id: task for task in run.tasks}
         self._entries: list[tuple[Task, Entry]] = [
-            (tasks[entry.record.task], entry) for entry in run.entries(pipeline=self.name, texts=False)
+            (self._tasks[entry.record.task], entry) for entry in run.entries(pipeline=self.name, texts=False)
         ]
         self.records = [entry.record for _, entry in self._entries]
-        self._metric = self._first_metric()
-        self._known = self._scores(run) if self._metric is not None else {}
+        self._closing = ExitStack()
+        self.metric = self._first_metric()
+        self._known = self._scores(run) if self.metric is not None else {}
+        self._opened: Any = None
         self._truths: Mapping[str, Task] | None = None
+        self._unread = ""
+
+    def __enter__(self) -> Recording:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the metric, where it was opened."""
+        self._closing.close()
 
     @property
     def groups(self) -> Mapping[str, str]:
@@ -221,24 +239,26 @@ class Recording(RecordedPipeline):
 
         Args:
             changes: "path=value" each, of `CHANGES` and what is below them, as "rule.threshold=0.5".
-            tasks: the ids of those to replay; None: all.
+            tasks: the ids of those to replay; None: all. What blocks cost, and how the verifier goes about its items,
+                is read from these alone.
 
         Raises:
             ConfigError: a value is wrong, cannot be set in a replay, or no record could answer it.
         """
         pipeline, changed = self._changed(changes)
-        replay = Replay(self.pipeline, self.records, pipeline, changed=changed, drafts_from=self._drafts_from)
         entries = [each for each in self._entries if tasks is None or each[0].id in tasks]
+        records = [entry.record for _, entry in entries]
+        replay = Replay(self.pipeline, records, pipeline, changed=changed, drafts_from=self._drafts_from)
         replayed = tuple(replay.task(task, entry.record, memory=entry.memory) for task, entry in entries)
         ran: list[tuple[TaskRecord, float]] = []
         would: list[tuple[TaskRecord, float]] = []
-        unscored = 0
+        unscored: list[str] = []
         for (_, entry), made in zip(entries, replayed, strict=True):
             if made.record is None:
                 continue
-            before, now = self.solved(entry.record), self.solved(made.record)
+            (before, why), (now, why_now) = self._solved(entry.record), self._solved(made.record)
             if before is None or now is None:
-                unscored += 1
+                unscored.append(why or why_now)
                 continue
             ran.append((entry.record, before))
             would.append((made.record, now))
@@ -252,7 +272,8 @@ class Recording(RecordedPipeline):
             gain=calibration.solved_ratio(self._charged(would), self._charged(ran)),
             at_most=sum(made.at_most for made in replayed if made.record is not None),
             estimated=sum(made.estimated for made in replayed if made.record is not None),
-            unscored=unscored,
+            unscored=len(unscored),
+            why_unscored=unscored[0] if unscored else "",
             of=self.of,
         )
 
@@ -285,10 +306,10 @@ class Recording(RecordedPipeline):
         blocks = expected_acceptance(self.records, chance, most=None if size is None else size.n)
         return Expected(pipeline=self.name, changes=tuple(changes), blocks=blocks)
 
-    def solved(self, record: TaskRecord) -> float | None:
-        """How much of a task is solved; None where nobody can say."""
-        if self._metric is None:
-            return float(record.outcome.status == "accepted")
+    def _solved(self, record: TaskRecord) -> tuple[float | None, str]:
+        """How much of a task is solved; None where nobody can say, and why."""
+        if self.metric is None:
+            return float(record.outcome.status == "accepted"), ""
         key = (record.task, _told(record.outcome))
         if key not in self._known:
             self._known[key] = self._asked(record)
@@ -308,7 +329,15 @@ class Recording(RecordedPipeline):
                     f"generator drafted; {', '.join(CHANGES)} can",
                     where=f"--set {change}",
                 )
-        spec = self._spec_of(self._load([self.override(change) for change in changes]))
+        overrides = [self.override(change) for change in changes]
+        point = self.pipeline.calibration
+        if point is not None and any(each.startswith(self._below("block")) for each in overrides):
+            # The operating point brought the recorded block, and may have brought the threshold, which stays.
+            kept = [f"{self._below('calibration')}=null"]
+            if point.threshold is not None and "threshold" in self.spec.rule.arguments:
+                kept.append(f"{self._below('rule.threshold')}={point.threshold}")
+            overrides = [*kept, *overrides]
+        spec = self._spec_of(self._load(overrides))
         changed = frozenset(name for name in CHANGES if getattr(spec, name) != getattr(self.spec, name))
         # What is answered from a log is not watched: a policy may be tried that an alarm could not ask a person by.
         return self._builder.pipeline(msgspec.structs.replace(spec, monitor=None)), changed
@@ -334,7 +363,10 @@ class Recording(RecordedPipeline):
                         where=f"--set {change}",
                     )
                 change = f"{path}={json.dumps([written[names.index(each)] for each in given])}"
-        return f"pipelines.{self._own}.{change}"
+        return self._below(change)
+
+    def _below(self, path: str) -> str:
+        return f"pipelines.{self._own}.{path}"
 
     # What is solved
 
@@ -343,29 +375,48 @@ class Recording(RecordedPipeline):
         measures = measures_of(made)
         return next((name for name in made if name not in measures), None)
 
-    def _scores(self, run: RunRecords) -> dict[tuple[str, bytes], float | None]:
+    def _scores(self, run: RunRecords) -> dict[tuple[str, bytes], tuple[float | None, str]]:
         """What the metric said of each outcome that some pipeline came to."""
         said = run.store.named_scores()
         return {
-            (ending.task, _told(ending.outcome)): said[ending.pipeline, ending.task, self._metric]
+            (ending.task, _told(ending.outcome)): (said[ending.pipeline, ending.task, self.metric], "")
             for ending in run.store.endings()
-            if self._metric is not None and (ending.pipeline, ending.task, self._metric) in said
+            if self.metric is not None and (ending.pipeline, ending.task, self.metric) in said
         }
 
-    def _asked(self, record: TaskRecord) -> float | None:
-        """What the metric says of an outcome that is in no record, where the tasks' truth can still be read."""
-        assert self._metric is not None
+    def _asked(self, record: TaskRecord) -> tuple[float | None, str]:
+        """What the metric says of an outcome that is in no record; None and why where it cannot be asked."""
         if self._truths is None:
-            try:
-                load = workload(self._experiment, self._builder)
-                self._truths = {task.id: task for task in (*load.first, *load.measured)}
-            except DraftVerifyError:
-                self._truths = {}
+            self._truths = self._loaded()
+        if self._unread:
+            return None, self._unread
         task = self._truths.get(record.task)
         if task is None:
-            return None
-        metric = self._builder.part(self._experiment.metrics[self._metric])
-        return score(metric, task, record.outcome).value
+            return None, f"task {record.task} is not among the tasks any more"
+        if _input_of(task) != _input_of(self._tasks[record.task]):
+            return None, f"task {record.task} is another one by now than in the run"
+        found = score(self._open_metric(), task, record.outcome)
+        return found.value, found.problem
+
+    def _loaded(self) -> Mapping[str, Task]:
+        """The tasks with their truth, which no record has."""
+        try:
+            load = workload(self._experiment, self._builder)
+        except DraftVerifyError as error:
+            self._unread = f"the tasks cannot be loaded any more: {error}"
+            return {}
+        return {task.id: task for task in (*load.first, *load.measured)}
+
+    def _open_metric(self) -> Any:
+        if self._opened is None:
+            assert self.metric is not None
+            metric: Any = self._builder.part(self._experiment.metrics[self.metric])
+            if hasattr(metric, "close"):
+                self._closing.callback(metric.close)
+            if hasattr(metric, "open"):
+                metric.open()
+            self._opened = metric
+        return self._opened
 
     # Figures
 
@@ -401,6 +452,10 @@ def _told(outcome: Outcome) -> bytes:
     return msgspec.json.encode([outcome.status, outcome.value], order="deterministic")
 
 
+def _input_of(task: Task) -> bytes:
+    return msgspec.json.encode(task.input, enc_hook=repr, order="deterministic")
+
+
 def made_from(run: RunRecords) -> Path:
     """The directory of the config that the run's last command named, while it stands there."""
     for start in reversed(run.about.get("starts") or []):
@@ -408,11 +463,3 @@ def made_from(run: RunRecords) -> Path:
             if str(word).endswith((".yaml", ".yml")) and Path(word).is_file():
                 return Path(word).parent
     return run.path
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    return [_finite(each) for each in value] if isinstance(value, list) else value

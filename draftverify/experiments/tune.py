@@ -1,11 +1,13 @@
 """Tuning from the log: which rule, threshold, block, policy and order of stages would have solved tasks at least cost.
 
-Every candidate is replayed on one half of the tasks; one that the log cannot answer for all of them is no candidate.
-The best of them is then asked about on the other half, which chose nothing, and its gain there is what is reported.
+Every candidate is replayed on one half of the tasks; one that the log cannot answer for all of them is no candidate,
+and one that solves less of them is not chosen. The best is then asked about on the other half, which had no part in
+what was tried or chosen, and its gain there is what is reported.
 """
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 import math
@@ -25,7 +27,7 @@ from draftverify.plugins import did_you_mean
 from draftverify.randomness import stream_key
 from draftverify.records.replay import CHANGES
 
-__all__ = ["Refused", "Tuned", "default_space", "read_space", "tune"]
+__all__ = ["Refused", "Tuned", "default_space", "doubt", "nested", "read_space", "tune"]
 
 MOST = 2_000
 """Candidates; a space of more is refused."""
@@ -48,25 +50,33 @@ class Tuned(msgspec.Struct, frozen=True, kw_only=True):
         pipeline: of which.
         changes: of the best candidate; () where nothing was better than what ran.
         settings: the same as values, by path.
+        proposal: the same as the pipeline's config has it, nested; a list is whole.
         candidates: how many the log could answer for, with what ran.
         refused: the others.
         chosen: the best one on the tasks that chose it.
         held_out: the same on the others.
-        better: whether its gain there is above 1 with its whole interval.
+        against: why it is not better than what ran (see `doubt`); "" where it is.
     """
 
     pipeline: str
     changes: tuple[str, ...]
     settings: Mapping[str, Any]
+    proposal: Mapping[str, Any]
     candidates: int
     refused: tuple[Refused, ...]
     chosen: WhatIf
     held_out: WhatIf
-    better: bool
+    against: str
+
+    @property
+    def better(self) -> bool:
+        """Whether it is better than what ran, as far as the held-out tasks can say."""
+        return not self.against
 
     def plain(self) -> dict[str, Any]:
         """As plain JSON data."""
         made = {name: getattr(self, name) for name in self.__struct_fields__}
+        made["better"] = self.better
         made["chosen"], made["held_out"] = self.chosen.plain(), self.held_out.plain()
         plain: dict[str, Any] = msgspec.to_builtins(made)
         return plain
@@ -88,17 +98,26 @@ def tune(
         seed: of the split.
 
     Raises:
-        ConfigError: the space is empty, too large, or has a path that no replay can set; there are too few tasks.
+        ConfigError: the space is empty, too large, or has a path that no replay can set, or that is not tuned
+            without a metric; there are too few tasks.
     """
     if not 0 < share < 1:
         raise ConfigError(f"share is {share}; it is above 0 and below 1", path="share")
-    space = default_space(recording) if space is None else space
+    choosing, held = _split(recording, share, seed)
+    space = default_space(recording, choosing) if space is None else space
+    if not space:
+        raise ConfigError("there is nothing to try; give the space a path and its values")
     for path in space:
         _check_path(path)
+        if recording.metric is None and path.partition(".")[0] in _GRADES:
+            raise ConfigError(
+                f"{path!r} cannot be tuned for a run without a metric: it says itself what counts as solved, and the "
+                "least demanding would always win; give the run a metric",
+                path=path,
+            )
     size = math.prod(len(values) for values in space.values())
     if size > MOST:
         raise ConfigError(f"the space has {size} candidates, at most {MOST} are tried; give fewer values")
-    choosing, held = _split(recording, share, seed)
     best = base = recording.what_if((), choosing)
     best_changes: tuple[str, ...] = ()
     refused: list[Refused] = []
@@ -118,19 +137,58 @@ def tune(
             refused.append(Refused(changes, "it ends with outcomes on which the metric has no say"))
             continue
         answered += 1
-        if found.would.cost.value < _cost(best):
+        if found.would.solved.value >= base.would.solved.value and found.would.cost.value < _cost(best):
             best, best_changes, settings = found, changes, candidate
     held_out = recording.what_if(best_changes, held)
     return Tuned(
         pipeline=recording.name,
         changes=best_changes,
         settings=dict(settings),
+        proposal=nested(settings, recording.written),
         candidates=answered,
         refused=tuple(refused),
         chosen=best,
         held_out=held_out,
-        better=bool(best_changes) and held_out.gain.low > 1.0,
+        against=doubt(held_out) if best_changes else _NOTHING,
     )
+
+
+def nested(settings: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by path as a config has them, set one after the other as `--set` does."""
+    found: dict[str, Any] = {}
+    for path, value in settings.items():
+        *outer, last = path.split(".")
+        into: Any = found
+        stands: Any = written
+        for step in outer:
+            key: Any = int(step) if isinstance(into, list) else step
+            stands = stands.get(step) if isinstance(stands, Mapping) else None
+            if isinstance(into, dict) and key not in into:
+                into[key] = copy.deepcopy(stands) if isinstance(stands, list) else {}
+            into = into[key]
+        into[int(last) if isinstance(into, list) else last] = copy.deepcopy(value)
+    return found
+
+
+_GRADES = ("rule", "verifier", "done")
+"""What decides which tasks end as accepted: without a metric it would grade itself."""
+
+_NOTHING = "on the tasks that choose, nothing that solves as much costs less"
+
+
+def doubt(held_out: WhatIf) -> str:
+    """Why a candidate is not better than what ran, as far as the held-out tasks can say; "" where it is.
+
+    It is where all of them are in the log and scored, no less of them is solved, and the whole interval of the gain is
+    above 1.
+    """
+    if held_out.gaps:
+        return f"{len(held_out.gaps)} held-out tasks are not in the log"
+    if held_out.unscored:
+        return f"the metric has no say on {held_out.unscored} held-out tasks"
+    if held_out.would.solved.value < held_out.ran.solved.value:
+        return "it solves less of the held-out tasks"
+    return "" if held_out.gain.low > 1.0 else "the interval of the gain holds 1"
 
 
 def read_space(file: str | Path) -> dict[str, list[Any]]:
@@ -156,12 +214,14 @@ def read_space(file: str | Path) -> dict[str, list[Any]]:
     return found
 
 
-def default_space(recording: Recording) -> dict[str, list[Any]]:
+def default_space(recording: Recording, tasks: frozenset[str] | None = None) -> dict[str, list[Any]]:
     """What is tried where nobody says: shorter blocks, less of the policy, thresholds at quantiles of the recorded
     scores, of alternatives the first or the best, and the orders of a verifier's stages under which the same counts.
+    Without a metric blocks and policies alone.
 
     Args:
         recording: the pipeline's.
+        tasks: the ids of those whose scores give the thresholds; None: all.
     """
     spec = recording.spec
     space: dict[str, list[Any]] = {}
@@ -171,7 +231,9 @@ def default_space(recording: Recording) -> dict[str, list[Any]]:
     policy = recording.written.get("on_rejection") or []
     if policy:
         space["on_rejection"] = [policy[:k] for k in range(len(policy), -1, -1)]
-    scores = sorted(set(_scores(recording)))
+    if recording.metric is None:
+        return space
+    scores = sorted(set(_scores(recording, tasks)))
     thresholds: list[Any] = []
     if scores:
         quantiles = np.quantile(scores, np.linspace(0, 1, THRESHOLDS + 1)[:-1], method="inverted_cdf")
@@ -214,8 +276,10 @@ def _rules(spec: PipelineSpec, written: Mapping[str, Any], thresholds: Sequence[
             yield {**base, "threshold": threshold}
 
 
-def _scores(recording: Recording) -> Iterator[float]:
+def _scores(recording: Recording, tasks: frozenset[str] | None) -> Iterator[float]:
     for record in recording.records:
+        if tasks is not None and record.task not in tasks:
+            continue
         for round in record.rounds:
             for check in round.checks:
                 if check.verdict == "pass" and check.score is not None:

@@ -134,7 +134,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     def plain(self) -> dict[str, Any]:
         """As plain JSON data; numbers that are not finite are null."""
-        made: dict[str, Any] = _finite(msgspec.to_builtins(self))
+        made: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
         return made
 
 
@@ -505,11 +505,3 @@ def _label(place: int) -> str:
         place, last = divmod(place - 1, 26)
         letters = chr(ord("A") + last) + letters
     return letters
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -10,14 +11,20 @@ import msgspec
 import pytest
 from ruamel.yaml import YAML
 
+from draftverify.calibration.artifact import Artifact, DataHash, Interval, PartIdentity, write_artifact
 from draftverify.cli.exits import Exit
 from draftverify.cli.main import main
+from draftverify.cli.tune import yaml_lines
+from draftverify.engine.parts import identity_of
 from draftverify.errors import ConfigError
+from draftverify.experiments.build import Builder
 from draftverify.experiments.config import load_experiment
 from draftverify.experiments.replay import Recording
 from draftverify.experiments.run import run
-from draftverify.experiments.tune import read_space, tune
+from draftverify.experiments.tune import default_space, doubt, nested, read_space, tune
+from draftverify.experiments.workload import workload
 from draftverify.records import load_run, timeless
+from draftverify.records.replay import Gap
 
 from . import sweeps
 
@@ -36,6 +43,14 @@ class Tasks:
             Task(id=f"t{i}", input={"list": [1 + i % 3, 2, 5 + i % 4, 9, 3, 8]}, truth={"good": 5 + i % 4})
             for i in range(60)
         ]
+
+
+class Halves:
+    """Every other task has its good number first."""
+
+    def load(self):
+        lists = [5, 1, 1, 1, 5], [1, 1, 1, 1, 5]
+        return [Task(id=f"h{i}", input={"list": lists[i % 2]}, truth={"good": 5}) for i in range(40)]
 
 
 class Listed:
@@ -61,9 +76,14 @@ class Scored:
 
 
 class Good:
+    """To be opened first."""
+
+    def open(self):
+        self.numbers = (8, 9)
+
     def __call__(self, task, outcome):
         good = task.truth["good"]
-        return outcome.value in ((8, 9) if good == 8 else (good,))
+        return outcome.value in (self.numbers if good == 8 else (good,))
 '''
 
 CONFIG = """
@@ -80,6 +100,12 @@ pipelines:
     on_rejection: [{do: regenerate, times: 3}]
 """
 
+HALVES = (
+    CONFIG.replace("guess_parts.Tasks", "guess_parts.Halves")
+    .replace("block: 2", "block: 1")
+    .replace("3}", "4}")
+)
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
@@ -91,6 +117,8 @@ def made(tmp_path_factory):
         ("listed", "Listed", CONFIG),
         ("unsaid", "Unsaid", CONFIG),
         ("best", "Listed", best),
+        ("bare", "Listed", CONFIG.replace("metrics: {good: {use: guess_parts.Good}}\n", "")),
+        ("halves", "Listed", HALVES),
     ):
         config = path / f"{name}.yaml"
         config.write_text(text.replace("GENERATOR", generator))
@@ -133,6 +161,51 @@ def test_what_is_answered_is_what_a_run_with_it_says(made, changes, tmp_path):
     good = ((5,), (6,), (7,), (8, 9))
     right = sum(record.outcome.value in good[i % 4] for i, record in enumerate(again))
     assert found.would.solved.value == pytest.approx(right / 60)
+
+
+def test_another_block_than_that_of_an_operating_point(made, tmp_path):
+    """The block that is set takes its place; the threshold that it brought stays."""
+    pipeline = recorded(made / "listed").pipeline
+    parts = {
+        name: PartIdentity(type(part).__name__, identity_of(part))
+        for name in ("generator", "verifier", "rule")
+        for part in [getattr(pipeline, name)]
+    }
+    data = DataHash(1, "ab")
+    point = Artifact(
+        experiment="e", pipeline="first", baseline="first", block=2, threshold=0.5, drafts=True, why="", tested=2,
+        shape="alternatives", metric=None, data=data, unseen=data, estimator="", sizes=(2,), tried=(),
+        acceptance=Interval(0.5, 0.4, 0.6), predicted=Interval(1.0, 0.9, 1.1), **parts,
+    )  # fmt: skip
+    write_artifact(made / "point.json", point)
+    config = made / "calibrated.yaml"
+    text = CONFIG.replace("GENERATOR", "Listed").replace("block: 2", "calibration: ./point.json")
+    config.write_text(text.replace("first, threshold: 0.5", "first"))
+    run(load_experiment(config), out=tmp_path / "run", command=("draftverify", "run", str(config)))
+    found = recorded(tmp_path / "run").what_if(["block=1"])
+    again = recorded(made / "listed").what_if(["block=1"])
+    assert not found.gaps
+    one, other = ([timeless(each.record) for each in made.replayed] for made in (found, again))
+    assert one == other
+
+
+def test_tasks_that_are_not_those_of_the_run_give_no_score(made, monkeypatch, capsys):
+    """New outcomes are scored by the truth of the recorded tasks alone, and the reason is told."""
+    listed = recorded(made / "listed")
+    load = workload(listed._experiment, Builder())
+    other = [msgspec.structs.replace(task, input={"list": [1]}) for task in load.measured]
+    others = msgspec.structs.replace(load, measured=tuple(other))
+    monkeypatch.setattr("draftverify.experiments.replay.workload", lambda *_: others)
+    found = listed.what_if(["rule.threshold=0.2"])
+    assert found.unscored == 60
+    assert found.why_unscored == "task t0 is another one by now than in the run"
+
+    def gone(*_):
+        raise ConfigError("no such file")
+
+    monkeypatch.setattr("draftverify.experiments.replay.workload", gone)
+    assert main(["replay", str(made / "listed"), "--set", "rule.threshold=0.2"]) == Exit.OK
+    assert "the tasks cannot be loaded any more: no such file" in capsys.readouterr().out
 
 
 def test_nothing_set_gains_nothing(made):
@@ -205,6 +278,7 @@ def test_tune_finds_a_cheaper_policy_on_held_out_tasks(made, capsys, tmp_path):
     assert main(["tune", str(made / "best")]) == Exit.OK
     told = capsys.readouterr().out
     assert "candidates that the log can answer for" in told
+    assert re.search(r"solved: 0\.\d+ \[.*\] as it ran → 1 \[", told)
     pasted = YAML_READER.load(told.partition("to paste:")[2])["pipelines"]["first"]
     assert pasted["rule"]["use"] == "first"
 
@@ -215,6 +289,84 @@ def test_tune_says_no_better_where_nothing_is(made, capsys, tmp_path):
     space.write_text("block: [2]\n")
     assert main(["tune", str(made / "listed"), "--space", str(space)]) == Exit.OK
     assert "no better than what ran" in capsys.readouterr().out
+
+
+def test_tune_does_not_propose_what_solves_less(made, capsys):
+    """Giving up at once costs less per solved task, and solves half as many; the log says both."""
+    halves = recorded(made / "halves")
+    found = halves.what_if(["on_rejection=[]"])
+    assert found.would.cost.value < found.ran.cost.value
+    assert found.would.solved.value == 0.5 * found.ran.solved.value
+    found = tune(halves, {"on_rejection": [[]]})
+    assert not found.changes
+    assert not found.better
+    assert found.against == "on the tasks that choose, nothing that solves as much costs less"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"gaps": (Gap("t1", 0, "so"),)}, "1 held-out tasks are not in the log"),
+        ({"unscored": 2}, "the metric has no say on 2 held-out tasks"),
+        ({"fewer": True}, "it solves less of the held-out tasks"),
+        ({}, "the interval of the gain holds 1"),
+    ],
+)
+def test_what_standsdoubt_a_candidate_is_said(made, changes, said):
+    """Gaps, tasks without a score, and fewer solved tasks on the held-out half are no gain."""
+    found = recorded(made / "listed").what_if(())
+    if changes.pop("fewer", False):
+        solved = msgspec.structs.replace(found.ran.solved, value=found.ran.solved.value + 0.1)
+        changes = {"ran": msgspec.structs.replace(found.ran, solved=solved)}
+    assert doubt(msgspec.structs.replace(found, **changes)) == said
+
+
+def test_held_out_tasks_have_no_part_in_what_is_tried(made):
+    """Thresholds are quantiles of the scores of the tasks that choose; so are costs."""
+    listed = recorded(made / "listed")
+    few = frozenset({"t2", "t5"})  # whose lists begin with 3, 2
+    thresholds = {each.get("threshold") for each in default_space(listed, few)["rule"]}
+    all_ = {each.get("threshold") for each in default_space(listed)["rule"]}
+    seen = {
+        check.score
+        for record in listed.records
+        if record.task in few
+        for round in record.rounds
+        for check in round.checks
+    }
+    assert thresholds - {None, 0.5} <= seen
+    assert 0.1 in all_ - thresholds
+
+
+@pytest.mark.parametrize("path", ["rule", "rule.threshold", "verifier.stages", "done"])
+def test_without_a_metric_nothing_grades_itself(made, path):
+    """What says which tasks are accepted is not tuned by how many are; blocks and policies are."""
+    bare = recorded(made / "bare")
+    assert set(default_space(bare)) == {"block", "on_rejection"}
+    with pytest.raises(ConfigError, match="without a metric"):
+        tune(bare, {path: [1]})
+
+
+@pytest.mark.parametrize(
+    ("settings", "pasted"),
+    [
+        (
+            {"rule": {"use": "best"}, "rule.threshold": 0.5, "block": 2},
+            {"rule": {"use": "best", "threshold": 0.5}, "block": 2},
+        ),
+        (
+            {"rule.threshold": 0.5, "rule.otherwise": "best"},
+            {"rule": {"threshold": 0.5, "otherwise": "best"}},
+        ),
+        ({"verifier.stages.1.bound": 8}, {"verifier": {"stages": [{"use": "a"}, {"use": "b", "bound": 8}]}}),
+    ],
+)
+def test_what_is_to_be_pasted_is_nested(settings, pasted):
+    """A key stands once, with all that is set below it; a list is whole."""
+    written = {"rule": {"use": "first"}, "verifier": {"stages": [{"use": "a"}, {"use": "b", "bound": 5}]}}
+    assert nested(settings, written) == pasted
+    assert YAML_READER.load("\n".join(yaml_lines({"first": pasted}, ""))) == {"first": pasted}
+    assert written["verifier"]["stages"][1]["bound"] == 5
 
 
 @pytest.mark.parametrize(

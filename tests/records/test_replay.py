@@ -6,11 +6,14 @@ import hashlib
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from draftverify import (
+    Answer,
     Budget,
     Pipeline,
     Policy,
@@ -26,9 +29,19 @@ from draftverify import (
 from draftverify.errors import ConfigError
 from draftverify.records import timeless
 from draftverify.records.replay import Replay
-from draftverify.rules import All, Best, First, GreedyMatch, Limit, LongestPrefix, Majority, Rounds
+from draftverify.rules import (
+    All,
+    Best,
+    First,
+    GreedyMatch,
+    Limit,
+    LongestPrefix,
+    Majority,
+    Rounds,
+    Speculative,
+)
 from draftverify.testing import ScriptedVerifier
-from draftverify.values import UNCHECKED, Check, Verification
+from draftverify.values import UNCHECKED, Check, Cost, Law, TaskRecord, Verification
 
 
 def number(*seen: Any) -> int:
@@ -39,7 +52,10 @@ def number(*seen: Any) -> int:
 class Drafter:
     """Drafts numbers that depend on what `drafts_from` says, or on all that the context shows where it says nothing."""
 
-    def __init__(self, drafts_from: str | None, shape: str, values: int = 5, length: int = 7) -> None:
+    def __init__(
+        self, drafts_from: str | None, shape: str, values: int = 5, length: int = 7, units: float = 0.0
+    ) -> None:
+        self.units = units
         if drafts_from is not None:
             self.drafts_from = drafts_from
         self.kind = drafts_from
@@ -55,7 +71,9 @@ class Drafter:
             start = sum(len(each.items) for each in context.rounds if each.source == "generator")
             places = range(start, min(start + n, self.length))
             items = [number(task, place) % self.values for place in places]
-            return Proposal.alternatives(items, exhausted=start + n >= self.length)
+            return Proposal.alternatives(
+                items, exhausted=start + n >= self.length, cost=Cost(1.0 + len(items), self.units)
+            )
         items = []
         for place in range(n):
             if self.kind == "continuation":
@@ -76,18 +94,20 @@ class Drafter:
             if self.kind == "continuation" and drawn % 11 == 0:
                 break
             items.append(drawn % self.values)
-        return Proposal.chain(items) if self.shape == "chain" else Proposal.alternatives(items)
+        made = Proposal.chain if self.shape == "chain" else Proposal.alternatives
+        return made(items, cost=Cost(1.0 + len(items), self.units))
 
 
 class Judge:
-    """Judges each item by itself, after the values before it; some checks fail, and it stops as it is told to."""
+    """Judges each item by itself, after the values before it; some checks fail, and it may stop as it is told to."""
 
     provides = frozenset({"verdicts", "scores"})
 
-    def __init__(self, shape: str, corrects: bool = False, failing: bool = False) -> None:
+    def __init__(self, shape: str, corrects: bool = False, failing: bool = False, stops: bool = True) -> None:
         self.shape = shape
         self.corrects = corrects
         self.failing = failing
+        self.stops = stops
 
     def verify(self, context: Any, proposal: Proposal) -> Verification:
         """One check per item."""
@@ -97,7 +117,7 @@ class Judge:
         for index in range(len(proposal)):
             passed = sum(check.verdict == "pass" for check in checks)
             after = proposal.parents[index] >= 0 and checks[proposal.parents[index]].verdict != "pass"
-            if after or (context.enough is not None and passed >= context.enough):
+            if after or (self.stops and context.enough is not None and passed >= context.enough):
                 checks.append(UNCHECKED)
                 continue
             path = [proposal.items[i] for i in proposal.path(index)]
@@ -114,7 +134,10 @@ class Judge:
                 correction = (drawn % 4,)
         if self.corrects and not proposal.items:
             correction = (number(context.task.id, "plain", before) % 4,)
-        return Verification(checks=tuple(checks), correction=correction)
+        looked = sum(check.verdict != "unchecked" for check in checks)
+        return Verification(
+            checks=tuple(checks), correction=correction, cost=Cost(1.0 + looked, units=float(looked))
+        )
 
 
 ALTERNATIVES = {
@@ -140,7 +163,7 @@ POLICIES = {
     "ask": lambda: retry(1).then(escalate()),
     "again": lambda: reverify(1).then(retry(2)),
 }
-OTHER = Drafter("round", "alternatives", values=9)
+OTHER = Drafter("round", "alternatives", values=9, units=3.0)
 POLICIES["fallback"] = lambda: retry(1).then(fallback(OTHER, name="other", rounds=2))
 POLICIES["trusted"] = lambda: retry(1).then(fallback(OTHER, name="other", verified=False))
 
@@ -179,7 +202,7 @@ def worlds(draw: Any) -> tuple[Any, ...]:
     shape = "chain" if chain else "alternatives"
     kinds = [None, "accepted", "round", "continuation" if chain else "list"]
     generator = Drafter(draw(st.sampled_from(kinds)), shape)
-    judge = Judge(shape, corrects=draw(st.booleans()), failing=draw(st.booleans()))
+    judge = Judge(shape, **{each: draw(st.booleans()) for each in ("corrects", "failing", "stops")})
     first, second = draw(setups(chain)), draw(setups(chain))
     kept = draw(st.sets(st.sampled_from(sorted(first))))
     second = {**second, **{name: first[name] for name in kept}}
@@ -200,14 +223,36 @@ def holds(world: tuple[Any, ...]) -> bool:
         assert found.gap is not None
         assert found.gap.task == task.id
         return False
-    assert timeless(found.record) == timeless(other.record(task))
+    again = other.record(task)
+    assert free(found.record) == free(again)
+    (seconds, units), (took, used) = cost_of(found.record), cost_of(again)
+    if found.at_most or found.estimated:
+        assert units >= used
+    else:
+        assert (seconds, units) == pytest.approx((took, used))
+    assert seconds >= took - 1e-9 or found.estimated
     return True
+
+
+def free(record: TaskRecord) -> TaskRecord:
+    """A record without its times and units."""
+    bare = timeless(record)
+    rounds = tuple(replace(each, timing=replace(each.timing, units=0.0)) for each in bare.rounds)
+    return replace(bare, rounds=rounds, outcome=replace(bare.outcome, units=0.0))
+
+
+def cost_of(record: TaskRecord) -> tuple[float, float]:
+    """Seconds, as generator and verifier report them, and units."""
+    return sum(each.timing.draft + each.timing.verify for each in record.rounds), record.outcome.units
 
 
 @given(worlds())
 @settings(max_examples=120)
 def test_replay_equals_rerun(world):
-    """Over rules, thresholds, blocks, policies and budgets: the log says what a rerun would, or refuses."""
+    """Over rules, thresholds, blocks, policies and budgets: the log says what a rerun would, or refuses.
+
+    So with its cost: where it is not flagged it is the rerun's, and an upper bound is one.
+    """
     holds(world)
 
 
@@ -308,6 +353,24 @@ def test_an_item_that_was_never_checked_is_named():
     assert "item 2 of round 0 of the record was never checked" in found.gap.why
 
 
+@pytest.mark.parametrize("stops", [True, False])
+def test_whether_the_verifier_stops_early_is_not_guessed(stops):
+    """A record of a rule that looks at all items does not say whether the verifier stops where one suffices."""
+    listed, judge = alternatives([2, 3, 4, 6]), Judge("alternatives", stops=stops)
+    made, other = (Pipeline(listed, judge, rule, block=4) for rule in (Best(), First()))
+    task = next(
+        task
+        for task in (Task(id=str(each)) for each in range(50))
+        if other.record(task).rounds[0].checks[0].verdict == "pass"
+    )
+    found = replayed(made, other, "rule", task=task)
+    assert found.gap is not None
+    assert found.gap.why == "whether the verifier stops once 1 items passed is in no record"
+    # Where the log shows it, the answer is the rerun's.
+    found = replayed(other, Pipeline(listed, judge, First(), block=2), "block", task=task)
+    assert found.record.rounds[0].checks[1].verdict == ("unchecked" if stops else "pass")
+
+
 def test_a_longer_block_is_refused():
     """Items that nobody drafted are not in the log."""
     listed = alternatives([2, 4, 6, 8])
@@ -391,11 +454,145 @@ def test_a_rule_that_needs_distributions_is_refused_before_any_task():
         Replay(made, [], other, changed=frozenset({"rule"}))
 
 
-def test_a_shorter_block_that_nobody_timed_costs_at_most_what_the_longer_one_did():
-    """The bound is told, and a block of a size that was timed has its time."""
-    listed = alternatives([1, 2, 4, 6])
-    listed.seconds = 1.0
-    made = Pipeline(listed, Passing(), First(), block=4)
-    found = replayed(made, Pipeline(listed, Passing(), First(), block=2), "block")
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("budget", {"budget": Budget(rounds=2)}),
+        ("budget", {"budget": Budget(rounds=90)}),
+        ("done", {"done": Limit(3)}),
+    ],
+)
+def test_a_rule_on_distributions_decides_as_it_did(name, more):
+    """Another budget or stopping rule is answered with the recorded decisions, as far as they go."""
+    judge = ScriptedVerifier(lambda context, item: True, target=lambda prefix: [0.4, 0.6])
+    drafter = Drawing("continuation", "chain", values=2)
+    settings = {"block": 2, "done": Limit(7)}
+    first, other, longer = (
+        Pipeline(drafter, judge, Speculative(), **{**settings, **own})
+        for own in ({}, more, {"done": Limit(30)})
+    )
+    task = Task(id="2")
+    record = first.record(task)
+    assert len(record.rounds) > 2
+    found = Replay(first, [record], other, changed=frozenset({name})).task(task, record)
+    assert found.gap is None
+    assert timeless(found.record) == timeless(other.record(task))
+    found = Replay(first, [record], longer, changed=frozenset({"done"})).task(task, record)
+    assert "the record ends here" in found.gap.why
+
+
+class Drawing(Drafter):
+    """Draws from its own q."""
+
+    laws = frozenset({"iid"})
+
+    def propose(self, context: Any, n: int) -> Proposal:
+        """As it is, with a q."""
+        made = super().propose(context, n)
+        return replace(made, law=Law("iid", np.full((n + 1, 2), 0.5)))
+
+
+def test_a_verifier_that_would_have_stopped_earlier_costs_at_most_what_it_took():
+    """The whole block was looked at; of less that is an upper bound, in seconds and in units."""
+    listed, judge = alternatives([2, 3, 4, 6]), Judge("alternatives")
+    made = Pipeline(listed, judge, First(2), block=4)
+    other = Pipeline(listed, judge, First(), block=4)
+    task = next(
+        task
+        for task in (Task(id=str(each)) for each in range(50))
+        if (tally := made.record(task).outcome.tally).accepted == 2
+        and tally.trials > other.record(task).outcome.tally.trials
+    )
+    found = replayed(made, other, "rule", task=task)
     assert found.at_most
-    assert found.record.outcome.seconds <= made.record(Task(id="1")).outcome.seconds * 50
+    assert cost_of(found.record) > cost_of(other.record(task))
+
+
+def test_a_block_of_a_size_that_was_timed_is_an_estimate():
+    """What blocks of its size took in the run, and in a task's first round what first rounds take beyond that."""
+
+    class Timed(Passing):
+        def verify(self, context: Any, proposal: Proposal) -> Verification:
+            cost = Cost(len(proposal) + 10.0 * (context.round == 0))
+            return replace(super().verify(context, proposal), cost=cost)
+
+    # The list ends in the second block: blocks of two and of one were timed in later rounds, of two in first ones.
+    lists = {"2": alternatives([1, 3, 5, 7, 2]), "1": alternatives([1, 3, 5, 7, 9, 2])}
+    made = Pipeline(lists["1"], Timed(), First(), block=2, policy=retry(3))
+    short = Pipeline(lists["2"], Timed(), First(), block=2, policy=retry(3))
+    records = [made.record(Task(id="0")), short.record(Task(id="1"))]
+    other = Pipeline(lists["1"], Timed(), First(), block=1, policy=retry(9))
+    changed = frozenset({"block", "on_rejection"})
+    found = Replay(made, records, other, changed=changed).task(Task(id="0"), records[0])
+    assert found.estimated
+    assert not found.at_most
+    assert [each.timing.verify for each in found.record.rounds] == [11.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+
+
+def test_a_budget_that_an_upper_bound_reaches_is_not_answered():
+    """Whether it was spent is not known; where the bound stays below it, it was not."""
+    listed, judge = alternatives([1, 3, 5, 2, 4, 6]), Judge("alternatives")
+    task = next(
+        task
+        for task in (Task(id=str(each)) for each in range(50))
+        if Pipeline(listed, judge, First(threshold=0.9), block=6).record(task).outcome.tally.accepted == 0
+    )
+    made = Pipeline(listed, judge, First(threshold=0.9), block=6)
+    for units, answered in ((4.0, False), (100.0, True)):
+        other = Pipeline(
+            listed, judge, First(threshold=0.9), block=2, policy=retry(1), budget=Budget(units=units)
+        )
+        found = replayed(made, other, "block", "on_rejection", "budget", task=task)
+        assert (found.record is not None) == answered
+        assert answered or "cost units was spent by here is not known" in found.gap.why
+
+
+def test_a_trusted_fallback_costs_what_it_did():
+    """Its units are the whole round's, since no verifier is asked."""
+    listed, policy = alternatives([1, 3, 5, 7]), retry(1).then(fallback(OTHER, name="other", verified=False))
+    made, other = (
+        Pipeline(listed, Passing(), First(), block=2, policy=policy, budget=Budget(rounds=each))
+        for each in (8, 9)
+    )
+    record = made.record(Task(id="1"))
+    found = replayed(made, other, "budget")
+    assert timeless(found.record) == timeless(record)
+    assert record.outcome.units == 3.0
+    assert not found.at_most
+
+
+def test_a_block_that_passes_whole_has_the_recorded_correction():
+    """Under another threshold too: the verifier goes on from the same values."""
+
+    class Steps(Judge):
+        thresholds = ("least",)
+        least = 0.0
+
+        def verify(self, context: Any, proposal: Proposal) -> Verification:
+            checks = tuple(Check("pass", 0.9) for _ in proposal.items)
+            return Verification(checks=checks, correction=(len(context.accepted),))
+
+        def rejudged(self, context: Any, proposal: Proposal, checks: Any) -> Any:
+            return checks
+
+    drafter = Drafter("continuation", "chain", length=50)
+    made, other = (
+        Pipeline(drafter, Steps("chain"), LongestPrefix(), block=3, done=Limit(6)) for _ in range(2)
+    )
+    found = replayed(made, other, "verifier")
+    assert timeless(found.record) == timeless(made.record(Task(id="1")))
+
+
+@pytest.mark.parametrize("kind", ["accept", "edit", "reject"])
+def test_what_a_person_answered_is_answered_again(kind):
+    """To the same question; another question was never put to a person who answers."""
+    listed, task = alternatives([1, 3, 5, 7]), Task(id="1")
+    policy = retry(1).then(escalate())
+    made = Pipeline(listed, Passing(), First(), block=2, policy=policy)
+    record = made.record(task, ask=lambda _: Answer(kind, 8 if kind == "edit" else None, "no"))
+    same = Pipeline(listed, Passing(), First(), block=2, policy=policy, budget=Budget(rounds=50))
+    found = Replay(made, [record], same, changed=frozenset({"budget"})).task(task, record)
+    assert timeless(found.record) == timeless(record)
+    less = Pipeline(listed, Passing(), First(), block=2, policy=escalate())
+    found = Replay(made, [record], less, changed=frozenset({"on_rejection"})).task(task, record)
+    assert "a person would be asked something that nobody was asked in the run" in found.gap.why

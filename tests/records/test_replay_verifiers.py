@@ -151,9 +151,9 @@ def test_the_log_answers_often_where_all_stages_were_asked():
     assert 0 < sum(answers[False]) < sum(answers[True]) / 2
 
 
-def listed(verifier: Any, **more: Any) -> Pipeline:
+def listed(verifier: Any, rule: Any = None) -> Pipeline:
     """Six numbers in blocks of three."""
-    return Pipeline(SIX, verifier, First(), block=3, policy=retry(1), **more)
+    return Pipeline(SIX, verifier, First() if rule is None else rule, block=3, policy=retry(1))
 
 
 SIX = alternatives([1, 2, 3, 4, 5, 6])
@@ -164,12 +164,12 @@ def test_where_all_stages_were_asked_every_order_is_answered():
     costly = [Stage("a", 0.5, units=1.0), Stage("b", 0.5, units=2.0)]
     answered = 0
     for task in (Task(id=str(each)) for each in range(20)):
-        plain, asked = listed(AllOf(costly)), listed(AllOf(costly, ask_all=True))
+        plain, asked = (listed(AllOf(costly, ask_all=each), Best()) for each in (False, True))
         record = asked.record(task)
         bare = plain.record(task)
         assert record.outcome.value == bare.outcome.value
         assert record.outcome.units == bare.outcome.units
-        other = listed(AllOf(costly[::-1], ask_all=True))
+        other = listed(AllOf(costly[::-1], ask_all=True), Best())
         found = Replay(asked, [record], other, changed=frozenset({"verifier"})).task(task, record)
         if found.record is not None:
             again = other.record(task)
@@ -181,6 +181,17 @@ def test_where_all_stages_were_asked_every_order_is_answered():
         elif found.gap is not None:
             assert "nothing was drafted" in found.gap.why
     assert answered >= 15
+
+
+def test_whether_a_stage_stops_early_is_not_guessed():
+    """A stage that was never last was never told that one item suffices: what it makes of that is in no record."""
+    stages = [Stage("a", 0.0), Stage("b", 0.0)]
+    made, other = listed(AllOf(stages, ask_all=True)), listed(AllOf(stages[::-1], ask_all=True))
+    task = Task(id="3")
+    record = made.record(task)
+    found = Replay(made, [record], other, changed=frozenset({"verifier"})).task(task, record)
+    assert found.gap is not None
+    assert found.gap.why == "whether the stage a stops once 1 items passed is in no record"
 
 
 def test_an_item_that_a_stage_before_refused_is_refused():

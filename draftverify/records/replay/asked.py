@@ -33,6 +33,10 @@ class Asked:
         changed: what differs.
         drafts_from: of the generators that do not say what their drafts depend on, the caller's word for it.
 
+    Attributes:
+        costs: what blocks cost by their size; None where nothing was timed.
+        answered: whether people answered in these records.
+
     Raises:
         ConfigError: no record could answer it: a rule that needs evidence which is not recorded, a block size that
             learns as it goes, a verifier or a stage that said nothing in the records.
@@ -56,11 +60,11 @@ class Asked:
             if clause.generator is not None and not any(clause.generator is each for each in self._parts):
                 self._parts.append(clause.generator)
         unrecorded = frozenset(getattr(pipeline.rule, "needs", _CHECKS)) - _CHECKS
-        if unrecorded and changed - {"on_rejection"}:
+        if unrecorded and changed - {"on_rejection", "budget", "done"}:
             raise ConfigError(
                 f"the rule {name_of(pipeline.rule)} needs {', '.join(sorted(unrecorded))}, and the records hold checks "
-                "alone; only changes of the policy can be replayed for it, and what is said of another rule or block "
-                "of tokens is an estimate of the acceptance (nothing else may be set beside them)",
+                "alone; only changes of the policy, the budget and the stopping rule can be replayed for it; of another "
+                "rule or block of tokens the acceptance is estimated, with nothing else set beside them",
                 path="rule",
             )
         self.undecidable = unrecorded
@@ -70,8 +74,8 @@ class Asked:
                 "replay numbers",
                 path="block",
             )
-        costs = _fitted(records)
-        self.curves = {"draft": costs.draft, "verify": costs.verify} if costs is not None else {}
+        self.costs = _fitted(records)
+        self.answered = any(map(_answered, records))
         verifier = (pipeline if "verifier" in changed else recorded).verifier
         self.judging = Judging(recorded, verifier, records)
 
@@ -97,6 +101,13 @@ class Asked:
         """What a generator's drafts depend on."""
         said: DraftsFrom | None = getattr(self._parts[number], "drafts_from", None)
         return said or self._drafts_from
+
+
+def _answered(record: TaskRecord) -> bool:
+    """Whether a person said something of a task."""
+    last = record.rounds[-1].steps if record.rounds else ()
+    rejected = bool(last) and last[-1].do == "escalate" and record.outcome.status == "exhausted"
+    return rejected or any(round.source == "person" for round in record.rounds)
 
 
 def _fitted(records: Sequence[TaskRecord]) -> CostModel | None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from draftverify.engine.parts import Parts, name_of
 from draftverify.engine.requests import Draft
 from draftverify.records.replay.asked import DraftsFrom
 from draftverify.records.replay.log import Absent, Log, Missing, Origin, best, key_of
-from draftverify.values import Context, Cost, Proposal, Round, chain_parents
+from draftverify.values import GIVEN, Context, Cost, Law, LawKind, Proposal, Round, chain_parents
 
 __all__ = ["Drafts"]
 
@@ -76,12 +78,13 @@ class Drafts:
             since.append([each.items, [refusal.index for refusal in each.decision.refused]])
         return key_of([kind, number, accepted, context.feedback, context.refused, since, len(items)])
 
-    def draft(self, request: Draft, pipeline: Parts) -> Any:
+    def draft(self, request: Draft, pipeline: Parts, *, trusted: bool) -> Any:
         """The block that the log has here, or the failure.
 
         Args:
             request: what is asked for.
             pipeline: of the replay.
+            trusted: whether the items go past the verifier, so that the round's units are the draft's.
 
         Raises:
             Missing: it has none.
@@ -95,7 +98,7 @@ class Drafts:
             raise Missing(f"the generator {name_of(request.part)} drafts here, and is in no record")
         kind = asked.kind(number)
         if kind is None:
-            return self._as_it_was(request, number)
+            return self._as_it_was(request, number, trusted)
         items: list[Any] = []
         while len(items) < n:
             key = self._place(kind, number, context, items, pipeline)
@@ -122,9 +125,9 @@ class Drafts:
             assert first is not None
             exhausted = self.log.rounds[first].exhausted
         self._used |= set(self.log.block)
-        return self._proposal(kind, items, exhausted, end)
+        return self._proposal(kind, items, exhausted, end, context.round, trusted)
 
-    def _as_it_was(self, request: Draft, number: int) -> Any:
+    def _as_it_was(self, request: Draft, number: int, trusted: bool) -> Any:
         """The recorded round's whole block, for a generator that may read all of its context."""
         context, place = request.context, request.context.round
         rounds = self.log.rounds
@@ -153,7 +156,12 @@ class Drafts:
         if not round.items and round.failure is not None and not round.timing.passes:
             return self.log.broke(round, "draft")
         self.log.block = [Origin(place, index) for index in range(len(round.items))]
-        return self._proposal(None, list(round.items), round.exhausted, place)
+        return self._proposal(None, list(round.items), round.exhausted, place, place, trusted)
+
+    @staticmethod
+    def _law(kind: LawKind, n: int) -> Law:
+        """The recorded law; nobody reads its q, which is in no record."""
+        return GIVEN if kind == "given" else Law(kind, np.zeros((n + 1, 1)))
 
     def _not_drafted(self, context: Context, n: int, found: int) -> str:
         if found:
@@ -184,22 +192,31 @@ class Drafts:
         return next((each for each in left if each.round == wanted), left[0])
 
     def _proposal(
-        self, kind: DraftsFrom | None, items: Sequence[Any], exhausted: bool, end: int | None
+        self,
+        kind: DraftsFrom | None,
+        items: Sequence[Any],
+        exhausted: bool,
+        end: int | None,
+        place: int,
+        trusted: bool,
     ) -> Proposal:
         rounds, block = self.log.rounds, self.log.block
         origin = {each.round for each in block}
-        for place in origin:
-            if rounds[place].law != "given":
+        recorded = bool(self.log.asked.undecidable) and origin == {
+            place
+        }  # by a decision that nobody makes again
+        for each in () if recorded else origin:
+            if rounds[each].law != "given":
                 raise Missing(
-                    f"the items of round {place} of the record were drawn by the law {rounds[place].law}, from a q "
+                    f"the items of round {each} of the record were drawn by the law {rounds[each].law}, from a q "
                     "that was not recorded"
                 )
         first = rounds[block[0].round] if block else None
         prefix = first is not None and block == [Origin(block[0].round, i) for i in range(len(items))]
         whole = prefix and first is not None and len(items) == len(first.items)
-        if any(rounds[place].nested for place in origin) and not whole:
+        if any(rounds[each].nested for each in origin) and not whole:
             raise Missing("the items came of inner tasks, and a part of them would have run")
-        if any(rounds[place].extends for place in origin) and not whole:
+        if any(rounds[each].extends for each in origin) and not whole:
             raise Missing("the items go on from held ones, and stand in another block here")
         if first is not None and prefix:
             parents = first.parents[: len(items)]
@@ -209,15 +226,22 @@ class Drafts:
             used = first if first is not None else rounds[end] if end is not None else None
             seconds = used.timing.draft if used is not None else 0.0
         else:
-            seconds = self.log.seconds("draft", len(items))
+            seconds = self.log.seconds("draft", len(items), place)
         self.log.decides = first.timing.decide if first is not None else 0.0
-        units = rounds[end].timing.units if not block and end is not None else 0.0
+        units = 0.0  # of a block that is verified the round's units are the verifier's answer
+        if not block and exhausted and end is not None:
+            units = rounds[end].timing.units
+        elif block and trusted:
+            units = sum(rounds[each].timing.units for each in origin)
+            verified = any(rounds[each].timing.passes for each in origin)
+            self.log.at_most = self.log.at_most or (units > 0 and (verified or not whole))
         return Proposal(
             items=tuple(items),
             parents=parents,
+            law=self._law(rounds[place].law, len(items)) if recorded else GIVEN,
             extends=first.extends if whole and first is not None else (),
             evidence=Absent() if items else {},
-            cost=Cost(seconds, 0.0 if block or not exhausted else units),
+            cost=Cost(seconds, units),
             exhausted=exhausted,
             nested=first.nested if whole and first is not None else (),
         )

@@ -9,14 +9,14 @@ import msgspec
 
 from draftverify.engine.boundary import raised
 from draftverify.engine.parts import name_of
-from draftverify.engine.requests import Ask, Decide, Draft, Finish, Prepare, Request, Verify
+from draftverify.engine.requests import Answer, Ask, Decide, Draft, Finish, Prepare, Request, Verify
 from draftverify.engine.session import Session
 from draftverify.engine.state import troubles_of
 from draftverify.records.replay.asked import Asked
 from draftverify.records.replay.drafts import Drafts
-from draftverify.records.replay.log import Gap, Log, Missing
+from draftverify.records.replay.log import Gap, Log, Missing, Origin
 from draftverify.records.replay.words import Words
-from draftverify.values import Context, Round, Task, TaskRecord
+from draftverify.values import Context, Cost, Decision, Round, Task, TaskRecord
 
 __all__ = ["Replay", "Replayed"]
 
@@ -28,10 +28,10 @@ class Replayed(msgspec.Struct, frozen=True):
         task: its id.
         record: as a run would have made it, None where the log cannot answer.
         gap: why it cannot.
-        at_most: whether its seconds and units are upper bounds: a shorter block, or one that was put together from
-            several recorded ones, is charged what the recorded ones took, unless blocks of its size were timed.
-        estimated: whether its seconds are an estimate instead, and its units perhaps upper bounds: a stage that was
-            given other items than in the run is charged its share of the recorded passes.
+        at_most: whether its seconds and units are upper bounds: a shorter block, one that was put together from
+            several recorded ones, or one that would have been looked at less far, is charged what those took.
+        estimated: whether its seconds are an estimate instead, and its units perhaps upper bounds: blocks of its size
+            were timed, or a stage that was given other items than in the run is charged its share of the passes.
     """
 
     task: str
@@ -70,6 +70,8 @@ class _Driven:
         self.drafted = Drafts(self.log)
         self.words = Words(self.log)
         self._broken = ""
+        self._decision: Decision | None = None  # of a rule that is not asked
+        self._seconds = self._units = 0.0  # of the round that is under way
         pipeline = copy.copy(asked.pipeline)
         if pipeline.done is not None:
             pipeline.done = self._done
@@ -92,11 +94,31 @@ class _Driven:
         session = self.session
         while (request := session.request) is not None:
             self._whole()
+            self._within_budget()
             self.log.took = 0.0
-            value = self._answer(request)
+            value, place = self._answer(request), self.round
+            cost = getattr(value, "cost", None) or Cost(self.log.took)
+            self._seconds += self.log.took if cost.seconds is None else cost.seconds
+            self._units += cost.units
             session.answer(request.id, value, self.log.took)
+            if self.round > place:
+                self._seconds = self._units = 0.0
         self._whole()
+        self._within_budget()
         return session.record()
+
+    def _within_budget(self) -> None:
+        """Raises: Missing: whether a budget is spent hangs on a cost that is not known exactly."""
+        log, budget, state = self.log, self.pipeline.budget, self.session.state
+        rounds = self.session.rounds
+        over = self.session.outcome is not None and len(rounds) > 0 and rounds[len(rounds) - 1].decision.done
+        if over or not (log.at_most or log.estimated):
+            return
+        seconds = state.seconds + log.excess + self._seconds
+        if budget.seconds is not None and seconds >= budget.seconds:
+            raise Missing(f"whether the budget of {budget.seconds:g} seconds was spent by here is not known")
+        if budget.units is not None and state.units + self._units >= budget.units:
+            raise Missing(f"whether the budget of {budget.units:g} cost units was spent by here is not known")
 
     def _whole(self) -> None:
         """Raises: Missing: something that the session called itself did."""
@@ -105,7 +127,9 @@ class _Driven:
 
     def _answer(self, request: Request) -> Any:
         if isinstance(request, Draft):
-            return self.drafted.draft(request, self.pipeline)
+            fallback = self.session.state.fallback
+            trusted = fallback is not None and not fallback.verified
+            return self.drafted.draft(request, self.pipeline, trusted=trusted)
         if isinstance(request, Verify):
             return self.words.verify(request)
         if isinstance(request, Decide | Finish):
@@ -114,20 +138,45 @@ class _Driven:
             was = self.log.was
             return was.outcome.failure if not was.rounds and was.outcome.failure else self.log.task
         assert isinstance(request, Ask)
-        return None
+        return self._person(request)
+
+    def _person(self, request: Ask) -> Answer | None:
+        """What a person answered, if this is what was asked; None where nobody was there."""
+        log, context = self.log, self.session.state.context
+        place = context.round
+        if not log.as_recorded(context) or log.candidates[place] != request.candidate:
+            if self.asked.answered:
+                raise Missing("a person would be asked something that nobody was asked in the run")
+            return None
+        if place < len(log.rounds):
+            round = log.rounds[place]
+            log.block, log.decides = [Origin(place, 0)], round.timing.decide
+            return Answer("accept") if round.by == "person" else Answer("edit", round.items[0])
+        outcome = log.was.outcome
+        if outcome.status == "failed":
+            raise Missing("the question to a person failed in the record")
+        return None if outcome.status == "waiting" else Answer("reject", note=outcome.reason)
 
     # What the session calls itself
 
     def _done(self, context: Context, new: tuple[Any, ...]) -> int | None:
         stop = self.asked.pipeline.done
         assert stop is not None
+        then = self._decision
+        if then is not None and "done" not in self.asked.changed:
+            return len(then.emitted) if then.done else None
         try:
-            return stop(context, new)
+            keep = stop(context, new)
         except BaseException as error:
             self._broken = (
                 f"the stopping rule {name_of(stop)} cannot be asked without its parts ({raised(error)})"
             )
             raise
+        if then is not None and keep is None and then.done:
+            self._broken = "the record ends here, and the task would have gone on"
+        if then is not None and keep is not None and then.drift and keep > len(then.emitted):
+            self._broken = "the drift of values that were cut off was not recorded"
+        return keep
 
     def size(self, context: Context) -> int:
         """The recorded size, in place of a controller that learned."""
@@ -168,14 +217,27 @@ class _Driven:
 
     # The rule
 
-    def _call(self, request: Decide | Finish) -> Any:
-        if isinstance(request, Decide) and self.asked.undecidable:
+    def _decided(self, request: Decide) -> Decision:
+        """What the rule decided in the record, on the same block after the same rounds.
+
+        Whether it was the rule or the stopping rule that ended the task the record does not say: `_done` does.
+        """
+        context = request.context
+        if not self.log.block_as_recorded(context) or self.log.rounds[context.round].failure is not None:
             lacking = ", ".join(sorted(self.asked.undecidable))
             raise Missing(
                 f"the rule {name_of(request.part)} needs {lacking} to decide, which was not recorded"
             )
+        round = self.log.rounds[context.round]
+        done = round.decision.done and self.asked.recorded.done is None
+        self._decision = round.decision
+        return msgspec.structs.replace(round.decision, emitted=(), done=done, tokens=round.tokens)
+
+    def _call(self, request: Decide | Finish) -> Any:
         if isinstance(request, Decide):
             self.log.took, self.log.decides = self.log.decides, 0.0
+            if self.asked.undecidable:
+                return self._decided(request)
         try:
             return request.call(*request.arguments)
         except Missing:

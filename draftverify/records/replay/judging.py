@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from draftverify.engine.parts import Parts, name_of
 from draftverify.errors import ConfigError
-from draftverify.records.replay.stages import Stages, differs_in_thresholds
+from draftverify.records.replay.stages import Stages, differs_in_thresholds, stopped
 from draftverify.values import TaskRecord
 
 __all__ = ["Judging", "Source"]
@@ -32,6 +32,7 @@ class Judging:
     Attributes:
         own: whose words stand for the whole of it; None where they are put together from the stages'.
         staged: whether they can be put together from the stages'.
+        stops: whether it leaves items unchecked once enough passed; None where no record shows it.
 
     Raises:
         ConfigError: it, or a stage of it, is in no record.
@@ -72,15 +73,14 @@ def _source(part: Any, known: Mapping[str, Any]) -> Source | None:
     )
 
 
-def _stops_early(recorded: Parts, records: Sequence[TaskRecord]) -> bool:
-    """Whether the verifier leaves items unchecked once enough passed: as it did; where it never came to that, yes."""
+def _stops_early(recorded: Parts, records: Sequence[TaskRecord]) -> bool | None:
+    """Whether the verifier leaves items unchecked once enough passed: as it did; None where it never came to that."""
     if recorded.enough is None:
-        return True
+        return None
     for record in records:
         for round in record.rounds:
-            passed = 0
-            for check in round.checks if round.by == "verifier" else ():
-                if passed >= recorded.enough:
-                    return check.verdict == "unchecked"
-                passed += check.verdict == "pass"
-    return True
+            checks = round.checks if round.by == "verifier" else ()
+            said = stopped(dict(enumerate(checks)), round.parents, recorded.enough)
+            if said is not None:
+                return said
+    return None

@@ -8,10 +8,11 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from draftverify.calibration.costs import Curve
 from draftverify.engine.session import Session
 from draftverify.records.encoding import timeless
 from draftverify.records.replay.asked import Asked
-from draftverify.values import Context, Failure, Outcome, Round, Task, TaskRecord
+from draftverify.values import Candidate, Context, Failure, Outcome, Round, Task, TaskRecord
 
 __all__ = ["Absent", "Gap", "Log", "Missing", "Origin", "best", "key_of"]
 
@@ -71,6 +72,8 @@ class Log:
         block: the items of the block under way, as they were recorded.
         at_most: whether costs so far are upper bounds.
         estimated: whether they are estimates.
+        excess: by how many seconds what was estimated may be too little, up to what the recorded passes took.
+        candidates: the best refused one before each recorded round, and after the last.
         took: the seconds of the failed call that is answered.
         decides: those of the rule's next decision.
     """
@@ -81,7 +84,9 @@ class Log:
         self.was = record
         self.memory = memory
         self.at_most = self.estimated = False
-        self.took = self.decides = 0.0
+        self.took = self.decides = self.excess = 0.0
+        self._alike = 0
+        self.candidates: list[Candidate | None] = []
         self.block: list[Origin] = []
         self.before = self._states()
 
@@ -96,9 +101,11 @@ class Log:
         recorded.undrafted = None  # else a session may be beyond its first round once it is made
         state = Session(recorded, self.task, attempt=self.was.attempt).state
         found = [state.context]
+        self.candidates.append(state.candidate)
         for round in self.was.rounds:
             state = state.after(round)
             found.append(state.context)
+            self.candidates.append(state.candidate)
         return found
 
     def item(self, origin: Origin) -> Any:
@@ -109,16 +116,39 @@ class Log:
         """Whether the rounds so far are those of the record, but for their times."""
         if context.round > len(self.rounds):
             return False
-        return _timeless(tuple(context.rounds)) == _timeless(self.rounds[: context.round])
+        # The rounds of the one session that is replayed: what was alike before is alike still.
+        while self._alike < context.round:
+            place = self._alike
+            if _timeless(context.rounds[place]) != _timeless(self.rounds[place]):
+                return False
+            self._alike += 1
+        return True
 
-    def seconds(self, part: Literal["draft", "verify"], n: int) -> float:
-        """Of a block that was put together: what one of its size takes, or at most takes."""
-        curve = self.asked.curves.get(part)
-        if curve is not None and n in curve.sizes:
-            return curve.at(n)
+    def block_as_recorded(self, context: Context) -> bool:
+        """Whether the block under way is the recorded one of this round, after the recorded rounds."""
+        place = context.round
+        if place >= len(self.rounds) or not self.as_recorded(context):
+            return False
+        return self.block == [Origin(place, index) for index in range(len(self.rounds[place].items))]
+
+    def seconds(self, part: Literal["draft", "verify"], n: int, round: int) -> float:
+        """Of a block that was put together for this round: at most what the recorded ones took.
+
+        For the pipeline's own generator it is estimated where blocks of its size were timed.
+        """
+        places = sorted({each.round for each in self.block})
+        most = sum((getattr(self.rounds[place].timing, part) for place in places), 0.0)
+        costs = self.asked.costs
+        if costs is not None and all(self.rounds[place].source == "generator" for place in places):
+            curve: Curve = getattr(costs, part)
+            if n in curve.sizes:
+                first: float = getattr(costs, f"first_{part}") if round == 0 else 0.0
+                found = max(curve.at(n) + first, 0.0)
+                self.estimated = True
+                self.excess += max(most - found, 0.0)
+                return found
         self.at_most = True
-        rounds = sorted({each.round for each in self.block})
-        return sum((getattr(self.rounds[place].timing, part) for place in rounds), 0.0)
+        return most
 
     def broke(self, round: Round, part: Literal["draft", "verify"]) -> Failure | None:
         """The failure of a recorded call, which took as long as it did."""
@@ -139,5 +169,5 @@ def key_of(value: Any) -> bytes:
     return _ENCODER.encode(value)
 
 
-def _timeless(rounds: tuple[Round, ...]) -> tuple[Round, ...]:
-    return timeless(TaskRecord(task="", outcome=Outcome(status="accepted"), rounds=rounds)).rounds
+def _timeless(round: Round) -> Round:
+    return timeless(TaskRecord(task="", outcome=Outcome(status="accepted"), rounds=(round,))).rounds[0]

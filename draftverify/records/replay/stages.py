@@ -11,7 +11,7 @@ import numpy as np
 
 from draftverify.values import Check, Heard, Round, TaskRecord
 
-__all__ = ["Spoken", "Stages", "differs_in_thresholds"]
+__all__ = ["Spoken", "Stages", "differs_in_thresholds", "stopped"]
 
 
 class Whole(NamedTuple):
@@ -44,6 +44,11 @@ class Spoken:
                 if item not in self.words or self.words[item].verdict == "unchecked":
                     self.words[item], self.of[item] = check, found
         self._seconds = seconds
+
+    @property
+    def seconds(self) -> float:
+        """Of all its passes."""
+        return sum(self._seconds or (0.0,))
 
     def looked(self, beside: bool) -> list[int]:
         """The items at which it looked in the passes of a kind."""
@@ -108,15 +113,20 @@ class Stages:
             passed = 0
             for item, said in zip(found.items, found.checks, strict=True):
                 check = checks[item] = round.checks[item] if said is None else said
-                if found.enough is not None and passed >= found.enough:
-                    self._stops.setdefault(name, not _looked(check))
-                elif (above := checks.get(round.parents[item])) is not None and above.verdict != "pass":
+                over = found.enough is not None and passed >= found.enough
+                above = checks.get(round.parents[item])
+                if not over and above is not None and above.verdict != "pass":
                     self._cuts.setdefault(name, not _looked(check))
                 passed += check.verdict == "pass"
+            if (
+                found.enough is not None
+                and (said_so := stopped(checks, round.parents, found.enough)) is not None
+            ):
+                self._stops.setdefault(name, said_so)
 
-    def stops(self, name: str) -> bool:
-        """Whether a stage leaves items unchecked once enough passed: as it did; where it never came to that, yes."""
-        return self._stops.get(name, True)
+    def stops(self, name: str) -> bool | None:
+        """Whether a stage leaves items unchecked once enough passed; None where no record shows it."""
+        return self._stops.get(name)
 
     def cuts(self, name: str) -> bool | None:
         """Whether a stage leaves unchecked what stands on an item that it did not pass; None where that is unknown."""
@@ -148,6 +158,20 @@ def spoken_in(round: Round) -> dict[str, Spoken] | None:
         name: Spoken(passes, round.checks, None if own is None else (_took(own, name), _took(beside, name)))
         for name, passes in found.items()
     }
+
+
+def stopped(checks: Mapping[int, Check], parents: Sequence[int], enough: int) -> bool | None:
+    """Whether a pass left items unchecked once enough passed; None where it had none left to show it by.
+
+    An item that was left unchecked says nothing where it stands on one that did not pass.
+    """
+    passed = 0
+    for item, check in checks.items():
+        above = checks.get(parents[item])
+        if passed >= enough and (_looked(check) or above is None or above.verdict == "pass"):
+            return not _looked(check)
+        passed += check.verdict == "pass"
+    return None
 
 
 def differs_in_thresholds(part: Any, other: Any) -> bool:

@@ -18,6 +18,7 @@ from draftverify.values import (
     Check,
     Context,
     Cost,
+    Evidence,
     Heard,
     Proposal,
     Verification,
@@ -66,6 +67,16 @@ class Words:
                 )
         first = log.rounds[places[0]]
         log.decides = first.timing.decide
+        if log.asked.undecidable and log.block_as_recorded(context) and first.failure is None:
+            # The rule is not asked: what it decided is in the record.
+            return Verification(
+                checks=first.checks,
+                correction=first.correction,
+                evidence=Evidence(),
+                cost=Cost(first.timing.verify, first.timing.units),
+                deterministic=first.deterministic,
+                notes=first.notes or {},
+            )
         whole = len(places) == 1 and len(log.block) == len(first.items) and log.block[0].place == 0
         if not all(log.rounds[place].checks for place in places):
             if whole and first.failure is not None:
@@ -98,9 +109,12 @@ class Words:
         checks = self._checks(said, range(len(said)), proposal, context.enough, "")
         looked = [check.verdict != "unchecked" for check in checks]
         as_before = whole and looked == [check.verdict != "unchecked" for check in first.checks]
-        seconds = first.timing.verify if as_before else self.log.seconds("verify", len(proposal))
         units = sum(rounds[place].timing.units for place in places)
-        self.log.at_most = self.log.at_most or (units > 0 and not whole)
+        if whole:
+            seconds = first.timing.verify  # the most that it takes where it would have stopped earlier
+        else:
+            seconds = self.log.seconds("verify", len(proposal), context.round)
+        self.log.at_most = self.log.at_most or (not as_before and (whole or units > 0))
         return Verification(
             checks=checks,
             correction=self._correction(places, checks),
@@ -179,6 +193,7 @@ class Words:
             )
             units = sum(each.units for place in rounds for each in one[place].passes if each in passes)
             self.log.estimated = True
+            self.log.excess += max(sum(one[place].seconds for place in rounds) - seconds, 0.0)
         verification = Verification(
             checks=tuple(said),
             cost=Cost(seconds, units),
@@ -251,7 +266,10 @@ class Words:
             origin = self.log.block[index]
             above = [each for each in proposal.path(index)[:-1] if each in found]
             refused = [each for each in above if found[each].verdict != "pass"]
-            if enough is not None and passed >= enough and (stops or check.verdict == "unchecked"):
+            over = enough is not None and passed >= enough
+            if over and stops is None and check.verdict != "unchecked":
+                raise Missing(f"whether {who} stops once {enough} items passed is in no record")
+            if over and (stops or check.verdict == "unchecked"):
                 check = UNCHECKED
             elif check.verdict == "unchecked":
                 if not refused:
@@ -285,6 +303,8 @@ class Words:
             and self.log.block[here] == Origin(places[0], stopped)
         ):
             return round.correction
+        if len(places) == 1 and here is None and stopped is None and len(checks) == len(round.checks):
+            return round.correction  # all of the same block passed
         raise Missing(
             "the verifier says what it would go on with, and what it would have said after this block was not recorded"
         )
