@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from draftverify.calibration import (
     Artifact,
@@ -28,7 +29,7 @@ from draftverify.calibration.solved import Scored
 from draftverify.errors import ConfigError
 from draftverify.experiments.build import Builder
 from draftverify.experiments.candidates import Candidate, Family, data_hash
-from draftverify.experiments.specs import Experiment
+from draftverify.experiments.specs import Experiment, PipelineSpec
 from draftverify.metrics import measures_of
 from draftverify.records import load_run
 from draftverify.records.database import store_url
@@ -96,28 +97,22 @@ def choice_of(
     best = choose({name: found[name] for name in drafting}, against, len(rest))
     taken = drafting[best.name]
     alike = [each for each in family.candidates if each.origin == taken.origin]
-    plain = next((each for each in alike if not each.size and found[each.name]), None)
-    stepping = cost_per_solved(found[plain.name]).value if plain is not None else math.nan
-    idle = plain is not None or _idle(experiment, taken)
-    pays = best.cost < min(best.base, stepping if plain is not None else math.inf)
-    # Without a baseline the smallest size is one; where that is no empty block, it drafts too.
-    smallest = next((each for each in alike if each.name == taken.base and each.size), None)
+    block, drafts, why = _decided(experiment, best, taken, alike, found)
     records = [record for each in alike for record, _ in found[each.name]]
     shape = _shape(records)
     costs = _costs(records)
     generator, verifier, rule = identities[taken.origin]
     threshold = taken.spec.rule.arguments.get("threshold")
     n, parallel = _parallel(records)
-    solved = "accepted" if _metric(experiment) is None else "solved"
     return Artifact(
         experiment=experiment.name,
         pipeline=taken.origin,
         changes=experiment.cells.get(taken.origin, {}),
         baseline=taken.base,
-        block=taken.size if pays else 0 if idle else smallest.size if smallest else taken.size,
+        block=block,
         threshold=float(threshold) if isinstance(threshold, (int, float)) else None,
-        drafts=pays or smallest is not None,
-        why=_why(best, taken, stepping, pays, smallest, solved),
+        drafts=drafts,
+        why=why,
         shape=shape,
         metric=_metric(experiment),
         generator=generator,
@@ -147,25 +142,67 @@ def choice_of(
     ), taken
 
 
-def _idle(experiment: Experiment, taken: Candidate) -> bool:
-    """Whether the baseline is the same verifier and rule without drafts: then a pipeline can stop drafting, too."""
-    parts = (taken.spec.verifier, taken.spec.rule)
+def _decided(
+    experiment: Experiment,
+    best: Choice,
+    taken: Candidate,
+    alike: Sequence[Candidate],
+    found: Mapping[str, Scored],
+) -> tuple[int, bool, str]:
+    """The block, whether to draft, and why.
+
+    What a solved task will cost is the baseline's cost over the predicted gain: the cost that was measured is flattered
+    by having won. Of what costs less than that, a pipeline can be run at its own smallest block, where that is the
+    baseline, and at an empty one.
+    """
+    plain = next((each for each in alike if not each.size and found[each.name]), None)
+    stepping = _finite(cost_per_solved(found[plain.name]).value) if plain is not None else math.inf
+    smallest = next((each for each in alike if each.name == taken.base and each.size), None)
+    gain = best.predicted.value
+    if math.isinf(best.base):  # what solved nothing is beaten by what solved something
+        expected = best.cost
+    else:
+        expected = _finite(best.base / gain)
+    told = f"blocks of {taken.size} cost {best.cost:.3g} s per {_solved(experiment)} task, {taken.base} "
+    told += f"{best.base:.3g} s" if math.isfinite(best.base) else f"{_solved(experiment)} none"
+    if plain is not None:
+        told += f", plain steps {stepping:.3g} s" if math.isfinite(stepping) else ", plain steps solved none"
+    if expected >= best.base > best.cost:
+        told += f"; on other tasks a choice made so gains × {gain:.3g}"
+    if best.agreeing < CLEAR:
+        told += f"; close: on {1 - best.agreeing:.0%} of resamples of the tasks another size wins"
+    if expected < min(best.base, stepping):
+        return taken.size, True, told
+    if smallest is not None and best.base <= stepping:
+        return smallest.size, True, f"larger blocks do not pay: {told}"
+    if _is_plain(experiment, taken) or (plain is not None and stepping <= expected):
+        return 0, False, f"do not draft: {told}"
+    return (
+        taken.size,
+        False,
+        f"do not draft: {told}" + "; an empty block would cost more" * (plain is not None),
+    )
+
+
+def _is_plain(experiment: Experiment, taken: Candidate) -> bool:
+    """Whether the baseline is what the pipeline is with an empty block: then both cost the same."""
+
+    def kept(spec: PipelineSpec) -> tuple[Any, ...]:
+        return spec.verifier, spec.rule, spec.done, spec.settings
+
     return any(
-        spec.name == taken.base and spec.block == 0 and (spec.verifier, spec.rule) == parts
+        spec.name == taken.base and spec.block == 0 and kept(spec) == kept(taken.spec)
         for spec in experiment.pipelines
     )
 
 
-def _why(
-    best: Choice, taken: Candidate, stepping: float, pays: bool, smallest: Candidate | None, solved: str
-) -> str:
-    costs = f"blocks of {taken.size} cost {best.cost:.3g} s per {solved} task, {taken.base} {best.base:.3g} s"
-    if not math.isnan(stepping):
-        costs += f", plain steps {stepping:.3g} s"
-    told = costs if pays else f"larger blocks do not pay: {costs}" if smallest else f"do not draft: {costs}"
-    if best.agreeing < CLEAR:
-        told += f"; close: on {1 - best.agreeing:.0%} of resamples of the tasks another size wins"
-    return told
+def _solved(experiment: Experiment) -> str:
+    return "accepted" if _metric(experiment) is None else "solved"
+
+
+def _finite(value: float) -> float:
+    """A cost; infinite where nothing was solved for it."""
+    return math.inf if math.isnan(value) else value
 
 
 def _tried(each: Candidate, found: Mapping[str, Scored], costs: CostModel | None) -> Tried:

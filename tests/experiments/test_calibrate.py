@@ -194,6 +194,56 @@ def test_a_candidate_that_is_the_baseline_is_not_tried_against_it(tmp_path: Path
     assert (found.block, found.tested) == (0, 2)
 
 
+@pytest.mark.parametrize(
+    ("base", "block", "drafts"),
+    [
+        ("{use: calibrated_parts.Chain, chance: 0.9, seconds: 0.01}, block: 4", 2, False),
+        ("{use: calibrated_parts.Chain, chance: 0.6}, block: 1", 2, True),
+        ("{use: calibrated_parts.Chain, chance: 0.1}, block: 0", 2, True),
+    ],
+)
+def test_an_empty_block_is_written_only_where_it_costs_less(
+    base: str, block: int, drafts: bool, tmp_path: Path
+) -> None:
+    """A quick baseline of other parts says: do not draft. But plain steps would cost half as much again as blocks of
+    two, so a pipeline that uses the file keeps those."""
+    file = written(tmp_path, chance=0.6)
+    text = file.read_text().replace("{use: calibrated_parts.Chain, chance: 0.5}, block: 0", base)
+    file.write_text(text.replace("count: 14", "count: 9").replace("items: 60", "items: 30"))
+    (made,) = calibrate(load_experiment(file), out=tmp_path / "run", at_most=2)
+    assert (made.artifact.block, made.artifact.drafts) == (block, drafts)
+    assert ("an empty block would cost more" in made.artifact.why) != drafts
+
+
+LOTTERY = """
+name: lottery
+parts: [{parts}]
+tasks: {{use: calibrated_parts.Tasks, count: 24}}
+defaults:
+  verifier: {{use: calibrated_parts.Lottery}}
+  rule: {{use: best}}
+  done: {{use: rounds, n: 1}}
+pipelines:
+  one: {{generator: {{use: calibrated_parts.Guesses, chance: 0.5, seconds: 0.01}}, block: 204}}
+  many: {{generator: {{use: calibrated_parts.Guesses, chance: 0.5, seconds: 0}}}}
+baseline: one
+"""
+
+
+def test_whether_to_draft_is_not_decided_by_a_figure_that_chance_made(tmp_path: Path) -> None:
+    """Of eight sizes that cost what the baseline costs one wins by chance. It is not said to pay."""
+    (made,) = calibrate(load_experiment(written(tmp_path, LOTTERY)), out=tmp_path / "run", at_most=128)
+    found = made.artifact
+    assert len(found.sizes) == 8
+    (winner,) = (each for each in found.tried if each.block == found.tested)
+    assert winner.gain.value is not None
+    assert winner.gain.value > 1.1
+    assert found.predicted.value is not None
+    assert found.predicted.value < 1.0
+    assert not found.drafts
+    assert f"on other tasks a choice made so gains × {found.predicted.value:.3g}" in found.why
+
+
 @given(st.lists(st.sampled_from("abc"), min_size=8, max_size=60), st.floats(0.15, 0.8), st.integers(0, 5))
 def test_a_split_takes_its_share_of_every_group(groups: list[str], share: float, seed: int) -> None:
     """Every task is on one side, and the shares are right to a task, in all and in each group; it is repeatable."""
