@@ -116,7 +116,6 @@ class Artifact(Kept, frozen=True, kw_only=True, tag="draftverify.operating_point
         threshold: of the chosen rule, where it has one.
         drafts: whether drafting is worth it: False says that the baseline, or plain steps (block 0), cost less.
         why: the choice in words.
-        shape: "chain", "alternatives" or "tree".
         metric: what says that a task is solved; None where accepted tasks were counted, for want of a metric.
         generator, verifier, rule: whose operating point this is; for others it says nothing.
         settings: of the pipeline.
@@ -130,7 +129,6 @@ class Artifact(Kept, frozen=True, kw_only=True, tag="draftverify.operating_point
         shares: the same of each task of which an item was judged, by first tries; what a monitor compares with.
         cost_ratio: seconds to draft an item over seconds to verify a block of the smallest size; None if not timed.
         parallel: seconds of one verified block of `parallel_size` over that many blocks of one.
-        modelled: speed by size from the rounds alone, sizes between those tried included (`operating_point`).
         predicted: the gain per solved task on the unseen tasks, written down before they ran.
         measured: the same, measured; None until they have run.
         predicted_at, measured_at: when, ISO times in UTC.
@@ -148,7 +146,6 @@ class Artifact(Kept, frozen=True, kw_only=True, tag="draftverify.operating_point
     threshold: float | None = None
     drafts: bool
     why: str
-    shape: str
     metric: str | None
     generator: PartIdentity
     verifier: PartIdentity
@@ -165,7 +162,6 @@ class Artifact(Kept, frozen=True, kw_only=True, tag="draftverify.operating_point
     cost_ratio: float | None = None
     parallel: Interval | None = None
     parallel_size: int = 0
-    modelled: tuple[tuple[int, float], ...] = ()
     predicted: Interval
     measured: Interval | None = None
     predicted_at: str = ""

@@ -27,6 +27,7 @@ from draftverify.experiments.candidates import (
     refuse_other_tasks,
 )
 from draftverify.experiments.choosing import choice_of, interval_of, now, read_scored
+from draftverify.experiments.labelling import solved_by
 from draftverify.experiments.run import Watcher, run
 from draftverify.experiments.specs import Experiment
 from draftverify.experiments.workload import workload
@@ -81,6 +82,7 @@ def calibrate(
     load_all = workload(replace(experiment, calibrate=None), Builder())
     first, rest = split(load_all.measured, unseen, seed)
     refuse_other_tasks(experiment, tried, load_all)
+    metric = solved_by(experiment)
     trying = [each for family in tried for each in family.candidates]
     identities = identities_of(trying)
     sizes = experiment_of(experiment, trying, first)
@@ -92,11 +94,11 @@ def calibrate(
         watcher=watcher,
         command=command,
     )
-    found = read_scored(sizes, folder / "sizes")
+    found = read_scored(sizes, folder / "sizes", metric)
     made: list[tuple[Calibrated, Candidate]] = []
     for family in tried:
         with below(f"pipelines.{family.name}"):
-            artifact, tested = choice_of(experiment, family, found, identities, first, rest)
+            artifact, tested = choice_of(experiment, family, found, identities, first, rest, metric)
         path = folder / f"{family.name}.json"
         before = read_artifact(path, Artifact) if path.exists() and not fresh else None
         if before is not None and _same(before, artifact):
@@ -115,7 +117,7 @@ def calibrate(
         watcher=watcher,
         command=command,
     )
-    seen = read_scored(last, folder / "unseen")
+    seen = read_scored(last, folder / "unseen", metric)
     measured = []
     for calibrated, tested in made:
         gain = solved_ratio(seen[tested.name], seen[tested.base])

@@ -20,17 +20,14 @@ from draftverify.calibration import (
     choose,
     cost_per_solved,
     fit_costs,
-    operating_point,
     parallel_pass,
     shares_of,
     solved_ratio,
 )
 from draftverify.calibration.solved import Scored
 from draftverify.errors import ConfigError
-from draftverify.experiments.build import Builder
 from draftverify.experiments.candidates import Candidate, Family, data_hash
 from draftverify.experiments.specs import Experiment, PipelineSpec
-from draftverify.metrics import measures_of
 from draftverify.records import load_run
 from draftverify.records.database import store_url
 from draftverify.records.directory import versions
@@ -51,13 +48,12 @@ FEW = 5
 """Tasks from which on a run's first is left out."""
 
 
-def read_scored(experiment: Experiment, path: Path) -> dict[str, Scored]:
-    """Of each pipeline of a run the records, each with what the first metric says, or whether it was accepted.
+def read_scored(experiment: Experiment, path: Path, metric: str | None) -> dict[str, Scored]:
+    """Of each pipeline of a run the records, each with what the metric says, or whether it was accepted for None.
 
     The first task of several is left out. It pays for what is made at the first use (processes, compiled code), and the
     baseline, which begins, pays most.
     """
-    metric = _metric(experiment)
     chosen = experiment.chosen or ()
     first = chosen[0] if len(chosen) >= FEW else None
     url = store_url(experiment.store) if experiment.store else None
@@ -75,13 +71,6 @@ def read_scored(experiment: Experiment, path: Path) -> dict[str, Scored]:
     return dict(found)
 
 
-def _metric(experiment: Experiment) -> str | None:
-    """The first metric that says what is solved."""
-    builder = Builder()
-    measures = measures_of({name: builder.part(spec) for name, spec in experiment.metrics.items()})
-    return next((name for name in experiment.metrics if name not in measures), None)
-
-
 def choice_of(
     experiment: Experiment,
     family: Family,
@@ -89,17 +78,30 @@ def choice_of(
     identities: Mapping[str, tuple[PartIdentity, PartIdentity, PartIdentity]],
     first: Sequence[Task],
     rest: Sequence[Task],
+    metric: str | None,
 ) -> tuple[Artifact, Candidate]:
-    """Raises: ConfigError: no candidate solved a task."""
+    """What a calibration says of a family, and which candidate it chose.
+
+    Args:
+        experiment: with the pipelines as they stand in the file.
+        family: of which one is chosen.
+        found: of each candidate, and of what it is compared with, the records of the tasks to calibrate on.
+        identities: by the candidates' origins.
+        first, rest: the tasks to calibrate on, and those that are not seen yet.
+        metric: what says that a task is solved.
+
+    Raises:
+        ConfigError: no candidate solved a task.
+    """
     sizes = tuple(sorted({each.size for each in family.candidates}))
     drafting = {each.name: each for each in family.candidates if each.size and each.name != each.base}
     against = {name: found[each.base] for name, each in drafting.items()}
     best = choose({name: found[name] for name in drafting}, against, len(rest))
     taken = drafting[best.name]
     alike = [each for each in family.candidates if each.origin == taken.origin]
-    block, drafts, why = _decided(experiment, best, taken, alike, found)
+    solved = "accepted" if metric is None else "solved"
+    block, drafts, why = _decided(experiment, best, taken, alike, found, solved)
     records = [record for each in alike for record, _ in found[each.name]]
-    shape = _shape(records)
     costs = _costs(records)
     generator, verifier, rule = identities[taken.origin]
     threshold = taken.spec.rule.arguments.get("threshold")
@@ -113,8 +115,7 @@ def choice_of(
         threshold=float(threshold) if isinstance(threshold, (int, float)) else None,
         drafts=drafts,
         why=why,
-        shape=shape,
-        metric=_metric(experiment),
+        metric=metric,
         generator=generator,
         verifier=verifier,
         rule=rule,
@@ -135,7 +136,6 @@ def choice_of(
         cost_ratio=_cost_ratio(costs, taken.size),
         parallel=parallel,
         parallel_size=n,
-        modelled=_modelled(records) if shape != "tree" else (),
         predicted=Interval.of(best.predicted.value, best.predicted.low, best.predicted.high),
         predicted_at=now(),
         versions=versions(),
@@ -148,6 +148,7 @@ def _decided(
     taken: Candidate,
     alike: Sequence[Candidate],
     found: Mapping[str, Scored],
+    solved: str,
 ) -> tuple[int, bool, str]:
     """The block, whether to draft, and why.
 
@@ -163,8 +164,8 @@ def _decided(
         expected = best.cost
     else:
         expected = _finite(best.base / gain)
-    told = f"blocks of {taken.size} cost {best.cost:.3g} s per {_solved(experiment)} task, {taken.base} "
-    told += f"{best.base:.3g} s" if math.isfinite(best.base) else f"{_solved(experiment)} none"
+    told = f"blocks of {taken.size} cost {best.cost:.3g} s per {solved} task, {taken.base} "
+    told += f"{best.base:.3g} s" if math.isfinite(best.base) else f"{solved} none"
     if plain is not None:
         told += f", plain steps {stepping:.3g} s" if math.isfinite(stepping) else ", plain steps solved none"
     if expected >= best.base > best.cost:
@@ -194,10 +195,6 @@ def _is_plain(experiment: Experiment, taken: Candidate) -> bool:
         spec.name == taken.base and spec.block == 0 and kept(spec) == kept(taken.spec)
         for spec in experiment.pipelines
     )
-
-
-def _solved(experiment: Experiment) -> str:
-    return "accepted" if _metric(experiment) is None else "solved"
 
 
 def _finite(value: float) -> float:
@@ -258,21 +255,6 @@ def _parallel(records: Sequence[TaskRecord]) -> tuple[int, Interval | None]:
     except ConfigError:  # no block of one, or none larger
         return 0, None
     return n, interval_of(ratio)
-
-
-def _modelled(records: Sequence[TaskRecord]) -> tuple[tuple[int, float], ...]:
-    try:
-        return operating_point(records).curve
-    except ConfigError:
-        return ()
-
-
-def _shape(records: Sequence[TaskRecord]) -> str:
-    """How the items of blocks stood to each other, by the largest blocks."""
-    parents = max((entry.parents for record in records for entry in record.rounds), key=len, default=())
-    if all(parent == -1 for parent in parents) and len(parents) > 1:
-        return "alternatives"
-    return "chain" if parents == tuple(range(-1, len(parents) - 1)) else "tree"
 
 
 def interval_of(estimate: Estimate) -> Interval:

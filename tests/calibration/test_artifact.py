@@ -31,7 +31,6 @@ POINT = Artifact(
     threshold=0.5,
     drafts=True,
     why="blocks of 4 cost less",
-    shape="chain",
     metric=None,
     generator=PartIdentity("Guess", "01"),
     verifier=PartIdentity("Check", "02"),
