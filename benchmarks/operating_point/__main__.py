@@ -27,7 +27,7 @@ import msgspec
 from benchmarks.operating_point.domains import DOMAINS, prepared
 from benchmarks.operating_point.splits import UNSEEN, Measured, held, row_of, summed
 from benchmarks.provenance import provenance, write
-from draftverify.calibration import Estimate
+from draftverify.calibration import Estimate, ParallelPass
 from draftverify.cli.progress import Progress
 from draftverify.experiments import calibrate, load_experiment
 
@@ -93,7 +93,9 @@ def line(name: str, drafts: str, tasks: int, split: Mapping[str, Any], held: str
         str(tasks),
         interval(split["acceptance"]),
         "–" if ratio is None else f"{ratio:.2g}",
-        "–" if parallel is None else f"{split['parallel_size']}: {interval(parallel)}",
+        "–"
+        if parallel is None
+        else f"{parallel['size']}: {interval(parallel['ratio'])}, {verdict(parallel)}",
         chosen(split),
         interval(split["predicted"]),
         interval(split["measured"]),
@@ -101,6 +103,11 @@ def line(name: str, drafts: str, tasks: int, split: Mapping[str, Any], held: str
         error,
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def verdict(parallel: Mapping[str, Any]) -> str:
+    """What the file's own property says of it."""
+    return msgspec.convert(parallel, ParallelPass).verdict
 
 
 def chosen(split: Mapping[str, Any]) -> str:

@@ -53,7 +53,7 @@ class Measured:
         self.experiment = experiment
         tasks: Sequence[Task] = workload(replace(experiment, calibrate=None), Builder()).measured
         (self.family,) = families(experiment, (), at_most, Builder())
-        self.identities = identities_of(self.family.candidates)
+        self.identities = identities_of(self.family.candidates, experiment.executor)
         whole = experiment_of(experiment, self.family.candidates, tasks)
         run(whole, out=out, accept_changed=accept_changed, watcher=watcher)
         self.metric = solved_by(experiment)
@@ -106,7 +106,6 @@ def row_of(artifact: Artifact, gain: Estimate) -> dict[str, Any]:
         "tasks": [artifact.data.tasks, artifact.unseen.tasks],
         "acceptance": msgspec.to_builtins(artifact.acceptance),
         "cost_ratio": artifact.cost_ratio,
-        "parallel_size": artifact.parallel_size,
         "parallel": msgspec.to_builtins(artifact.parallel),
         "predicted": msgspec.to_builtins(predicted),
         "measured": {"value": gain.value, "low": gain.low, "high": gain.high},

@@ -14,7 +14,7 @@ from draftverify.calibration import (
     CostModel,
     Estimate,
     Interval,
-    PartIdentity,
+    ParallelPass,
     Tried,
     acceptance_rate,
     choose,
@@ -26,7 +26,7 @@ from draftverify.calibration import (
 )
 from draftverify.calibration.solved import Scored
 from draftverify.errors import ConfigError
-from draftverify.experiments.candidates import Candidate, Family, data_hash
+from draftverify.experiments.candidates import Candidate, Family, Identified, data_hash
 from draftverify.experiments.specs import Experiment, PipelineSpec
 from draftverify.records import load_run
 from draftverify.records.database import store_url
@@ -48,6 +48,11 @@ FEW = 5
 """Tasks from which on a run's first is left out."""
 
 
+def counted(tasks: int) -> int:
+    """How many of so many tasks count."""
+    return tasks - (tasks >= FEW)
+
+
 def read_scored(experiment: Experiment, path: Path, metric: str | None) -> dict[str, Scored]:
     """Of each pipeline of a run the records, each with what the metric says, or whether it was accepted for None.
 
@@ -55,7 +60,7 @@ def read_scored(experiment: Experiment, path: Path, metric: str | None) -> dict[
     baseline, which begins, pays most.
     """
     chosen = experiment.chosen or ()
-    first = chosen[0] if len(chosen) >= FEW else None
+    first = chosen[0] if counted(len(chosen)) < len(chosen) else None
     url = store_url(experiment.store) if experiment.store else None
     found: dict[str, list[tuple[TaskRecord, float]]] = {name: [] for name in experiment.names}
     with load_run(path, url=url, thorough=False, patient=True) as records:
@@ -75,7 +80,7 @@ def choice_of(
     experiment: Experiment,
     family: Family,
     found: Mapping[str, Scored],
-    identities: Mapping[str, tuple[PartIdentity, PartIdentity, PartIdentity]],
+    identities: Mapping[str, Identified],
     first: Sequence[Task],
     rest: Sequence[Task],
     metric: str | None,
@@ -96,31 +101,33 @@ def choice_of(
     sizes = tuple(sorted({each.size for each in family.candidates}))
     drafting = {each.name: each for each in family.candidates if each.size and each.name != each.base}
     against = {name: found[each.base] for name, each in drafting.items()}
-    best = choose({name: found[name] for name in drafting}, against, len(rest))
+    best = choose({name: found[name] for name in drafting}, against, counted(len(rest)))
     taken = drafting[best.name]
     alike = [each for each in family.candidates if each.origin == taken.origin]
     solved = "accepted" if metric is None else "solved"
     block, drafts, why = _decided(experiment, best, taken, alike, found, solved)
     records = [record for each in alike for record, _ in found[each.name]]
     costs = _costs(records)
-    generator, verifier, rule = identities[taken.origin]
+    identified = identities[taken.origin]
+    own_block = f"pipelines.{family.name}.block"
+    changes = experiment.cells.get(taken.origin, {})
     threshold = taken.spec.rule.arguments.get("threshold")
-    n, parallel = _parallel(records)
     return Artifact(
         experiment=experiment.name,
         pipeline=taken.origin,
-        changes=experiment.cells.get(taken.origin, {}),
+        changes={path: each for path, each in changes.items() if path != own_block},
         baseline=taken.base,
         block=block,
         threshold=float(threshold) if isinstance(threshold, (int, float)) else None,
         drafts=drafts,
         why=why,
         metric=metric,
-        generator=generator,
-        verifier=verifier,
-        rule=rule,
-        settings=taken.spec.settings,
+        generator=identified.generator,
+        verifier=identified.verifier,
+        rule=identified.rule,
+        conditions=identified.conditions,
         data=data_hash(first),
+        counted=best.tasks,
         unseen=data_hash(rest),
         estimator=ESTIMATOR,
         sizes=sizes,
@@ -134,9 +141,9 @@ def choice_of(
             [each for record, _ in found[taken.name] if (each := shares_of(record).acceptance) is not None]
         ),
         cost_ratio=_cost_ratio(costs, taken.size),
-        parallel=parallel,
-        parallel_size=n,
+        parallel=_parallel(records),
         predicted=Interval.of(best.predicted.value, best.predicted.low, best.predicted.high),
+        basis=best.predicted.basis,
         predicted_at=now(),
         versions=versions(),
     ), taken
@@ -249,12 +256,12 @@ def _cost_ratio(costs: CostModel | None, size: int) -> float | None:
     return None if drafted is None or not size else drafted / size / costs.verify.seconds[0]
 
 
-def _parallel(records: Sequence[TaskRecord]) -> tuple[int, Interval | None]:
+def _parallel(records: Sequence[TaskRecord]) -> ParallelPass | None:
     try:
         n, ratio = parallel_pass(records)
     except ConfigError:  # no block of one, or none larger
-        return 0, None
-    return n, interval_of(ratio)
+        return None
+    return ParallelPass(n, interval_of(ratio))
 
 
 def interval_of(estimate: Estimate) -> Interval:

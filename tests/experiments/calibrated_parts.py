@@ -49,6 +49,16 @@ class Chain:
         return Proposal.chain(items, cost=Cost(self.seconds * n))
 
 
+class Faulty(Chain):
+    """The same, and it breaks on one task of seven."""
+
+    def propose(self, context: Context, n: int) -> Proposal:
+        """n items, or an error."""
+        if context.task.input["n"] % 7 == 3:
+            raise RuntimeError("broken")
+        return super().propose(context, n)
+
+
 class OnePass:
     """Passes right items up to the first wrong one, in one pass, and goes on by itself from there.
 
