@@ -18,13 +18,13 @@ the topic with probability .9; `jumps`: never. Cases:
     generation   as no_locality, and each query takes 20 ms to make, also that of a wrong draft: drafting would lose
 
 Two pipelines, the verifier's alone (blocks of 0) and with drafts, the block chosen by `measured`. First `--calibration`
-tasks: from their times `predict` says the mean speed-up over `--tasks` new ones, and `operating_point` the best fixed
-block and its gain from one further run with blocks of 8; both are written down. Then the new tasks: seconds per task
-by the clock on the wall, engine and drafting included, plain and drafted in turn, plain first in every second task; a
-losing case is run plain, drafted, drafted, plain. The speed-up is the geometric mean over tasks, with a 95 % interval
-(Student's t on the logs). `identical`: tasks whose values are the same, all of them or the run fails. `control`, of a
-losing case: the first plain run's time over the second's, the machine's own noise. `cost`: of the trusted index, the
-time of one search of n queries over the mean of the same queries' searches one by one, medians, interleaved.
+tasks: from their times `predict` says the mean speed-up over `--tasks` new ones, which is written down. Then the new
+tasks: seconds per task by the clock on the wall, engine and drafting included, plain and drafted in turn, plain first
+in every second task; a losing case is run plain, drafted, drafted, plain. The speed-up is the geometric mean over
+tasks, with a 95 % interval (Student's t on the logs). `identical`: tasks whose values are the same, all of them or the
+run fails. `control`, of a losing case: the first plain run's time over the second's, the machine's own noise. `cost`:
+of the trusted index, the time of one search of n queries over the mean of the same queries' searches one by one,
+medians, interleaved.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from msgspec.structs import replace
 
 from benchmarks.provenance import provenance
 from draftverify import Pipeline, Task, TaskRecord
-from draftverify.calibration import Measured, measured_ratio, operating_point, predict
+from draftverify.calibration import Measured, measured_ratio, predict
 from draftverify.rules import LongestPrefix
 from draftverify_retrieval import (
     ApproximateSearch,
@@ -298,10 +298,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     known = case.tasks(0, options.calibration)
     plain, drafted = in_turn(case.pipeline(0), case.pipeline(Measured(16)), known, twice=False)
     said = predict(drafted, plain, {case.path: options.tasks})[case.path]
-    point = operating_point([timed(case.pipeline(8), task) for task in known], plain=plain)
     figures["predicted"] = {
-        **interval(said), "basis": said.basis, "steps": options.calibration * options.steps,
-        "operating_point": {"n": point.n, "gain": point.gain, "low": point.low, "high": point.high, "why": point.why},
+        **interval(said), "basis": said.basis, "steps": options.calibration * options.steps
     }  # fmt: skip
     write(options.out, options.case, figures)
     print("predicted", figures["predicted"], flush=True)

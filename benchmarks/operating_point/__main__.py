@@ -10,8 +10,7 @@ calibration runs them. Twenty random halves of these tasks then calibrate: each 
 the very code of `draftverify calibrate`, writes its file, and is held against the other half's records. In the domain
 `surrogate` the first of the twenty is done once more, for real: `calibrate` runs its half, then the other.
 
-A run that was stopped goes on where it was, in DIR; `--as-it-is` counts the tasks that have run. Domains that are not
-named keep their figures in --out.
+A run that was stopped goes on where it was, in DIR. Domains that are not named keep their figures in --out.
 """
 
 from __future__ import annotations
@@ -28,23 +27,19 @@ import msgspec
 from benchmarks.operating_point.domains import DOMAINS, prepared
 from benchmarks.operating_point.splits import UNSEEN, Measured, held, row_of, summed
 from benchmarks.provenance import provenance, write
-from draftverify.calibration import Estimate
+from draftverify.calibration import Estimate, ParallelPass
 from draftverify.cli.progress import Progress
 from draftverify.experiments import calibrate, load_experiment
 
 FOR_REAL = "surrogate"
 
 
-def measured(
-    name: str, data: Path, work: Path, finish: bool = True, accept_changed: bool = False
-) -> dict[str, Any]:
+def measured(name: str, data: Path, work: Path, accept_changed: bool) -> dict[str, Any]:
     """The figures of one domain."""
     config = prepared(name, data, work)
     experiment = load_experiment(config)
     with Progress(tracebacks=True) as progress:
-        found = Measured(
-            experiment, config.parent / "sizes", DOMAINS[name].at_most, finish, accept_changed, progress
-        )
+        found = Measured(experiment, config.parent / "sizes", DOMAINS[name].at_most, accept_changed, progress)
     rows = held(found, config.parent)
     figures = {
         "provenance": provenance("benchmarks.operating_point"),
@@ -55,7 +50,7 @@ def measured(
         "first": rows[0],
         "rows": rows,
     }
-    if name == FOR_REAL and finish:
+    if name == FOR_REAL:
         with Progress(tracebacks=True) as progress:
             (made,) = calibrate(
                 experiment,
@@ -98,7 +93,9 @@ def line(name: str, drafts: str, tasks: int, split: Mapping[str, Any], held: str
         str(tasks),
         interval(split["acceptance"]),
         "–" if ratio is None else f"{ratio:.2g}",
-        "–" if parallel is None else f"{split['parallel_size']}: {interval(parallel)}",
+        "–"
+        if parallel is None
+        else f"{parallel['size']}: {interval(parallel['ratio'])}, {verdict(parallel)}",
         chosen(split),
         interval(split["predicted"]),
         interval(split["measured"]),
@@ -106,6 +103,11 @@ def line(name: str, drafts: str, tasks: int, split: Mapping[str, Any], held: str
         error,
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def verdict(parallel: Mapping[str, Any]) -> str:
+    """What the file's own property says of it."""
+    return msgspec.convert(parallel, ParallelPass).verdict
 
 
 def chosen(split: Mapping[str, Any]) -> str:
@@ -131,7 +133,6 @@ def main() -> None:
     )
     parser.add_argument("--work", type=Path, help="where the runs go, and go on")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/operating_point.json"))
-    parser.add_argument("--as-it-is", action="store_true", help="run nothing more, and count what has run")
     parser.add_argument(
         "--accept-changed", action="store_true", help="go on with runs that another version of the code began"
     )
@@ -148,9 +149,7 @@ def main() -> None:
         parser.error("--work DIR and the variable DRAFTVERIFY_DATA are needed")
     kept = json.loads(options.out.read_text())["domains"] if options.out.exists() else {}
     for name in options.domains or DOMAINS:
-        new = measured(name, Path(data), options.work, not options.as_it_is, options.accept_changed)
-        real = {"for_real": kept[name]["for_real"]} if "for_real" in kept.get(name, {}) else {}
-        kept[name] = {**real, **new}
+        kept[name] = measured(name, Path(data), options.work, options.accept_changed)
         figures = {"unseen": UNSEEN, "domains": {each: kept[each] for each in DOMAINS if each in kept}}
         write(options.out, "benchmarks.operating_point", figures)
         print(shown(figures), flush=True)

@@ -7,13 +7,14 @@ an ordinary experiment, and `draftverify calibrate DOMAIN.yaml` there does one s
 from __future__ import annotations
 
 import json
+import re
 import shutil
-import statistics
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
 from typing import Any, NamedTuple
+
+import yaml
 
 HERE = Path(__file__).parent
 PROGRAMS, CHARACTERS, PROMPTS = 8, 600, 20
@@ -77,49 +78,34 @@ def _paragraphs(data: Path, folder: Path) -> None:
         ReaderTraining(given, half="even", held_out=0).train(folder / "reader", tell)
 
 
-def _solutions(data: Path, folder: Path) -> None:
-    """The recording, and what writing and reading a block takes, timed once."""
-    given = folder / "math_cot_100.jsonl"
-    if not given.exists():
-        shutil.copy(data / "rsd_math100" / given.name, given)
-    prices = folder.parent / "seconds.json"
-    if not prices.exists():
-        texts = [text for line in given.read_text().splitlines() for text in json.loads(line)["code"]]
-        prices.write_text(json.dumps(timed(texts)))
+def _answers(data: Path, folder: Path) -> None:
+    """The problems with what the models of the config answered; which of them begins turns from one to the next."""
+    from draftverify_llm import read_rows
+
+    config = yaml.safe_load((HERE / "reasoning.yaml").read_text())
+    models = list(config["defaults"]["generator"]["billions"])
+    of: dict[str, dict[str, Any]] = {}
+    for _, row in read_rows(data / "zeroeval_gsm" / "gsm.jsonl.gz"):
+        if row["model"] in models:
+            of.setdefault(row["id"], {"row": row})[row["model"]] = row["output"]
+    lines = []
+    for place, (name, told) in enumerate(sorted(of.items())):
+        order = models[place % len(models) :] + models[: place % len(models)]
+        samples = [{"text": told[each], "answer": _said(told[each]), "system": each} for each in order]
+        line = {
+            "task_id": name,
+            "question": told["row"]["question"],
+            "answer": told["row"]["answer"].lstrip("# "),
+            "samples": [{key: each for key, each in sample.items() if each} for sample in samples],
+        }
+        lines.append(json.dumps(line))
+    (folder / "answers.jsonl").write_text("\n".join(lines) + "\n")
 
 
-def timed(texts: list[str], sizes: tuple[int, ...] = (1, 2, 4, 8), repeats: int = 5) -> dict[str, Any]:
-    """Seconds of SmolLM2-135M by batch size: of a decoding step, and of a position of texts that it reads.
-
-    Args:
-        texts: how many tokens a character is.
-        sizes: of the batches, timed in turn.
-        repeats: medians of so many.
-    """
-    import torch
-
-    from draftverify_llm import LocalModel
-
-    local = LocalModel("smollm2-135m-instruct", dtype="float32")
-    local.open()
-    model, length, steps = local.model, 128, 8
-    found: dict[str, dict[int, list[float]]] = {"step": {}, "read": {}}
-    with torch.inference_mode():
-        for repeat in range(repeats):
-            for n in sizes if repeat % 2 else sizes[::-1]:
-                ids = torch.randint(300, 40_000, (n, length), generator=torch.Generator().manual_seed(repeat))
-                start = perf_counter()
-                cache = model(ids, use_cache=True).past_key_values
-                found["read"].setdefault(n, []).append((perf_counter() - start) / length)
-                start = perf_counter()
-                for _ in range(steps):
-                    cache = model(ids[:, -1:], past_key_values=cache, use_cache=True).past_key_values
-                found["step"].setdefault(n, []).append((perf_counter() - start) / steps)
-    characters = sum(map(len, texts))
-    return {
-        **{what: {n: statistics.median(each) for n, each in by.items()} for what, by in found.items()},
-        "tokens_per_character": sum(len(local.tokenizer(text)["input_ids"]) for text in texts) / characters,
-    }
+def _said(output: str) -> str:
+    """The last `answer` of a JSON text, which may be cut off or stand in a fence; "" where there is none."""
+    found = re.findall(r'"answer"\s*:\s*"?([^"\n}]*)', output)
+    return found[-1].strip() if found else ""
 
 
 def _nothing(data: Path, folder: Path) -> None:
@@ -130,7 +116,6 @@ DOMAINS = {
     "tokens": Domain("prompt lookup; SmolLM2-135M", 4, _prompts),
     "code": Domain("recorded programs of CodeGen-16B; syntax, lint, tests", 8, _programs),
     "retrieval": Domain("BM25's paragraphs; the trained reader", 4, _paragraphs),
-    "reasoning": Domain("recorded solutions; their recorded rewards, a vote", 8, _solutions),
-    "reasoning_first": Domain("the same; the first above a threshold", 8, _solutions),
+    "reasoning": Domain("recorded answers of eight models; a vote", 8, _answers),
     "surrogate": Domain("coarse steps of an oscillator; fine ones", 16, _nothing),
 }

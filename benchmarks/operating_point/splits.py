@@ -23,12 +23,11 @@ from draftverify.experiments.build import Builder
 from draftverify.experiments.calibrate import split
 from draftverify.experiments.candidates import Candidate, experiment_of, families, identities_of
 from draftverify.experiments.choosing import choice_of, read_scored
+from draftverify.experiments.labelling import solved_by
 from draftverify.experiments.run import Watcher
 from draftverify.experiments.specs import Experiment
 from draftverify.experiments.workload import workload
-from draftverify.metrics import score
-from draftverify.records import load_run
-from draftverify.values import Task, TaskRecord
+from draftverify.values import Task
 
 UNSEEN, SPLITS = 0.5, 20
 
@@ -40,7 +39,6 @@ class Measured:
         experiment: of two pipelines, the baseline and the one to calibrate.
         out: the run's directory; a run that was stopped goes on there.
         at_most: the largest block.
-        finish: whether to run what has not run yet; else the tasks count that every candidate has ended.
         accept_changed, watcher: as for a run.
     """
 
@@ -49,20 +47,17 @@ class Measured:
         experiment: Experiment,
         out: Path,
         at_most: int,
-        finish: bool = True,
         accept_changed: bool = False,
         watcher: Watcher | None = None,
     ) -> None:
         self.experiment = experiment
         tasks: Sequence[Task] = workload(replace(experiment, calibrate=None), Builder()).measured
         (self.family,) = families(experiment, (), at_most, Builder())
-        self.identities = identities_of(self.family.candidates)
+        self.identities = identities_of(self.family.candidates, experiment.executor)
         whole = experiment_of(experiment, self.family.candidates, tasks)
-        if finish:
-            run(whole, out=out, accept_changed=accept_changed, watcher=watcher)
-        self._found = (
-            read_scored(whole, out) if finish or not experiment.metrics else _scored(whole, out, tasks)
-        )
+        run(whole, out=out, accept_changed=accept_changed, watcher=watcher)
+        self.metric = solved_by(experiment)
+        self._found = read_scored(whole, out, self.metric)
         ended = set.intersection(*({record.task for record, _ in each} for each in self._found.values()))
         self.tasks = [task for task in tasks if task.id in ended]
 
@@ -77,21 +72,8 @@ class Measured:
         """What a split chooses and predicts; and the tasks that it has not seen."""
         first, rest = split(self.tasks, UNSEEN, seed)
         known = self.of(first)
-        return *choice_of(self.experiment, self.family, known, self.identities, first, rest), rest
-
-
-def _scored(experiment: Experiment, out: Path, tasks: Sequence[Task]) -> dict[str, Scored]:
-    """As `read_scored`, of a run that was stopped before its metrics were asked."""
-    metric = Builder().part(next(iter(experiment.metrics.values())))
-    of_task = {task.id: task for task in tasks[1:]}  # the first is not counted
-    found: dict[str, list[tuple[TaskRecord, float]]] = {name: [] for name in experiment.names}
-    with load_run(out, thorough=False) as records:
-        for entry in records.store.entries(phase="measure"):
-            if (task := of_task.get(entry.record.task)) is not None:
-                said = score(metric, task, entry.record.outcome).value
-                if said is not None:
-                    found[entry.pipeline].append((entry.record, said))
-    return dict(found)
+        made = choice_of(self.experiment, self.family, known, self.identities, first, rest, self.metric)
+        return *made, rest
 
 
 def held(measured: Measured, folder: Path, splits: int = SPLITS) -> list[dict[str, Any]]:
@@ -124,7 +106,6 @@ def row_of(artifact: Artifact, gain: Estimate) -> dict[str, Any]:
         "tasks": [artifact.data.tasks, artifact.unseen.tasks],
         "acceptance": msgspec.to_builtins(artifact.acceptance),
         "cost_ratio": artifact.cost_ratio,
-        "parallel_size": artifact.parallel_size,
         "parallel": msgspec.to_builtins(artifact.parallel),
         "predicted": msgspec.to_builtins(predicted),
         "measured": {"value": gain.value, "low": gain.low, "high": gain.high},

@@ -13,6 +13,7 @@ from draftverify.calibration.artifact import (
     DataHash,
     Interval,
     Kept,
+    ParallelPass,
     PartIdentity,
     ReleaseArtifact,
     ScoreArtifact,
@@ -30,7 +31,6 @@ from draftverify.calibration.expected_acceptance import ExpectedBlock, expected_
 from draftverify.calibration.intervals import Estimate, log_interval, log_jackknife
 from draftverify.calibration.means import arithmetic_mean, geometric_mean
 from draftverify.calibration.monitor import RateMonitor
-from draftverify.calibration.operating_point import OperatingPoint, geometric_progress, operating_point
 from draftverify.calibration.paired import (
     PairedTest,
     holm,
@@ -41,6 +41,7 @@ from draftverify.calibration.paired import (
 )
 from draftverify.calibration.places import Places, StageCounts, position_trials, trials
 from draftverify.calibration.prediction import Prediction, coverage, measured_ratio, predict
+from draftverify.calibration.progress import geometric_progress
 from draftverify.calibration.release import ReleasePool, failures_needed, release_pool
 from draftverify.calibration.roc import Roc, RocPoint, roc
 from draftverify.calibration.scores import Reliability, ScoreFit, fit_scores, reliability
@@ -106,8 +107,8 @@ __all__ = [
     "Kept",
     "Measured",
     "Monitor",
-    "OperatingPoint",
     "PairedTest",
+    "ParallelPass",
     "PartIdentity",
     "Places",
     "Prediction",
@@ -162,7 +163,6 @@ __all__ = [
     "log_jackknife",
     "mean_cost",
     "measured_ratio",
-    "operating_point",
     "paired_difference",
     "paired_ratio",
     "paired_shares",

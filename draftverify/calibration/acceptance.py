@@ -133,7 +133,7 @@ def pass_at_k_rate(records: Iterable[TaskRecord], k: int, *, group: str | None =
 
     Raises:
         ConfigError: when blocks stopped early, at the first passed item: what was left unchecked depends on what
-            passed, and pass@k would be biased. `operating_point` reads such blocks by position instead.
+            passed, and pass@k would be biased.
     """
     values = []
     for record in of_group(records, group):

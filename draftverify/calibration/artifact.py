@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
@@ -20,6 +20,7 @@ __all__ = [
     "DataHash",
     "Interval",
     "Kept",
+    "ParallelPass",
     "PartIdentity",
     "ScoreArtifact",
     "Tried",
@@ -30,6 +31,8 @@ __all__ = [
 VERSION = 1
 VAGUE = 4.0
 """The factor between the ends of an interval beyond which it says nothing of use."""
+ONE_PASS = 1.25
+"""Passes of one item up to which a block is called one pass."""
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
@@ -44,6 +47,11 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     made_by: ClassVar[str]
 
     version: int = VERSION
+
+    @property
+    def advice(self) -> str:
+        """What to do where it was made with another part than the one at hand."""
+        return f"Make it again: `{self.made_by}`"
 
 
 T = TypeVar("T", bound=Kept)
@@ -104,6 +112,33 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
     gain: Interval
 
 
+class ParallelPass(msgspec.Struct, frozen=True):
+    """Whether a verifier checks a block in one pass.
+
+    Args:
+        size: n, of the block.
+        ratio: its seconds over those of n blocks of one: 1/n where the block costs what one item does, 1 where it costs
+            what its items cost one by one.
+    """
+
+    size: int
+    ratio: Interval
+
+    @property
+    def passes(self) -> Interval:
+        """What the block costs, in passes of one item: n times the ratio."""
+        ends = (self.ratio.value, self.ratio.low, self.ratio.high)
+        return Interval(*(None if each is None else self.size * each for each in ends))
+
+    @property
+    def verdict(self) -> Literal["one pass", "cheaper", "no gain shown"]:
+        """By the whole interval: about one pass, less than its items one by one, or not shown to be less."""
+        high = self.passes.high
+        if high is None or high >= self.size:
+            return "no gain shown"
+        return "one pass" if high <= ONE_PASS else "cheaper"
+
+
 class Artifact(Kept, frozen=True, kw_only=True, tag="draftverify.operating_point"):
     """The file of an operating point: what was chosen, on what, and whether it held.
 
@@ -116,11 +151,11 @@ class Artifact(Kept, frozen=True, kw_only=True, tag="draftverify.operating_point
         threshold: of the chosen rule, where it has one.
         drafts: whether drafting is worth it: False says that the baseline, or plain steps (block 0), cost less.
         why: the choice in words.
-        shape: "chain", "alternatives" or "tree".
         metric: what says that a task is solved; None where accepted tasks were counted, for want of a metric.
         generator, verifier, rule: whose operating point this is; for others it says nothing.
-        settings: of the pipeline.
+        conditions: what else the costs rest on, resolved: settings, done, on_rejection, budget and executor.
         data: the tasks that it was chosen on.
+        counted: how many of them: the first of five or more is not, nor one that was not judged at every size.
         unseen: the tasks that it was measured on.
         estimator: how it was chosen and predicted.
         sizes: the resolution: block sizes that were tried.
@@ -129,10 +164,11 @@ class Artifact(Kept, frozen=True, kw_only=True, tag="draftverify.operating_point
         acceptance: accepted items of those judged, of the candidate at that size.
         shares: the same of each task of which an item was judged, by first tries; what a monitor compares with.
         cost_ratio: seconds to draft an item over seconds to verify a block of the smallest size; None if not timed.
-        parallel: seconds of one verified block of `parallel_size` over that many blocks of one.
-        modelled: speed by size from the rounds alone, sizes between those tried included (`operating_point`).
+        parallel: whether the verifier checks a block in one pass; None where that was not timed.
         predicted: the gain per solved task on the unseen tasks, written down before they ran.
+        basis: what the prediction rests on, or why there is none.
         measured: the same, measured; None until they have run.
+        unmeasured: why they measured no gain; "" where they did.
         predicted_at, measured_at: when, ISO times in UTC.
         versions: of the machine and the packages.
     """
@@ -148,13 +184,13 @@ class Artifact(Kept, frozen=True, kw_only=True, tag="draftverify.operating_point
     threshold: float | None = None
     drafts: bool
     why: str
-    shape: str
     metric: str | None
     generator: PartIdentity
     verifier: PartIdentity
     rule: PartIdentity
-    settings: Mapping[str, Any] = {}
+    conditions: Mapping[str, Any] = {}
     data: DataHash
+    counted: int
     unseen: DataHash
     estimator: str
     sizes: tuple[int, ...]
@@ -163,30 +199,47 @@ class Artifact(Kept, frozen=True, kw_only=True, tag="draftverify.operating_point
     acceptance: Interval
     shares: tuple[float, ...] = ()
     cost_ratio: float | None = None
-    parallel: Interval | None = None
-    parallel_size: int = 0
-    modelled: tuple[tuple[int, float], ...] = ()
+    parallel: ParallelPass | None = None
     predicted: Interval
+    basis: str
     measured: Interval | None = None
+    unmeasured: str = ""
     predicted_at: str = ""
     measured_at: str = ""
     versions: Mapping[str, str] = {}
 
     @property
+    def advice(self) -> str:
+        """As of every file; a winning cell of a sweep is other than what stands in the config, and that is to be mended
+        there."""
+        if not self.changes:
+            return super().advice
+        return f"It was measured with the changes of its cell; write them into the config: {self.changed}"
+
+    @property
+    def changed(self) -> str:
+        """What its cell changes in the file, as `--set` takes it."""
+        return ", ".join(
+            f"{path}={msgspec.json.encode(each).decode()}" for path, each in self.changes.items()
+        )
+
+    @property
     def doubt(self) -> str:
-        """What the tasks were too few to say, where the predicted interval decides nothing; "" where it does."""
-        low, high = self.predicted.low, self.predicted.high
+        """Why the predicted interval decides nothing; "" where it does."""
+        value, low, high = self.predicted.value, self.predicted.low, self.predicted.high
+        if value is None:
+            return f"nothing to predict by: {self.basis}"
         if not low or high is None or high > VAGUE * low:
             return "too few tasks to say what it gains"
         return "too few tasks to say whether it gains" if low < 1.0 < high else ""
 
-    def remarks(self, versions: Mapping[str, str], settings: Mapping[str, Any]) -> tuple[str, ...]:
+    def remarks(self, versions: Mapping[str, str], conditions: Mapping[str, Any]) -> tuple[str, ...]:
         """What weakens it here: drafting was not worth it, the tasks were too few to say, or machine, packages or
-        settings are others now.
+        conditions are others now.
 
         Args:
             versions: of the machine and the packages now, as `versions` has them.
-            settings: of the pipeline that uses it.
+            conditions: of the pipeline that uses it; those that are not known there are left out.
         """
         told = [] if self.drafts else ["its calibration says: do not draft"]
         if self.doubt:
@@ -196,8 +249,7 @@ class Artifact(Kept, frozen=True, kw_only=True, tag="draftverify.operating_point
             for name in sorted({*self.versions, *versions})
             if self.versions.get(name) != versions.get(name)
         ]
-        if msgspec.to_builtins(dict(settings)) != msgspec.to_builtins(dict(self.settings)):
-            changed.append("other settings")
+        changed += [f"other {name}" for name, now in conditions.items() if now != self.conditions.get(name)]
         if changed:
             told.append(f"calibrated elsewhere ({'; '.join(changed)})")
         return tuple(told)

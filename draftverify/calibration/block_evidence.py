@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from draftverify.calibration.block_costs import FIRST_GAP, LAST_GAP
-from draftverify.calibration.operating_point import first_accepted, geometric_progress
+from draftverify.calibration.progress import first_accepted, geometric_progress
 from draftverify.values import Context, Round
 
 __all__ = ["NEW", "Acceptance", "Evidence"]

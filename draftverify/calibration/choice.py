@@ -115,17 +115,19 @@ def _predicted(sides: Any, winner: int, new: int) -> tuple[Prediction, float]:
     value = float(_log_gain((sides * shares).sum(axis=(1, 2))))
     agreeing = float((chosen == winner)[decides].mean()) if decides.any() else 1.0
     if not math.isfinite(value):
-        return Prediction(math.nan, 0.0, math.inf, "the baseline solved no task"), agreeing
+        known = sides[3, :, winner].sum() > 0.0
+        told = "no size solved a task that it was not chosen by" if known else "the baseline solved no task"
+        return Prediction(math.nan, 0.0, math.inf, told), agreeing
     place = np.arange(RESAMPLES)
     with np.errstate(invalid="ignore"):
         missed = _log_gain((others @ sides)[:, place, chosen]) - _log_gain((drawn @ sides)[:, place, chosen])
     flattered = float(_log_gain(sides[:, :, winner].sum(axis=1)))
-    told = math.nan
+    spread = math.nan
     if tasks > 1 and np.isfinite(missed).all():
-        told = math.sqrt(missed.var() * tasks / (tasks - 1) + (flattered - value) ** 2)
+        spread = math.sqrt(missed.var() * tasks / (tasks - 1) + (flattered - value) ** 2)
     low, high = 0.0, math.inf
-    if math.isfinite(told):
-        reach = t_quantile(TAIL, min(tasks, BLOCKS) - 1) * told
+    if math.isfinite(spread):
+        reach = t_quantile(TAIL, min(tasks, BLOCKS) - 1) * spread
         low, high = math.exp(value - min(reach, 700.0)), math.exp(min(value + reach, 700.0))
     return Prediction(math.exp(value), low, high, f"{tasks} tasks, seconds per solved task"), agreeing
 

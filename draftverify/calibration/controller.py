@@ -28,7 +28,7 @@ from draftverify.calibration.block_evidence import NEW, Acceptance, Evidence
 from draftverify.calibration.block_fallback import Detour
 from draftverify.calibration.block_ledger import Ledger
 from draftverify.calibration.block_pass import Pass
-from draftverify.calibration.operating_point import is_alternatives
+from draftverify.calibration.progress import is_alternatives
 from draftverify.errors import ConfigError
 from draftverify.values import Context, Outcome, Round
 

@@ -11,12 +11,14 @@ from rich.table import Table
 from rich.text import Text
 
 from draftverify.cli.asked import Asked
+from draftverify.cli.exits import Exit
 from draftverify.cli.progress import Progress
 from draftverify.report.tables import WIDE
 
 if TYPE_CHECKING:
-    from draftverify.calibration import Artifact, Interval
+    from draftverify.calibration import Interval, ParallelPass
     from draftverify.experiments.calibrate import Calibrated
+    from draftverify.experiments.run import RunResult
 
 __all__ = ["calibrate"]
 
@@ -68,10 +70,13 @@ def calibrate(
 
     Writes DIR/PIPELINE.json, with what the choice should gain on tasks not yet seen, before those run; then runs them.
     A pipeline takes its block from it by `calibration: DIR/PIPELINE.json`. The same command goes on with one that was
-    stopped.
+    stopped. Exits with 6 and 7 as `run` does: tasks that failed count as unsolved.
     """
+    from draftverify.cli.show import what_went_wrong
     from draftverify.experiments.calibrate import calibrate as perform
     from draftverify.experiments.config import load_experiment
+    from draftverify.records import load_run
+    from draftverify.records.database import store_url
 
     experiment = load_experiment(config, overrides=overrides, limit=limit)
     directory = Path(out) if out is not None else Path("runs") / f"{experiment.name}.calibrated"
@@ -79,6 +84,14 @@ def calibrate(
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = 200  # a table in a file or a log is not to be folded
+
+    results: list[RunResult] = []
+    url = store_url(experiment.store) if experiment.store else None
+
+    def ran(result: RunResult) -> None:
+        results.append(result)
+        with load_run(result.path, thorough=False, patient=True, url=url) as records:
+            what_went_wrong(console, records, str(result.path))
 
     def chosen(each: Calibrated) -> None:
         _show(console, each)
@@ -95,6 +108,7 @@ def calibrate(
                 fresh=fresh,
                 accept_changed=accept_changed,
                 watcher=progress,
+                ran=ran,
                 chosen=chosen,
                 command=("draftverify", *asked.arguments),
             )
@@ -102,6 +116,10 @@ def calibrate(
         click.echo(f"{directory}: what was committed stays; the same command goes on from it", err=True)
         raise
     _table(console, found)
+    if any(each.failed or any(one.unjudged for one in each.summary.pipelines) for each in results):
+        click.get_current_context().exit(Exit.FAILED_TASKS)
+    if any(each.waiting for each in results):
+        click.get_current_context().exit(Exit.WAITING)
 
 
 def _show(console: Console, calibrated: Calibrated) -> None:
@@ -109,7 +127,10 @@ def _show(console: Console, calibrated: Calibrated) -> None:
     made = calibrated.artifact
     unit = f"solved ({made.metric})" if made.metric else "accepted"
     family = calibrated.path.stem
-    console.print(Text(f"\n{family}: {made.data.tasks} tasks to calibrate on, {made.unseen.tasks} unseen"))
+    tasks = (
+        f"{made.data.tasks} tasks to calibrate on, of which {made.counted} count, {made.unseen.tasks} unseen"
+    )
+    console.print(Text(f"\n{family}: {tasks}"))
     if made.metric is None:
         console.print(Text("no metric says what is solved, so accepted tasks are counted"))
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -130,24 +151,24 @@ def _show(console: Console, calibrated: Calibrated) -> None:
         table.add_row(*(Text(cell, style="bold" if taken else "") for cell in row))
     console.print(table)
     if made.parallel is not None:
-        console.print(Text(_parallel(made)))
+        console.print(Text(_parallel(made.parallel)))
     console.print(Text(made.why))
-    console.print(
-        Text(f"predicted × {_interval(made.predicted)} for blocks of {made.tested}, in {calibrated.path}")
-    )
-    if made.doubt:
+    if made.changes:
+        console.print(Text(f"the chosen cell is {made.pipeline}; it changes {made.changed}"))
+    said = f"predicted × {_interval(made.predicted)} for blocks of {made.tested} ({made.basis})"
+    console.print(Text(f"{said}, in {calibrated.path}"))
+    if made.doubt and made.predicted.value is not None:
         console.print(Text(f"{made.doubt} on {made.unseen.tasks} others"))
 
 
-def _parallel(made: Artifact) -> str:
-    n, ratio = made.parallel_size, made.parallel
-    assert ratio is not None
-    said = f"the verifier takes {_interval(ratio)} of {n} blocks of one for a block of {n}"
-    if ratio.high is not None and ratio.high < 1.0:
-        return f"{said}: it checks a block in one pass"
-    if ratio.low is not None and ratio.low > 0.0 and ratio.value is not None and ratio.value >= 0.9:
-        return f"{said}: it does not gain by checking them together"
-    return f"{said}: whether it checks a block in one pass is not shown"
+def _parallel(made: ParallelPass) -> str:
+    """What a block costs in single passes."""
+    said = f"a block of {made.size} costs the verifier {_interval(made.passes)} passes of one item"
+    return {
+        "one pass": f"{said}: it checks a block in one pass",
+        "cheaper": f"{said}: more than one pass, and less than {made.size}",
+        "no gain shown": f"{said}: no gain of checking them together is shown",
+    }[made.verdict]
 
 
 def _table(console: Console, found: list[Calibrated]) -> None:
@@ -159,10 +180,8 @@ def _table(console: Console, found: list[Calibrated]) -> None:
         made = each.artifact
         measured = made.measured
         held = "as predicted" if measured and made.predicted.holds(measured.value) else "outside"
-        if measured is None or measured.value is None:
-            held = ""
-        elif made.doubt:
-            held = made.doubt
+        if made.unmeasured or made.doubt:
+            held = made.unmeasured or made.doubt
         table.add_row(
             Text(made.pipeline),
             _interval(made.acceptance),

@@ -474,7 +474,7 @@ def check_made_with(role: str, part: object, then: PartIdentity, made: Kept, who
     if identity != then.identity:
         raise ConfigError(
             f"{whose} was made with the {role} {then.name} ({then.identity}), and the {role} is {name_of(part)} "
-            f"({identity}): its class, arguments or files are others. Make it again: `{made.made_by}`"
+            f"({identity}): its class, arguments or files are others. {made.advice}"
         )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ from draftverify.experiments.candidates import (
     refuse_other_tasks,
 )
 from draftverify.experiments.choosing import choice_of, interval_of, now, read_scored
-from draftverify.experiments.run import Watcher, run
+from draftverify.experiments.labelling import solved_by
+from draftverify.experiments.run import RunResult, Watcher, run
 from draftverify.experiments.specs import Experiment
 from draftverify.experiments.workload import workload
 from draftverify.values import Task
@@ -53,6 +55,7 @@ def calibrate(
     fresh: bool = False,
     accept_changed: bool = False,
     watcher: Watcher | None = None,
+    ran: Callable[[RunResult], None] = lambda result: None,
     chosen: Callable[[Calibrated], None] = lambda calibrated: None,
     command: Sequence[str] = (),
 ) -> list[Calibrated]:
@@ -67,6 +70,7 @@ def calibrate(
         at_most: the largest block.
         seed: of the split.
         fresh, accept_changed, watcher, command: as for a run.
+        ran: called with each of the two runs as it has ended; tasks that failed count as unsolved.
         chosen: called with each choice, once its prediction is written and before the unseen tasks run.
 
     Raises:
@@ -81,24 +85,19 @@ def calibrate(
     load_all = workload(replace(experiment, calibrate=None), Builder())
     first, rest = split(load_all.measured, unseen, seed)
     refuse_other_tasks(experiment, tried, load_all)
+    metric = solved_by(experiment)
     trying = [each for family in tried for each in family.candidates]
-    identities = identities_of(trying)
+    identities = identities_of(trying, experiment.executor)
+    perform = partial(run, fresh=fresh, accept_changed=accept_changed, watcher=watcher, command=command)
     sizes = experiment_of(experiment, trying, first)
-    run(
-        sizes,
-        out=folder / "sizes",
-        fresh=fresh,
-        accept_changed=accept_changed,
-        watcher=watcher,
-        command=command,
-    )
-    found = read_scored(sizes, folder / "sizes")
+    ran(perform(sizes, out=folder / "sizes"))
+    found = read_scored(sizes, folder / "sizes", metric)
     made: list[tuple[Calibrated, Candidate]] = []
     for family in tried:
         with below(f"pipelines.{family.name}"):
-            artifact, tested = choice_of(experiment, family, found, identities, first, rest)
+            artifact, tested = choice_of(experiment, family, found, identities, first, rest, metric)
         path = folder / f"{family.name}.json"
-        before = read_artifact(path, Artifact) if path.exists() and not fresh else None
+        before = _written(path) if not fresh else None
         if before is not None and _same(before, artifact):
             artifact = before  # what was predicted stays as it was written
         else:
@@ -107,19 +106,16 @@ def calibrate(
         chosen(made[-1][0])
     ends = {name for _, tested in made for name in (tested.name, tested.base)}
     last = experiment_of(experiment, [each for each in trying if each.name in ends], rest)
-    run(
-        last,
-        out=folder / "unseen",
-        fresh=fresh,
-        accept_changed=accept_changed,
-        watcher=watcher,
-        command=command,
-    )
-    seen = read_scored(last, folder / "unseen")
+    ran(perform(last, out=folder / "unseen"))
+    seen = read_scored(last, folder / "unseen", metric)
     measured = []
     for calibrated, tested in made:
         gain = solved_ratio(seen[tested.name], seen[tested.base])
-        artifact = replace(calibrated.artifact, measured=interval_of(gain))
+        artifact = replace(calibrated.artifact, measured=interval_of(gain), unmeasured="")
+        if math.isnan(gain.value):
+            who = tested.name if any(said for _, said in seen[tested.base]) else tested.base
+            solved = "accepted" if metric is None else "solved"
+            artifact = replace(artifact, unmeasured=f"{who} {solved} none of the unseen tasks")
         if artifact != calibrated.artifact:
             artifact = replace(artifact, measured_at=now())
             write_artifact(calibrated.path, artifact)
@@ -161,8 +157,16 @@ def split(tasks: Sequence[Task], unseen: float, seed: int) -> tuple[list[Task], 
     return first, rest
 
 
+def _written(path: Path) -> Artifact | None:
+    """What an earlier calibration wrote; None where nothing is there, or nothing that can be read here."""
+    try:
+        return read_artifact(path, Artifact)
+    except ConfigError:
+        return None
+
+
 def _same(before: Artifact, now: Artifact) -> bool:
     """Whether an artifact says what one that was written before says, when it said so and what was measured aside."""
-    bare: dict[str, Any] = {"predicted_at": "", "measured": None, "measured_at": ""}
+    bare: dict[str, Any] = {"predicted_at": "", "measured": None, "unmeasured": "", "measured_at": ""}
     plain = (msgspec.json.encode(replace(each, **bare), order="deterministic") for each in (before, now))
     return len(set(plain)) == 1

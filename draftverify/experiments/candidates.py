@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -14,7 +14,8 @@ from draftverify.engine.parts import identity_of, name_of
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, below
 from draftverify.experiments.build import Builder
-from draftverify.experiments.specs import Experiment, PipelineSpec
+from draftverify.experiments.conditions import conditions_of
+from draftverify.experiments.specs import ComponentSpec, Experiment, PipelineSpec
 from draftverify.experiments.workload import Workload
 from draftverify.plugins import did_you_mean
 from draftverify.values import Task
@@ -22,6 +23,7 @@ from draftverify.values import Task
 __all__ = [
     "Candidate",
     "Family",
+    "Identified",
     "data_hash",
     "experiment_of",
     "families",
@@ -52,6 +54,15 @@ class Family(NamedTuple):
     candidates: tuple[Candidate, ...]
 
 
+class Identified(NamedTuple):
+    """Whose operating point it is, and under which conditions."""
+
+    generator: PartIdentity
+    verifier: PartIdentity
+    rule: PartIdentity
+    conditions: Mapping[str, Any]
+
+
 def families(
     experiment: Experiment, asked: Sequence[str], at_most: int, builder: Builder
 ) -> Iterator[Family]:
@@ -80,6 +91,12 @@ def families(
                 each.block for each in of_file[name] if isinstance(each.block, int) and _bare(each) == bare
             ]
             candidates += _sized(experiment, spec, at_most, alike, builder)
+        if not any(each.size and each.name != each.base for each in candidates):
+            raise ConfigError(
+                f"blocks of {at_most} at most are the baseline's, and nothing is left to compare with it; try larger "
+                "ones (--at-most)",
+                path=f"pipelines.{name}",
+            )
         yield Family(name, tuple(candidates))
 
 
@@ -124,14 +141,14 @@ def refuse_other_tasks(experiment: Experiment, families: Sequence[Family], load_
             )
 
 
-def identities_of(trying: Sequence[Candidate]) -> dict[str, tuple[PartIdentity, PartIdentity, PartIdentity]]:
-    """What tells each candidate's generator, verifier and rule from others; before anything is paid for.
+def identities_of(trying: Sequence[Candidate], executor: ComponentSpec) -> dict[str, Identified]:
+    """What tells each candidate's parts from others, and what else its costs rest on; before anything is paid for.
 
     Raises:
         DraftVerifyError: a part cannot be built or opened, or cannot be told from others.
     """
     builder = Builder()
-    found: dict[str, tuple[PartIdentity, PartIdentity, PartIdentity]] = {}
+    found: dict[str, Identified] = {}
     for each in trying:
         if each.origin in found:
             continue
@@ -140,7 +157,7 @@ def identities_of(trying: Sequence[Candidate]) -> dict[str, tuple[PartIdentity, 
             with pipeline:
                 parts = (pipeline.generator, pipeline.verifier, pipeline.rule)
                 generator, verifier, rule = (PartIdentity(name_of(part), identity_of(part)) for part in parts)
-                found[each.origin] = generator, verifier, rule
+                found[each.origin] = Identified(generator, verifier, rule, conditions_of(pipeline, executor))
     return found
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from draftverify.calibration import (
     Artifact,
@@ -13,23 +14,20 @@ from draftverify.calibration import (
     CostModel,
     Estimate,
     Interval,
-    PartIdentity,
+    ParallelPass,
     Tried,
     acceptance_rate,
     choose,
     cost_per_solved,
     fit_costs,
-    operating_point,
     parallel_pass,
     shares_of,
     solved_ratio,
 )
 from draftverify.calibration.solved import Scored
 from draftverify.errors import ConfigError
-from draftverify.experiments.build import Builder
-from draftverify.experiments.candidates import Candidate, Family, data_hash
-from draftverify.experiments.specs import Experiment
-from draftverify.metrics import measures_of
+from draftverify.experiments.candidates import Candidate, Family, Identified, data_hash
+from draftverify.experiments.specs import Experiment, PipelineSpec
 from draftverify.records import load_run
 from draftverify.records.database import store_url
 from draftverify.records.directory import versions
@@ -50,15 +48,19 @@ FEW = 5
 """Tasks from which on a run's first is left out."""
 
 
-def read_scored(experiment: Experiment, path: Path) -> dict[str, Scored]:
-    """Of each pipeline of a run the records, each with what the first metric says, or whether it was accepted.
+def counted(tasks: int) -> int:
+    """How many of so many tasks count."""
+    return tasks - (tasks >= FEW)
+
+
+def read_scored(experiment: Experiment, path: Path, metric: str | None) -> dict[str, Scored]:
+    """Of each pipeline of a run the records, each with what the metric says, or whether it was accepted for None.
 
     The first task of several is left out. It pays for what is made at the first use (processes, compiled code), and the
     baseline, which begins, pays most.
     """
-    metric = _metric(experiment)
     chosen = experiment.chosen or ()
-    first = chosen[0] if len(chosen) >= FEW else None
+    first = chosen[0] if counted(len(chosen)) < len(chosen) else None
     url = store_url(experiment.store) if experiment.store else None
     found: dict[str, list[tuple[TaskRecord, float]]] = {name: [] for name in experiment.names}
     with load_run(path, url=url, thorough=False, patient=True) as records:
@@ -74,57 +76,58 @@ def read_scored(experiment: Experiment, path: Path) -> dict[str, Scored]:
     return dict(found)
 
 
-def _metric(experiment: Experiment) -> str | None:
-    """The first metric that says what is solved."""
-    builder = Builder()
-    measures = measures_of({name: builder.part(spec) for name, spec in experiment.metrics.items()})
-    return next((name for name in experiment.metrics if name not in measures), None)
-
-
 def choice_of(
     experiment: Experiment,
     family: Family,
     found: Mapping[str, Scored],
-    identities: Mapping[str, tuple[PartIdentity, PartIdentity, PartIdentity]],
+    identities: Mapping[str, Identified],
     first: Sequence[Task],
     rest: Sequence[Task],
+    metric: str | None,
 ) -> tuple[Artifact, Candidate]:
-    """Raises: ConfigError: no candidate solved a task."""
+    """What a calibration says of a family, and which candidate it chose.
+
+    Args:
+        experiment: with the pipelines as they stand in the file.
+        family: of which one is chosen.
+        found: of each candidate, and of what it is compared with, the records of the tasks to calibrate on.
+        identities: by the candidates' origins.
+        first, rest: the tasks to calibrate on, and those that are not seen yet.
+        metric: what says that a task is solved.
+
+    Raises:
+        ConfigError: no candidate solved a task.
+    """
     sizes = tuple(sorted({each.size for each in family.candidates}))
     drafting = {each.name: each for each in family.candidates if each.size and each.name != each.base}
     against = {name: found[each.base] for name, each in drafting.items()}
-    best = choose({name: found[name] for name in drafting}, against, len(rest))
+    best = choose({name: found[name] for name in drafting}, against, counted(len(rest)))
     taken = drafting[best.name]
     alike = [each for each in family.candidates if each.origin == taken.origin]
-    plain = next((each for each in alike if not each.size and found[each.name]), None)
-    stepping = cost_per_solved(found[plain.name]).value if plain is not None else math.nan
-    idle = plain is not None or _idle(experiment, taken)
-    pays = best.cost < min(best.base, stepping if plain is not None else math.inf)
-    # Without a baseline the smallest size is one; where that is no empty block, it drafts too.
-    smallest = next((each for each in alike if each.name == taken.base and each.size), None)
+    solved = "accepted" if metric is None else "solved"
+    block, drafts, why = _decided(experiment, best, taken, alike, found, solved)
     records = [record for each in alike for record, _ in found[each.name]]
-    shape = _shape(records)
     costs = _costs(records)
-    generator, verifier, rule = identities[taken.origin]
+    identified = identities[taken.origin]
+    own_block = f"pipelines.{family.name}.block"
+    changes = experiment.cells.get(taken.origin, {})
     threshold = taken.spec.rule.arguments.get("threshold")
-    n, parallel = _parallel(records)
-    solved = "accepted" if _metric(experiment) is None else "solved"
     return Artifact(
         experiment=experiment.name,
         pipeline=taken.origin,
-        changes=experiment.cells.get(taken.origin, {}),
+        changes={path: each for path, each in changes.items() if path != own_block},
         baseline=taken.base,
-        block=taken.size if pays else 0 if idle else smallest.size if smallest else taken.size,
+        block=block,
         threshold=float(threshold) if isinstance(threshold, (int, float)) else None,
-        drafts=pays or smallest is not None,
-        why=_why(best, taken, stepping, pays, smallest, solved),
-        shape=shape,
-        metric=_metric(experiment),
-        generator=generator,
-        verifier=verifier,
-        rule=rule,
-        settings=taken.spec.settings,
+        drafts=drafts,
+        why=why,
+        metric=metric,
+        generator=identified.generator,
+        verifier=identified.verifier,
+        rule=identified.rule,
+        conditions=identified.conditions,
         data=data_hash(first),
+        counted=best.tasks,
         unseen=data_hash(rest),
         estimator=ESTIMATOR,
         sizes=sizes,
@@ -138,34 +141,72 @@ def choice_of(
             [each for record, _ in found[taken.name] if (each := shares_of(record).acceptance) is not None]
         ),
         cost_ratio=_cost_ratio(costs, taken.size),
-        parallel=parallel,
-        parallel_size=n,
-        modelled=_modelled(records) if shape != "tree" else (),
+        parallel=_parallel(records),
         predicted=Interval.of(best.predicted.value, best.predicted.low, best.predicted.high),
+        basis=best.predicted.basis,
         predicted_at=now(),
         versions=versions(),
     ), taken
 
 
-def _idle(experiment: Experiment, taken: Candidate) -> bool:
-    """Whether the baseline is the same verifier and rule without drafts: then a pipeline can stop drafting, too."""
-    parts = (taken.spec.verifier, taken.spec.rule)
+def _decided(
+    experiment: Experiment,
+    best: Choice,
+    taken: Candidate,
+    alike: Sequence[Candidate],
+    found: Mapping[str, Scored],
+    solved: str,
+) -> tuple[int, bool, str]:
+    """The block, whether to draft, and why.
+
+    What a solved task will cost is the baseline's cost over the predicted gain: the cost that was measured is flattered
+    by having won. Of what costs less than that, a pipeline can be run at its own smallest block, where that is the
+    baseline, and at an empty one.
+    """
+    plain = next((each for each in alike if not each.size and found[each.name]), None)
+    stepping = _finite(cost_per_solved(found[plain.name]).value) if plain is not None else math.inf
+    smallest = next((each for each in alike if each.name == taken.base and each.size), None)
+    gain = best.predicted.value
+    if math.isinf(best.base):  # what solved nothing is beaten by what solved something
+        expected = best.cost
+    else:
+        expected = _finite(best.base / gain)
+    told = f"blocks of {taken.size} cost {best.cost:.3g} s per {solved} task, {taken.base} "
+    told += f"{best.base:.3g} s" if math.isfinite(best.base) else f"{solved} none"
+    if plain is not None:
+        told += f", plain steps {stepping:.3g} s" if math.isfinite(stepping) else ", plain steps solved none"
+    if expected >= best.base > best.cost:
+        told += f"; on other tasks a choice made so gains × {gain:.3g}"
+    if best.agreeing < CLEAR:
+        told += f"; close: on {1 - best.agreeing:.0%} of resamples of the tasks another size wins"
+    if expected < min(best.base, stepping):
+        return taken.size, True, told
+    if smallest is not None and best.base <= stepping:
+        return smallest.size, True, f"larger blocks do not pay: {told}"
+    if _is_plain(experiment, taken) or (plain is not None and stepping <= expected):
+        return 0, False, f"do not draft: {told}"
+    return (
+        taken.size,
+        False,
+        f"do not draft: {told}" + "; an empty block would cost more" * (plain is not None),
+    )
+
+
+def _is_plain(experiment: Experiment, taken: Candidate) -> bool:
+    """Whether the baseline is what the pipeline is with an empty block: then both cost the same."""
+
+    def kept(spec: PipelineSpec) -> tuple[Any, ...]:
+        return spec.verifier, spec.rule, spec.done, spec.settings
+
     return any(
-        spec.name == taken.base and spec.block == 0 and (spec.verifier, spec.rule) == parts
+        spec.name == taken.base and spec.block == 0 and kept(spec) == kept(taken.spec)
         for spec in experiment.pipelines
     )
 
 
-def _why(
-    best: Choice, taken: Candidate, stepping: float, pays: bool, smallest: Candidate | None, solved: str
-) -> str:
-    costs = f"blocks of {taken.size} cost {best.cost:.3g} s per {solved} task, {taken.base} {best.base:.3g} s"
-    if not math.isnan(stepping):
-        costs += f", plain steps {stepping:.3g} s"
-    told = costs if pays else f"larger blocks do not pay: {costs}" if smallest else f"do not draft: {costs}"
-    if best.agreeing < CLEAR:
-        told += f"; close: on {1 - best.agreeing:.0%} of resamples of the tasks another size wins"
-    return told
+def _finite(value: float) -> float:
+    """A cost; infinite where nothing was solved for it."""
+    return math.inf if math.isnan(value) else value
 
 
 def _tried(each: Candidate, found: Mapping[str, Scored], costs: CostModel | None) -> Tried:
@@ -215,27 +256,12 @@ def _cost_ratio(costs: CostModel | None, size: int) -> float | None:
     return None if drafted is None or not size else drafted / size / costs.verify.seconds[0]
 
 
-def _parallel(records: Sequence[TaskRecord]) -> tuple[int, Interval | None]:
+def _parallel(records: Sequence[TaskRecord]) -> ParallelPass | None:
     try:
         n, ratio = parallel_pass(records)
     except ConfigError:  # no block of one, or none larger
-        return 0, None
-    return n, interval_of(ratio)
-
-
-def _modelled(records: Sequence[TaskRecord]) -> tuple[tuple[int, float], ...]:
-    try:
-        return operating_point(records).curve
-    except ConfigError:
-        return ()
-
-
-def _shape(records: Sequence[TaskRecord]) -> str:
-    """How the items of blocks stood to each other, by the largest blocks."""
-    parents = max((entry.parents for record in records for entry in record.rounds), key=len, default=())
-    if all(parent == -1 for parent in parents) and len(parents) > 1:
-        return "alternatives"
-    return "chain" if parents == tuple(range(-1, len(parents) - 1)) else "tree"
+        return None
+    return ParallelPass(n, interval_of(ratio))
 
 
 def interval_of(estimate: Estimate) -> Interval:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,8 +19,10 @@ from draftverify.engine.parts import name_of
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, ResourceError, below
 from draftverify.experiments.build import Builder
-from draftverify.experiments.specs import AuditSpec
+from draftverify.experiments.conditions import conditions_of
+from draftverify.experiments.specs import AuditSpec, ComponentSpec
 from draftverify.records.directory import versions
+from draftverify.values import EMPTY
 
 __all__ = ["AUDITS", "audit_of", "marks_of", "plan_of"]
 
@@ -52,21 +54,34 @@ def plan_of(spec: AuditSpec, width: float) -> list[Planned]:
     return _with(spec, lambda judge, some: plan_labels(width, some, judge))
 
 
-def marks_of(pipeline: Pipeline, audits: str | Path) -> tuple[str, ...]:
-    """What every report is to say of a pipeline: its own marks, how far its calibration can be taken, and of each model
-    that judges in it how it was audited.
+def marks_of(
+    pipeline: Pipeline, audits: str | Path, executor: ComponentSpec | None = None
+) -> tuple[str, ...]:
+    """What every report is to say of a pipeline: its own marks, how far its calibration, and those of pipelines that
+    draft for it, can be taken, and of each model that judges in it how it was audited.
 
     Args:
         pipeline: built.
         audits: the directory in which audits are looked for.
+        executor: what runs its tasks, where that is known.
     """
-    made = pipeline.calibration
-    remarks = made.remarks(versions(), pipeline.settings) if made is not None else ()
     judges = list(_judges(pipeline.verifier))
     told = [_audited(judge, audits) for judge in judges]
     if len(judges) > 1:
         told = [f"{name_of(judge)} {each}" for judge, each in zip(judges, told, strict=True)]
-    return (*pipeline.marks, *remarks, *told)
+    return (*pipeline.marks, *_remarks(pipeline, executor), *told)
+
+
+def _remarks(
+    pipeline: Pipeline, executor: ComponentSpec | None, settings: Mapping[str, Any] = EMPTY, who: str = ""
+) -> Iterator[str]:
+    """Of the calibrations of a pipeline and of those within it, which inherit its settings."""
+    if pipeline.calibration is not None:
+        now = conditions_of(pipeline, executor, settings)
+        yield from (f"{who}{each}" for each in pipeline.calibration.remarks(versions(), now))
+    for each in pipeline.generators:
+        if isinstance(each, Pipeline):
+            yield from _remarks(each, executor, {**settings, **pipeline.settings}, f"{each.name}: ")
 
 
 def _judges(verifier: Any) -> Iterator[Any]:

@@ -19,7 +19,7 @@ from draftverify.plugins import did_you_mean
 from draftverify.protocols import Metric
 from draftverify.values import Check, Outcome, Task, TaskRecord
 
-__all__ = ["check_whole", "is_right", "judging_metric", "labelled"]
+__all__ = ["check_whole", "is_right", "judging_metric", "labelled", "solved_by"]
 
 T = TypeVar("T")
 
@@ -82,26 +82,38 @@ def labelled(
     return [heard[name] for name in sorted(heard)], who
 
 
+def solved_by(experiment: Experiment) -> str | None:
+    """The name of the first metric that says right or wrong; None where accepted tasks are counted, for want of one."""
+    _, judging = _metrics(experiment, Builder())
+    return next(iter(judging), None)
+
+
 def judging_metric(experiment: Experiment, builder: Builder, metric: str | None = None) -> tuple[str, Metric]:
     """The metric by which items are right, with its name: the one of this name, or the experiment's first.
 
     Raises:
         ConfigError: there is none, or it measures something else than right or wrong.
     """
-    metrics = {name: builder.part(spec) for name, spec in experiment.metrics.items()}
-    measures = measures_of(metrics)
-    judging: dict[str, Metric] = {name: each for name, each in metrics.items() if name not in measures}
+    metrics, judging = _metrics(experiment, builder)
     if not judging and (metric is None or not metrics):
         raise ConfigError("there are no metrics, and nothing else says which items are right", path="metrics")
     wanted = metric if metric is not None else next(iter(judging))
     if wanted not in metrics:
         raise ConfigError(f"there is no metric {wanted!r}{did_you_mean(wanted, metrics)}", path="metrics")
-    if wanted in measures:
+    if wanted not in judging:
+        unit = measures_of(metrics)[wanted].unit
         raise ConfigError(
-            f"metric {wanted!r} measures in {measures[wanted].unit!r}; one that says right or wrong is needed",
+            f"metric {wanted!r} measures in {unit!r}; one that says right or wrong is needed",
             path="metrics",
         )
     return wanted, judging[wanted]
+
+
+def _metrics(experiment: Experiment, builder: Builder) -> tuple[dict[str, Metric], dict[str, Metric]]:
+    """All metrics by name, and those that say right or wrong."""
+    metrics: dict[str, Metric] = {name: builder.part(spec) for name, spec in experiment.metrics.items()}
+    measures = measures_of(metrics)
+    return metrics, {name: each for name, each in metrics.items() if name not in measures}
 
 
 def is_right(metric: Metric, task: Task, item: Any, check: Check | None) -> bool | None:

@@ -281,4 +281,4 @@ def _begun(
 def _marks(experiment: Experiment, bench: Bench) -> dict[str, tuple[str, ...]]:
     """What reports say of each pipeline; audits of its judges lie beside the config."""
     audits = Path(experiment.file).parent / AUDITS
-    return {name: marks_of(bench.pipelines[name], audits) for name in experiment.names}
+    return {name: marks_of(bench.pipelines[name], audits, experiment.executor) for name in experiment.names}

@@ -232,7 +232,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         """What its records rest on beside the config: each plugin that it uses, with its package, version and SHA-256,
         and each parts file and each file that a shipped part of a pipeline is given, with its own. The executor
         changes no record, and the tasks are compared themselves."""
-        points = {each.calibration for each in self.pipelines if each.calibration}
+        points = {each.calibration for each in _pipelines(self.pipelines) if each.calibration}
         monitors = [each.monitor for each in self.pipelines if each.monitor is not None]
         references = {each.reference for each in monitors if isinstance(each.reference, str)}
         return {
@@ -320,6 +320,16 @@ def _folder(path: Path) -> str:
             said = each.read_bytes() if size <= LARGEST else str(size).encode()
             digest.update(f"{name}\0".encode("utf-8", "surrogateescape") + hashlib.sha256(said).digest())
     return digest.hexdigest()
+
+
+def _pipelines(value: Any) -> Iterator[PipelineSpec]:
+    """The pipelines within a spec, those that draft for others too."""
+    if isinstance(value, PipelineSpec):
+        yield value
+        value = (value.generator, *(clause.generator for clause in value.on_rejection))
+    if isinstance(value, tuple):
+        for each in value:
+            yield from _pipelines(each)
 
 
 def _components(value: Any) -> Iterator[ComponentSpec]:

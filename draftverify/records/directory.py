@@ -52,6 +52,7 @@ __all__ = [
 ]
 
 _PACKAGES = ("draftverify", "msgspec", "numpy", "scipy", "sqlalchemy", "torch", "transformers", "xllamacpp")
+_CARDS = Path("/proc/driver/nvidia/gpus")
 _OWN = {"lock", "run.json", "config.json"}
 _driven: set[Path] = set()
 
@@ -64,13 +65,15 @@ TAG = re.compile(r"\w[\w.:=/+-]{0,99}")
 
 
 def versions() -> dict[str, str]:
-    """Python, platform, processor and the installed packages that can change a result or a time."""
+    """Python, platform, processor, accelerator and the installed packages that can change a result or a time."""
     found = {
         "python": platform.python_version(),
         "platform": platform.platform(),
         "processor": _processor(),
         "cores": str(os.cpu_count() or 1),
     }
+    if accelerator := _accelerator():
+        found["accelerator"] = accelerator
     for package in _PACKAGES:
         with suppress(PackageNotFoundError):
             found[package] = version(package)
@@ -637,6 +640,17 @@ def _processor() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
+
+
+def _accelerator() -> str:
+    """The models of NVIDIA's cards as the driver names them, each once; asking torch would begin to use them."""
+    found = set()
+    for file in _CARDS.glob("*/information"):
+        with suppress(OSError):
+            for line in file.read_text().splitlines():
+                if line.startswith("Model:"):
+                    found.add(line.partition(":")[2].strip())
+    return ", ".join(sorted(found))
 
 
 def is_driven(path: str | Path) -> bool:

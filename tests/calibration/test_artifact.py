@@ -15,6 +15,7 @@ from draftverify.calibration import (
     Artifact,
     DataHash,
     Interval,
+    ParallelPass,
     PartIdentity,
     Tried,
     read_artifact,
@@ -31,12 +32,13 @@ POINT = Artifact(
     threshold=0.5,
     drafts=True,
     why="blocks of 4 cost less",
-    shape="chain",
     metric=None,
     generator=PartIdentity("Guess", "01"),
     verifier=PartIdentity("Check", "02"),
     rule=PartIdentity("Rule", "03"),
+    conditions={"settings": {}, "on_rejection": [{"do": "give_up"}], "executor": {"use": "serial"}},
     data=DataHash(12, "ab"),
+    counted=11,
     unseen=DataHash(4, "cd"),
     estimator="least cost",
     sizes=(0, 4),
@@ -49,6 +51,7 @@ POINT = Artifact(
     tested=4,
     acceptance=Interval(0.7, 0.6, 0.8),
     predicted=Interval(1.4, 1.2, 1.6),
+    basis="11 tasks, seconds per solved task",
     versions={"draftverify": "0.1", "cores": "2"},
 )  # fmt: skip
 
@@ -95,13 +98,49 @@ def test_an_interval_that_decides_nothing_is_said_in_words(
     assert ("its calibration had " + point.doubt in point.remarks(POINT.versions, {})) == bool(said)
 
 
+def test_without_a_prediction_it_is_said_why() -> None:
+    """Of a baseline that solved nothing it is not said that the tasks were too few."""
+    point = replace(POINT, predicted=Interval(None, 0.0, None), basis="the baseline solved no task")
+    assert point.doubt == "nothing to predict by: the baseline solved no task"
+
+
 def test_what_differs_here_is_said_by_name() -> None:
-    """Another version, a package that is new, other settings; nothing where all is the same."""
-    assert POINT.remarks(POINT.versions, {}) == ()
-    (told,) = POINT.remarks({"draftverify": "0.2", "cores": "2", "torch": "2"}, {"temperature": 0})
+    """Another version, a package that is new, other settings or another policy; nothing where all is the same, and
+    nothing of an executor that is not known."""
+    same = {name: POINT.conditions[name] for name in ("settings", "on_rejection")}
+    assert POINT.remarks(POINT.versions, same) == ()
+    now = {"settings": {"temperature": 0}, "on_rejection": [], "executor": {"use": "serial"}}
+    (told,) = POINT.remarks({"draftverify": "0.2", "cores": "2", "torch": "2"}, now)
     assert "draftverify 0.1 then, 0.2 now" in told
     assert "torch none then, 2 now" in told
-    assert "other settings" in told
+    assert told.endswith("other settings; other on_rejection)")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "verdict"),
+    [
+        ((0.06, 0.06, 0.07), "one pass"),
+        ((0.25, 0.2, 0.3), "cheaper"),
+        ((0.8, 0.71, 0.9), "cheaper"),
+        ((1.01, 0.93, 1.1), "no gain shown"),
+        ((0.3, 0.05, 1.2), "no gain shown"),
+        ((0.06, 0.0, None), "no gain shown"),
+    ],
+)
+def test_whether_a_block_is_one_pass_is_said_by_the_whole_interval(
+    ratio: tuple[float, float, float | None], verdict: str
+) -> None:
+    """A sixteenth is a free block of 16; .8 is cheaper than 16 passes, and far from one; an interval that holds 1 shows
+    nothing."""
+    found = ParallelPass(16, Interval(*ratio))
+    assert found.verdict == verdict
+    assert found.passes.value == pytest.approx(16 * ratio[0])
+
+
+def test_a_winning_cell_is_not_told_to_be_made_again() -> None:
+    """Where a part is another than the one measured, the advice is to write down what the cell changes."""
+    assert POINT.advice.endswith('write them into the config: pipelines.spec.rule={"use":"a"}')
+    assert replace(POINT, changes={}).advice == "Make it again: `draftverify calibrate CONFIG`"
 
 
 def test_an_unknown_version_is_refused(tmp_path: Path) -> None:

@@ -142,6 +142,16 @@ def test_where_new_tasks_may_all_stay_unsolved_there_is_no_bound() -> None:
     assert choose({"a": alone}, {"a": side([(2.0, True)])}, 2).predicted.high == math.inf
 
 
+def test_where_nothing_can_be_predicted_it_is_said_why() -> None:
+    """The baseline solved nothing, or of two sizes each solved one task, by which alone it can be chosen."""
+    own, none = side([(1.0, i == 2) for i in range(6)]), side([(1.0, False)] * 6)
+    assert choose({"a": own}, {"a": none}, 2).predicted.basis == "the baseline solved no task"
+    tried = {"a": own, "b": side([(1.0, i == 3) for i in range(6)])}
+    told = choose(tried, dict.fromkeys(tried, side([(1.0, True)] * 6)), 2).predicted
+    assert told.basis == "no size solved a task that it was not chosen by"
+    assert math.isnan(told.value)
+
+
 @pytest.mark.parametrize(("each", "ratio"), [(0.0, 1 / 8), (0.5, (1 + 0.5 * 8) / (8 * 1.5))])
 def test_a_block_of_n_is_set_against_n_of_one(each: float, ratio: float) -> None:
     """A pass that costs the same at any size has the ratio 1/n, one whose items cost something more."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -10,9 +11,9 @@ import pytest
 from benchmarks.operating_point import splits
 from benchmarks.operating_point.__main__ import shown
 from benchmarks.operating_point.domains import CHARACTERS, DOMAINS, PROMPTS, prepared
-from benchmarks.operating_point.reasoning_parts import Priced, PricedScore
+from benchmarks.operating_point.reasoning_parts import Priced, Read
 from benchmarks.operating_point.surrogate_parts import TOLERANCE, Coarse, Fine, Starts, right
-from draftverify import Pipeline, Task
+from draftverify import Cost, Pipeline, Task
 from draftverify.calibration import Artifact, read_artifact
 from draftverify.experiments import load_experiment
 from draftverify.rules import Limit, LongestPrefix
@@ -104,23 +105,45 @@ def test_drafted_paths_end_where_fine_steps_end() -> None:
         assert max(abs(a - b) for a, b in zip(first.items[0], exact, strict=True)) <= TOLERANCE
 
 
-def test_a_block_costs_what_its_longest_solution_takes_at_its_size(tmp_path: Path) -> None:
-    """Written side by side and read in one pass; a block between two timed sizes costs what the larger does."""
-    samples = [{"text": "x" * length, "score": length / 10} for length in (10, 30, 20, 5)]
-    (tmp_path / "solutions.jsonl").write_text(json.dumps({"task_id": "t", "samples": samples}))
-    seconds = {"step": {"1": 0.1, "2": 0.2, "4": 0.3}, "read": {"1": 0.01, "2": 0.02, "4": 0.04}}
-    (tmp_path / "seconds.json").write_text(json.dumps({**seconds, "tokens_per_character": 0.5}))
-    generator = Priced(tmp_path / "solutions.jsonl", tmp_path / "seconds.json")
-    verifier = PricedScore(tmp_path / "seconds.json", least=1.5)
-    for n, longest, step, read in ((1, 10, 0.1, 0.01), (2, 30, 0.2, 0.02), (3, 30, 0.3, 0.04)):
+def test_an_answer_costs_its_length_times_its_model_and_a_pass_the_same_for_any_block(tmp_path: Path) -> None:
+    """One after the other, each at the price of its own model; an answer that says nothing is refused."""
+    samples = [
+        {"text": "x" * 1000, "answer": "4", "system": "small"},
+        {"text": "y" * 500, "answer": "5", "system": "large"},
+        {"text": "z" * 100, "system": "small"},
+    ]
+    (tmp_path / "answers.jsonl").write_text(json.dumps({"task_id": "t", "samples": samples}))
+    generator, verifier = Priced(tmp_path / "answers.jsonl", {"small": 2, "large": 9.5}), Read(0.2)
+    for n, seconds in ((1, 0.2), (2, 0.2 + 0.475), (3, 0.2 + 0.475 + 0.02)):
         context = make_context(Task(id="t"))
         block = generator.propose(context, n)
         assert block.cost is not None
-        assert block.cost.seconds == pytest.approx(longest * 0.5 * step)
+        assert block.cost.seconds == pytest.approx(seconds)
         checked = verifier.verify(context, block)
-        assert checked.cost is not None
-        assert checked.cost.seconds == pytest.approx(longest * 0.5 * read)
-        assert [check.verdict for check in checked.checks] == ["reject", "pass", "pass"][:n]
+        assert checked.cost == Cost(0.2)
+        assert [check.verdict for check in checked.checks] == ["pass", "pass", "reject"][:n]
+
+
+def test_the_answers_of_the_models_stand_together_and_begin_in_turn(tmp_path: Path) -> None:
+    """Of each problem those of the config's models alone; the answer is the last that a JSON text states."""
+    (tmp_path / "zeroeval_gsm").mkdir()
+    models = ["gemma-2-2b-it", "Phi-3.5-mini-instruct", "Qwen2-7B-Instruct", "Meta-Llama-3-8B-Instruct"]
+    models += ["Meta-Llama-3.1-8B-Instruct", "Yi-1.5-9B-Chat", "gemma-2-9b-it", "Mistral-Nemo-Instruct-2407"]
+    outputs = ['```json {"reasoning": "so", "answer": "18"}```', '{"answer": 1, "answer": 18', "cut off"]
+    rows = [
+        {"model": model, "id": f"p{i}", "question": "q", "answer": "# 18", "output": outputs[place % 3]}
+        for place, model in enumerate((*models, "gpt-4o"))
+        for i in range(2)
+    ]
+    with gzip.open(tmp_path / "zeroeval_gsm" / "gsm.jsonl.gz", "wt") as file:
+        file.write("\n".join(map(json.dumps, rows)))
+    prepared("reasoning", tmp_path, tmp_path / "work")
+    lines = (tmp_path / "work" / "reasoning" / "answers.jsonl").read_text().splitlines()
+    first, second = map(json.loads, lines)
+    assert [sample["system"] for sample in first["samples"]] == models
+    assert [sample["system"] for sample in second["samples"]] == models[1:] + models[:1]
+    assert [sample.get("answer") for sample in first["samples"]][:3] == ["18", "18", None]
+    assert first["answer"] == "18"
 
 
 def test_a_domain_is_an_experiment_in_a_directory_of_its_own(tmp_path: Path) -> None:
@@ -134,7 +157,7 @@ def test_a_domain_is_an_experiment_in_a_directory_of_its_own(tmp_path: Path) -> 
         assert experiment.name == name
         assert len(experiment.names) == 2
     assert len((tmp_path / "work" / "tokens" / "prompts.jsonl").read_text().splitlines()) == PROMPTS
-    assert {name.partition("_")[0] for name in DOMAINS} == {
+    assert set(DOMAINS) == {
         "tokens",
         "code",
         "retrieval",

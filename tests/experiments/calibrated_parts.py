@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
+
+from msgspec.structs import replace
 
 from draftverify import Check, Context, Cost, Outcome, Proposal, Task, Verification
 from draftverify.rules import LongestPrefix
@@ -44,6 +47,16 @@ class Chain:
         """n items."""
         items = [bool(u < self.chance) for u in context.draws.uniforms(range(n))]
         return Proposal.chain(items, cost=Cost(self.seconds * n))
+
+
+class Faulty(Chain):
+    """The same, and it breaks on one task of seven."""
+
+    def propose(self, context: Context, n: int) -> Proposal:
+        """n items, or an error."""
+        if context.task.input["n"] % 7 == 3:
+            raise RuntimeError("broken")
+        return super().propose(context, n)
 
 
 class OnePass:
@@ -89,6 +102,32 @@ class Guesses(Chain):
         return Proposal.alternatives(scores, cost=Cost(self.seconds))
 
 
+class Branches:
+    """Drafts trees: two guesses for each of the next values, of which the second is right, down to a depth of two.
+
+    An item takes .1 s. A block of n holds the right path as far as n / 2 deep.
+    """
+
+    shape = "tree"
+    reads = frozenset[str]()
+
+    def propose(self, context: Context, n: int) -> Proposal:
+        """n items; a pair stands on the second item of the pair before it."""
+        items = [bool(place % 2) and place < 4 for place in range(n)]
+        parents = [-1 if place < 2 else place - 1 - place % 2 for place in range(n)]
+        return Proposal.tree(items, parents, cost=Cost(0.1 * n))
+
+
+class Every(OnePass):
+    """The same, and it judges every item, and has the right value in the place of a wrong one."""
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """A check an item; a value of its own where there is none."""
+        checks = tuple(Check("pass") if item else Check("reject", correction=True) for item in proposal.items)
+        own = () if proposal.items else (True,)
+        return replace(super().verify(context, proposal), checks=checks, correction=own)
+
+
 class Scorer:
     """Passes what it is shown, with its score.
 
@@ -108,6 +147,15 @@ class Scorer:
         """A score an item, one pass."""
         checks = [Check("pass" if item >= self.least else "reject", score=item) for item in proposal.items]
         return Verification(checks=tuple(checks), cost=Cost(self.seconds))
+
+
+class Lottery(Scorer):
+    """The same, and what a pass takes is chance: of a block of any size the same on the average."""
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """A score an item."""
+        seconds = random.Random(f"{context.task.id} {len(proposal.items)}").lognormvariate(0.0, 0.8)
+        return replace(super().verify(context, proposal), cost=Cost(seconds))
 
 
 def right(task: Task, outcome: Outcome) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from draftverify.calibration import write_artifact
 from draftverify.cli.main import main
 from draftverify.experiments import evaluate
 from draftverify.experiments.judging import marks_of
+from draftverify.records import directory
 from draftverify.rules import Best
 from draftverify.values import Task
 from draftverify.verifiers import AllOf, Regex
@@ -123,3 +125,13 @@ def test_the_library_marks_too(folder):
     assert found() == ("unaudited",)
     write_artifact(folder / "audits" / "any.json", audit_judge(RecordedJudge(path), comparisons_of(tasks)))
     assert found()[0].startswith("audited: accuracy 0.00")
+
+
+def test_the_accelerator_is_among_the_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the name that the driver's files give; without such files there is none."""
+    monkeypatch.setattr(directory, "_CARDS", tmp_path)
+    assert "accelerator" not in directory.versions()
+    for card in ("0", "1"):
+        (tmp_path / card).mkdir()
+        (tmp_path / card / "information").write_text("Model: \t\t NVIDIA A100\nIRQ: 1\n")
+    assert directory.versions()["accelerator"] == "NVIDIA A100"
