@@ -21,10 +21,13 @@ now. A table is made by a benchmark's own `--show`:
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import json
+import os
 import re
+import runpy
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
@@ -140,12 +143,20 @@ def _read(file: Path) -> Any:
 
 @lru_cache
 def _table(command: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", *shlex.split(command)], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise Misplaced(f"python -m {command} ended with {done.returncode}: {done.stderr[-400:]}")
-    return done.stdout.strip("\n") + "\n"
+    """What the command prints, run in this process: a process for each would import the library each time."""
+    told, before = io.StringIO(), (sys.argv, Path.cwd())
+    sys.argv = shlex.split(command)
+    os.chdir(ROOT)
+    try:
+        with contextlib.redirect_stdout(told):
+            runpy.run_module(sys.argv[0], run_name="__main__")
+    except (Exception, SystemExit) as error:
+        if not isinstance(error, SystemExit) or error.code:
+            raise Misplaced(f"python -m {command} ended with {error!r}") from error
+    finally:
+        sys.argv = before[0]
+        os.chdir(before[1])
+    return told.getvalue().strip("\n") + "\n"
 
 
 def differing(write: bool) -> Iterator[str]:

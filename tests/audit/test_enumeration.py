@@ -78,7 +78,11 @@ def test_an_exact_rule_of_many_laws_passes(rule):
 
 @pytest.mark.parametrize(
     ("rule", "law"),
-    [(Tree(), "without_replacement"), (TokenMatch(), "without_replacement"), (KSeq(), "iid")],
+    [
+        (Tree(), "without_replacement"),
+        (TokenMatch(), "without_replacement"),
+        pytest.param(KSeq(), "iid", marks=pytest.mark.exhaustive),  # above it has blocks of one
+    ],
     ids=lambda part: type(part).__name__ if hasattr(part, "laws") else part,
 )
 def test_an_exact_rule_of_many_cases_passes_the_quick_ones(rule, law):

@@ -32,25 +32,8 @@ EXECUTORS = {
 }
 
 
-@pytest.mark.slow
-@settings(max_examples=4, derandomize=True)
-@given(
-    chance=st.floats(0.0, 1.0),
-    policy=st.sampled_from(
-        [
-            "[]",
-            "[{do: regenerate, times: 2}, {do: give_up}]",
-            "[{do: feedback}, {do: escalate}]",
-            "[{do: reverify}]",
-        ]
-    ),
-    splice=st.booleans(),
-    broken=st.lists(st.sampled_from(["t0", "t1", "t3"]), unique=True, max_size=2),
-)
-def test_the_same_results_under_every_executor(
-    chance: float, policy: str, splice: bool, broken: list[str]
-) -> None:
-    """Serial, threads and processes, each with both durabilities: equal records but for times, whatever happens."""
+def compared(chance: float, policy: str, splice: bool, broken: list[str]) -> None:
+    """A run under each executor, with both durabilities, against the serial one."""
     check = f", splice: {str(splice).lower()}, broken: [{', '.join(broken)}]"
     found = {}
     with tempfile.TemporaryDirectory() as name:
@@ -70,6 +53,43 @@ def test_the_same_results_under_every_executor(
             found[executor, durable] = results(path / "run"), done.waiting, done.failed
     first = found["serial", "task"]
     assert all(each == first for each in found.values())
+
+
+@pytest.mark.parametrize(
+    ("chance", "policy", "splice", "broken"),
+    [
+        (0.6, "[{do: feedback}, {do: escalate}]", True, ["t1"]),
+        (0.3, "[{do: regenerate, times: 2}, {do: give_up}]", False, ["t0", "t3"]),
+    ],
+)
+def test_the_same_results_under_every_executor(
+    chance: float, policy: str, splice: bool, broken: list[str]
+) -> None:
+    """Serial, threads and processes, each with both durabilities: equal records but for times."""
+    compared(chance, policy, splice, broken)
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+@settings(max_examples=20, derandomize=True)
+@given(
+    chance=st.floats(0.0, 1.0),
+    policy=st.sampled_from(
+        [
+            "[]",
+            "[{do: regenerate, times: 2}, {do: give_up}]",
+            "[{do: feedback}, {do: escalate}]",
+            "[{do: reverify}]",
+        ]
+    ),
+    splice=st.booleans(),
+    broken=st.lists(st.sampled_from(["t0", "t1", "t3"]), unique=True, max_size=2),
+)
+def test_the_same_results_whatever_happens(
+    chance: float, policy: str, splice: bool, broken: list[str]
+) -> None:
+    """The same for any chance, policy and failures."""
+    compared(chance, policy, splice, broken)
 
 
 def test_parts_that_are_not_concurrent_take_turns(tmp_path: Path) -> None:

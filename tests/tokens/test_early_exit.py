@@ -164,4 +164,4 @@ def test_the_conformance_kit_finds_nothing():
     contexts = [
         context_of(model, [1, 2, 3, 1, 2], accepted=accepted, seed=3) for accepted in ([], [3], [1, 2, 3])
     ]
-    check_component(EarlyExit(model, 1), contexts=contexts, tolerance=1e-4, trials=300)
+    check_component(EarlyExit(model, 1), contexts=contexts, tolerance=1e-4, trials=100)

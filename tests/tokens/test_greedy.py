@@ -1,7 +1,8 @@
 """Greedy output is transformers' own, token for token: every drafter, chain and tree, in batches of 1, 3 and 8.
 
-The default run has every pair of family, way and batch size on tiny models, and two ways on a real model's short
-prompts (test_smollm2.py has three more); the sweep (`-m exhaustive`) has every triple, and every way on long prompts.
+The default run has every way with three of the six families on tiny models, at batch sizes in turn, and two ways on a
+real model's short prompts (test_smollm2.py has three more); the sweep (`-m exhaustive`) has every triple, and every
+way on long prompts.
 """
 
 from __future__ import annotations
@@ -107,11 +108,14 @@ def tiny(request: pytest.FixtureRequest) -> tuple[LocalModel, list[Task], list[l
     return model, tasks, [generated(model, prompt, 24) for prompt in prompts]
 
 
-def every_pair() -> list[Any]:
-    """Each way with each family, at batch sizes in turn: all pairs of the three; other triples are swept."""
+def triples() -> list[Any]:
+    """Each way with every other family, at batch sizes in turn; all triples are swept."""
     return [
         pytest.param(
-            family, way, batch, marks=() if BATCHES[(i + j) % 3] == batch else pytest.mark.exhaustive
+            family,
+            way,
+            batch,
+            marks=() if (i + j) % 2 == 0 and BATCHES[(i + j) % 3] == batch else pytest.mark.exhaustive,
         )
         for i, family in enumerate(FAMILIES)
         for j, way in enumerate(WAYS)
@@ -119,7 +123,7 @@ def every_pair() -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize(("tiny", "way", "batch"), every_pair(), indirect=["tiny"])
+@pytest.mark.parametrize(("tiny", "way", "batch"), triples(), indirect=["tiny"])
 def test_on_a_random_model_of_each_family(tiny, way, batch):
     """Sliding windows, several rotations and norms; sessions that end are replaced by waiting ones."""
     model, tasks, expected = tiny

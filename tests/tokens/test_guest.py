@@ -79,9 +79,20 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-@pytest.mark.parametrize("batch", [1, 3, 8])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("way", "batch", "temperature"),
+    [
+        pytest.param(
+            way,
+            batch,
+            temperature,
+            marks=() if batch == (3 if temperature else (1, 8)[number % 2]) else pytest.mark.exhaustive,
+        )
+        for number, way in enumerate(WAYS)
+        for batch in (1, 3, 8)
+        for temperature in (0.0, 1.0)
+    ],
+)
 def test_the_target_sees_what_it_would_see_alone(way: str, batch: int, temperature: float) -> None:
     """Every row that the target gives is the row of a forward pass that has no cache at all."""
     module = tiny_of("llama", 24, seed=5, layers=3)
@@ -111,7 +122,7 @@ def test_the_target_sees_what_it_would_see_alone(way: str, batch: int, temperatu
         torch.testing.assert_close(torch.stack(rows), wanted, atol=2e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("batch", [pytest.param(1, marks=pytest.mark.exhaustive), 3])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_decodes_as_it_does_alone(family: str, batch: int) -> None:
     """With windows and with other attention, too, a draft in the same cache changes no token."""

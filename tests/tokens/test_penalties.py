@@ -263,7 +263,7 @@ def joint() -> dict[tuple[int, ...], float]:
     ("generator", "rule"),
     [
         (DraftModel(SMALL_DRAFT), Speculative()),
-        (PromptLookup(at_least=1), Speculative()),
+        pytest.param(PromptLookup(at_least=1), Speculative(), marks=pytest.mark.exhaustive),
         (DraftTree(DraftModel(SMALL_DRAFT), (2, 1), "without_replacement"), Tree()),
     ],
     ids=["model", "lookup", "tree"],
