@@ -63,8 +63,8 @@ class Asked:
         if unrecorded and changed - {"on_rejection", "budget", "done"}:
             raise ConfigError(
                 f"the rule {name_of(pipeline.rule)} needs {', '.join(sorted(unrecorded))}, and the records hold checks "
-                "alone; only changes of the policy, the budget and the stopping rule can be replayed for it; of another "
-                "rule or block of tokens the acceptance is estimated, with nothing else set beside them",
+                "alone; only changes of the policy, the budget and the stopping rule can be replayed for it; of "
+                "tokens, another rule's or block's acceptance is estimated, with nothing else set beside them",
                 path="rule",
             )
         self.undecidable = unrecorded
