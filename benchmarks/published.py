@@ -50,7 +50,7 @@ FIGURES = (
         "certificates broken, by whole problems, at most δ = .1",
         (0.0, 0.1),
         0.0,
-        "certified",
+        "cluster bootstrap",
         PROMISE,
     ),
     Figure("gsm8k", "6b_finetuning", 0.2168, 0.00005, "trust"),

@@ -483,7 +483,6 @@ def test_what_a_shared_process_cannot_hold(box):
 
 
 @pytest.mark.slow
-@pytest.mark.exhaustive  # those of Tests and Cases, which stand on the same sandbox, run every day
 def test_the_stage_conforms(box):
     """The kit's contract: one check per item, the same with and without scratch, errors that are no refusals."""
     blocks = lambda context: [Proposal.alternatives([GOOD, WRONG]), Proposal.alternatives([])]
