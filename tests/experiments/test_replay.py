@@ -174,7 +174,7 @@ def test_another_block_than_that_of_an_operating_point(made, tmp_path):
     data = DataHash(1, "ab")
     point = Artifact(
         experiment="e", pipeline="first", baseline="first", block=2, threshold=0.5, drafts=True, why="", tested=2,
-        shape="alternatives", metric=None, data=data, unseen=data, estimator="", sizes=(2,), tried=(),
+        metric=None, data=data, unseen=data, counted=1, basis="", estimator="", sizes=(2,), tried=(),
         acceptance=Interval(0.5, 0.4, 0.6), predicted=Interval(1.0, 0.9, 1.1), **parts,
     )  # fmt: skip
     write_artifact(made / "point.json", point)
