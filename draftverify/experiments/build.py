@@ -9,7 +9,7 @@ import msgspec
 
 from draftverify.calibration import Monitor
 from draftverify.engine.pipeline import Pipeline
-from draftverify.errors import ConfigError, DraftVerifyError
+from draftverify.errors import ConfigError, DraftVerifyError, below
 from draftverify.experiments.bench import Bench
 from draftverify.experiments.format import STEPS
 from draftverify.experiments.parameters import parameters
@@ -114,14 +114,15 @@ class Builder:
         """What is to be watched; what it is compared with is the run's to say."""
         asks = self.part(spec.asks) if spec.asks is not None else None
         above = spec.threshold
-        return Monitor(
-            None,
-            level=spec.level,
-            metric=asks,
-            every=spec.every,
-            on_alarm=spec.on_alarm,
-            threshold=self.part(above) if isinstance(above, ComponentSpec) else above,
-        )
+        with below("monitor"):
+            return Monitor(
+                None,
+                level=spec.level,
+                metric=asks,
+                every=spec.every,
+                on_alarm=spec.on_alarm,
+                threshold=self.part(above) if isinstance(above, ComponentSpec) else above,
+            )
 
     def bench(self, experiment: Experiment) -> Bench:
         """All pipelines of an experiment.

@@ -30,6 +30,7 @@ from draftverify.cli.main import main
 from draftverify.engine.watching import what_it_says
 from draftverify.errors import ConfigError, DraftVerifyError
 from draftverify.experiments import evaluate, load_experiment, run
+from draftverify.experiments.build import Builder
 from draftverify.experiments.watching import Watch, alike, reference_of
 from draftverify.experiments.work import Watcher
 from draftverify.metrics import Exact
@@ -471,6 +472,13 @@ def test_a_mistake_in_a_config_is_told_with_its_place(
     assert said in str(caught.value)
     assert "pipelines.own.monitor" in str(caught.value)
     assert "watched.yaml:" in str(caught.value)
+
+
+def test_a_threshold_that_is_missing_is_told_with_its_place(tmp_path: Path) -> None:
+    """As the pipeline is built, below its monitor."""
+    config = written(tmp_path, a="every: 2 → every: 2}\n      on_alarm: tighten #")
+    with pytest.raises(DraftVerifyError, match=r"pipelines\.own: monitor\.threshold: .* needs the stricter"):
+        Builder().bench(load_experiment(config))
 
 
 def test_what_the_parts_cannot_do_is_refused() -> None:
