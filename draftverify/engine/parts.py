@@ -31,6 +31,7 @@ from draftverify.errors import (
     below,
     self_verification_told,
 )
+from draftverify.frozen import freeze
 from draftverify.protocols import AcceptanceRule, BlockSize, Done, Generator, Verifier
 from draftverify.rejection import Policy
 from draftverify.secret import Secret
@@ -82,7 +83,7 @@ class Parts:
     ) -> None:
         self.policy = policy if policy is not None else Policy()
         self.budget = budget if budget is not None else Budget()
-        self.settings = settings
+        self.settings: Mapping[str, Any] = freeze(settings)
         self.seed = seed
         self.name = name
         self.monitor = monitor
