@@ -131,13 +131,14 @@ class Session:
         task = task.without_truth()  # which is for metrics alone
         self.pipeline = pipeline
         self.task = task
-        self.outcome: Outcome | None = outcome
+        self.outcome: Outcome | None = freeze(outcome)
         self.listened = True
         self.person = person
         self.on_event = on_event
         self.inner: Mapping[str, TaskRecord] = {record.task: record for record in inner}
         self._attempt = attempt
         self._allowance = allowance
+        self._inner = within is not None
         then = pipeline.monitor.on_alarm if alarmed and pipeline.monitor is not None else "record"
         self._stopped, self._doubting = then == "stop", then == "escalate"
         self._asked = pipeline.monitor.threshold if then == "tighten" and pipeline.monitor else None
@@ -748,12 +749,14 @@ class Session:
         value, score, support, margin, note = astuple(choice) if choice is not None else (*(None,) * 4, "")
         reason = "; ".join(filter(None, (reason, note)))
         drifts = [value for round in rounds for value in round.decision.drift]
-        refused = state.candidate if status != "accepted" else None
-        if refused is not None:
-            refused = replace(refused, value=thaw(refused.value)) if refused.judged else None
+        candidate = state.candidate if status != "accepted" else None
+        refused = candidate if candidate is not None and candidate.judged else None
+        if not self._inner:  # else other parts read the outcome too
+            value = thaw(value)
+            refused = refused and replace(refused, value=thaw(refused.value))
         self.outcome = Outcome(
             status=status,
-            value=thaw(value),
+            value=value,
             score=score,
             support=support,
             margin=margin,

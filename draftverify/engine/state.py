@@ -106,7 +106,11 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
     def is_askable(self, round: Round) -> bool:
         """Whether a person could be told anything new once `round` is over."""
         candidate, answered, heard = self._question_after(round)
-        return not heard if candidate is None else candidate.value not in answered
+        return (
+            not heard
+            if candidate is None
+            else not any(_is_equal(candidate.value, value) for value in answered)
+        )
 
     def _question_after(self, round: Round) -> tuple[Candidate | None, tuple[Any, ...], bool]:
         """`candidate`, `answered` and `heard` after a round."""
@@ -252,9 +256,17 @@ def refused_items(round: Round) -> tuple[object, ...]:
     )
 
 
+def _is_equal(left: object, right: object) -> bool:
+    """Whether two items are equal, as far as they can tell: arrays and odd objects may not."""
+    try:
+        return left is right or bool(left == right)
+    except Exception:
+        return False
+
+
 def _without(values: tuple[object, ...], gone: object) -> tuple[object, ...]:
     """The values without the last one equal to `gone`: of equals, a person is asked about the later one."""
-    at = next((i for i in reversed(range(len(values))) if values[i] == gone), len(values))
+    at = next((i for i in reversed(range(len(values))) if _is_equal(values[i], gone)), len(values))
     return values[:at] + values[at + 1 :]
 
 

@@ -333,6 +333,20 @@ def Rejected(n: int) -> Verification:  # noqa: N802 - reads as a value
     return Verification(checks=(Check("reject"),) * n)
 
 
+def test_candidates_that_cannot_be_compared_fail_nothing():
+    """Arrays have no plain equality: each is asked about once, and the task ends as any other."""
+    asked, person = asked_about(Answer("edit", np.arange(2)), Answer("edit", np.arange(2)), Answer("reject"))
+    policy = escalate(partial=True)
+    pipeline = Pipeline(
+        generator(lambda context, n: [np.arange(3)]),
+        verifier(lambda context, item: False),
+        All(),
+        policy=policy,
+    )
+    assert pipeline.run("", ask=person).status == "exhausted"
+    assert len(asked) == 3
+
+
 def test_after_an_answer_a_person_is_asked_without_a_candidate_once_something_was_judged():
     """Drafts fail: one question; after the answer none, until a draft was judged again."""
     asked, person = asked_about(Answer("edit", "good"))
