@@ -729,15 +729,27 @@ class Session:
             self.request = Finish(
                 self._id(), self.pipeline.rule, replace(context, draws=self._judging().draws)
             )
-        elif not self.pipeline.finishes and (accepted.length or status == "accepted"):
+        elif not self.pipeline.finishes and (
+            accepted.length or (status == "accepted" and self._is_empty_answer())
+        ):
             self._make_outcome(self._ending, Choice(tuple(accepted)))
         else:
             self._make_outcome(self._ending, None)
 
+    def _is_empty_answer(self) -> bool:
+        """Whether a task that ended with no accepted value was answered by none: the stopping rule cut away all that
+        the rule kept, or ended a chain for which there was nothing to draft."""
+        rounds, shapes = self.rounds, self.pipeline.shapes
+        decision = rounds[-1].decision
+        if decision.kept or decision.corrected or decision.spliced:
+            return True
+        return (shapes is None or "chain" in shapes) and not any(round.items for round in rounds)
+
     def _make_outcome(self, ending: tuple[Status, str, Failure | None], choice: Choice | None) -> None:
         status, reason, failure = ending
         if status == "accepted" and choice is None:
-            status, reason = "abstained", reason or "no answer came of what was held"
+            words = "no answer came of what was held" if self.state.context.held else "nothing was accepted"
+            status, reason = "abstained", reason or words
         state, rounds, pipeline = self.state, self.rounds, self.pipeline
         value, score, support, margin, note = astuple(choice) if choice is not None else (*(None,) * 4, "")
         reason = "; ".join(filter(None, (reason, note)))
