@@ -597,9 +597,23 @@ class Session:
             if clause.do == "reverify":
                 self._check_again(failed)
                 return
-        elif progress:
-            troubles = ()  # nothing answers what was refused beside the kept items
+        elif progress or (drafting and self._is_blank(troubles)):
+            troubles = ()  # nothing answers what was refused beside the kept items, or instead of a ballot
         self._close_round(decision, troubles, failure)
+
+    def _is_blank(self, troubles: tuple[Trouble, ...]) -> bool:
+        """Whether a block that was judged brought nothing to a rule that collects, which then goes on to the next.
+
+        It does not with the last of `_BLANK_ROUNDS` such rounds in a row, nor where the block was to make up for items
+        that were refused beside accepted ones: another would bring those again.
+        """
+        context = self.state.context
+        if not self.pipeline.collects or (context.refused and context.accepted.length):
+            return False
+        if "exhausted" in troubles or not {"reject", "abstain"} & {*troubles}:
+            return False
+        before = self.rounds[1 - _BLANK_ROUNDS :]
+        return len(before) < _BLANK_ROUNDS - 1 or any(round.decision.progress for round in before)
 
     def _check_again(self, failed: tuple[int, ...]) -> None:
         """Check the failed alternatives again, and only those; of a chain or tree, the whole block."""
@@ -788,6 +802,8 @@ _TAKES: Mapping[type, Callable[[Any, Any, Any, float, float], None]] = {
     Ask: Session._take_person,
     Finish: Session._take_value,
 }
+
+_BLANK_ROUNDS = 100  # a stopping rule may wait for ballots, and the budget is 100,000 rounds
 
 _WORDS = {
     "reject": "every candidate was refused",

@@ -91,7 +91,12 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
             units=self.units + timing.units,
         )
         eventful = (
-            round.trouble or decision.done or round.source != "generator" or before.tries or before.refused
+            round.trouble
+            or decision.done
+            or not decision.progress
+            or round.source != "generator"
+            or before.tries
+            or before.refused
         )
         return state._after_trouble(round) if eventful else state
 
@@ -116,7 +121,7 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
                 fallback = left = None
         used = (0,) * len(self.used)
         decided = round.decision
-        if round.trouble or decided.abstain or (decided.done and not decided.progress):
+        if round.trouble or not decided.progress:
             candidate = _better(candidate, round)
         if round.trouble:
             used = self.counting(round.steps)
