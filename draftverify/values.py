@@ -635,8 +635,9 @@ class Outcome(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     """How a task ended.
 
     Args:
-        status: "accepted" (finished as the rule or `done` says), "abstained" (finished without an answer),
-            "exhausted" (budget, generator or policy came to an end), "waiting" (for a person), "failed".
+        status: "accepted" (finished as the rule or `done` says), "abstained" (finished without an answer, or with
+            nothing kept of what was drafted), "exhausted" (budget, generator or policy came to an end), "waiting"
+            (for a person), "failed".
         value: the answer; for a chain that was cut short what was accepted so far.
         score: of the value, where the rule compares scores; the unit is the verifier's.
         support: of a vote, the value's share, 0 to 1.

@@ -595,9 +595,23 @@ class Session:
             if clause.do == "reverify":
                 self._check_again(places)
                 return
-        elif progress:
-            troubles = ()  # nothing answers what was refused beside the kept items
+        elif progress or (drafting and self._is_blank(troubles)):
+            troubles = ()  # nothing answers what was refused beside the kept items, or instead of a ballot
         self._close_round(decision, troubles, failure)
+
+    def _is_blank(self, troubles: tuple[Trouble, ...]) -> bool:
+        """Whether a block that was judged brought nothing to a rule that collects, which then goes on to the next.
+
+        It does not with the last of `_BLANK_ROUNDS` such rounds in a row, nor where the block was to make up for items
+        that were refused beside accepted ones: another would bring those again.
+        """
+        context = self.state.context
+        if not self.pipeline.collects or (context.refused and context.accepted.length):
+            return False
+        if "exhausted" in troubles or not {"reject", "abstain"} & {*troubles}:
+            return False
+        before = self.rounds[1 - _BLANK_ROUNDS :]
+        return len(before) < _BLANK_ROUNDS - 1 or any(round.decision.progress for round in before)
 
     def _check_again(self, places: tuple[int, ...]) -> None:
         """Check the alternatives in these places again, and only those; of a chain or tree, the whole block."""
@@ -736,15 +750,27 @@ class Session:
             self.request = Finish(
                 self._id(), self.pipeline.rule, replace(context, draws=self._judging().draws)
             )
-        elif not self.pipeline.finishes and (accepted.length or status == "accepted"):
+        elif not self.pipeline.finishes and (
+            accepted.length or (status == "accepted" and self._is_empty_answer())
+        ):
             self._make_outcome(self._ending, Choice(tuple(accepted)))
         else:
             self._make_outcome(self._ending, None)
 
+    def _is_empty_answer(self) -> bool:
+        """Whether a task that ended with no accepted value was answered by none: the stopping rule cut away all that
+        the rule kept, or ended a chain for which there was nothing to draft."""
+        rounds, shapes = self.rounds, self.pipeline.shapes
+        decision = rounds[-1].decision
+        if decision.kept or decision.corrected or decision.spliced:
+            return True
+        return (shapes is None or "chain" in shapes) and not any(round.items for round in rounds)
+
     def _make_outcome(self, ending: tuple[Status, str, Failure | None], choice: Choice | None) -> None:
         status, reason, failure = ending
         if status == "accepted" and choice is None:
-            status, reason = "abstained", reason or "no answer came of what was held"
+            words = "no answer came of what was held" if self.state.context.held else "nothing was accepted"
+            status, reason = "abstained", reason or words
         state, rounds, pipeline = self.state, self.rounds, self.pipeline
         value, score, support, margin, note = astuple(choice) if choice is not None else (*(None,) * 4, "")
         reason = "; ".join(filter(None, (reason, note)))
@@ -788,6 +814,8 @@ _TAKES: Mapping[type, Callable[[Any, Any, Any, float, float], None]] = {
     Ask: Session._take_person,
     Finish: Session._take_value,
 }
+
+_BLANK_ROUNDS = 100  # a stopping rule may wait for ballots, and the budget is 100,000 rounds
 
 _WORDS = {
     "reject": "every candidate was refused",

@@ -87,7 +87,12 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
             units=self.units + timing.units,
         )
         eventful = (
-            round.trouble or decision.done or round.source != "generator" or before.tries or before.refused
+            round.trouble
+            or decision.done
+            or not decision.progress
+            or round.source != "generator"
+            or before.tries
+            or before.refused
         )
         return state._after_trouble(round) if eventful else state
 
@@ -121,7 +126,7 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
         elif _is_judged(round):
             heard = False
         decision = round.decision
-        if round.trouble or decision.abstain or (decision.done and not decision.progress):
+        if round.trouble or decision.abstain or not decision.progress:
             candidate = _better(candidate, round)
         return candidate, answered, heard
 
