@@ -8,7 +8,7 @@ the page leaves open is marked "open:" here, with the reading that was taken.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 FAILED_CHECKS = ("error", "timeout")
@@ -29,7 +29,10 @@ class Clause:
 
 @dataclass(frozen=True)
 class Case:
-    """A pipeline: `rule` is All, First, LongestPrefix or Majority, `enough` is First's, `done` a name and a number."""
+    """A pipeline: `rule` is All, First, LongestPrefix or Majority, `enough` is First's, `done` a name and a number.
+
+    `may_abstain` says of the rule that it may say that there is no answer.
+    """
 
     seed: int
     shape: str
@@ -41,7 +44,7 @@ class Case:
     clauses: tuple[Clause, ...]
     enough: int = 1
     threshold: float | None = None
-    abstain_after: int | None = None
+    may_abstain: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,9 @@ class World(Protocol):
 
     def verify(self, round: int, items: Sequence[int]) -> list[Check]: ...
 
-    def rule(self, round: int) -> None: ...
+    def rule(self, round: int) -> bool:
+        """Whether the rule says that there is no answer."""
+        ...
 
     def done(self, round: int) -> None: ...
 
@@ -155,8 +160,8 @@ class Ending:
 class Over(Exception):
     """The task has ended."""
 
-    def __init__(self, status: str, failure: str = "") -> None:
-        self.status, self.failure = status, failure
+    def __init__(self, status: str, failure: str = "", no_answer: bool = False) -> None:
+        self.status, self.failure, self.no_answer = status, failure, no_answer
 
 
 def kind(error: Exception) -> str:
@@ -190,9 +195,11 @@ class Model:
                 self.drafted_round()
         except Over as over:
             candidate = self.candidate()
+            # open: of an accepted task there is none
             shown = candidate and not candidate.check_failed and over.status != "accepted"
             refused = candidate.value if candidate and shown else None
-            return Ending(over.status, self.value(over.status), refused, over.failure)
+            value = None if over.no_answer else self.value(over.status)
+            return Ending(over.status, value, refused, over.failure)
 
     # The loop
 
@@ -220,7 +227,9 @@ class Model:
             round.items, round.last = draft.items, draft.last
             if not verified:
                 round.checks = [Check("pass") for _ in round.items]
-            elif round.items or not round.last:
+            elif (
+                round.items or not round.last
+            ):  # open: an empty block that is not the last goes to the verifier
                 self.verify(round)
         self.settle(round)
 
@@ -239,7 +248,10 @@ class Model:
             stop = False
             if round.checks is not None:
                 stop = self.decide(round)
-            if stop:
+            if (
+                stop
+            ):  # open: without progress too, as docs/rules/selecting.md has it; no trouble is recorded then
+                round.trouble = ()
                 self.close(round)
                 raise Over("accepted" if self.value("accepted") is not None else "abstained")
             round.trouble = self.trouble(round)
@@ -251,7 +263,7 @@ class Model:
                 if not round.progress:
                     self.close(round)
                     self.end(round)
-                round.trouble = ()
+                round.trouble = ()  # open: none is recorded, and the place is left
                 self.leave_place(round)  # what was refused beside the accepted items is dropped
                 return
             clause = self.case.clauses[place]
@@ -270,14 +282,21 @@ class Model:
     def decide(self, round: Round) -> bool:
         """What is taken and refused; whether the task is to stop."""
         assert round.checks is not None
-        case, passed = self.case, [place for place, check in enumerate(round.checks) if check.verdict == "pass"]
+        case, passed = (
+            self.case,
+            [place for place, check in enumerate(round.checks) if check.verdict == "pass"],
+        )
         round.taken = round.refused_by_rule = round.emitted = ()
         round.failed = round.failure = ""
         try:
-            self.world.rule(round.number)
+            no_answer = self.world.rule(round.number)
         except Exception as error:
             round.failed, round.failure = "rule", kind(error)
             return False
+        if no_answer:
+            round.trouble = ()
+            self.close(round)
+            raise Over("abstained", no_answer=True)
         low = [place for place in passed if self.below(round.checks[place])]
         good = [place for place in passed if place not in low]
         done = False
@@ -289,10 +308,6 @@ class Model:
         round.taken, round.refused_by_rule = tuple(good), tuple(low)
         if case.rule != "Majority":
             round.emitted = tuple(round.items[place] for place in good)
-        blocks = 1 + len(self.rounds)
-        if case.abstain_after and not self.accepted and not good and blocks >= case.abstain_after:
-            self.close(round)
-            raise Over("abstained")
         try:
             self.world.done(round.number)
         except Exception as error:
@@ -342,6 +357,7 @@ class Model:
             if round.progress and not clause.partial:
                 continue
             if clause.do == "reverify":
+                # open: an empty block whose check failed as a call can be checked again
                 nothing = round.failed != "check" and not round.open_places()
                 if nothing or round.failed == "rule" or self.budget_spent():
                     continue
@@ -354,11 +370,13 @@ class Model:
         """Whether there is something new to ask a person."""
         if self.candidate(round) is not None or not self.answers:
             return True
+        # open: judged is whatever a check or a trusted fallback passed judgement on, though the rule failed
         return self.judged_since_answer or (round.source != "person" and round.checks is not None)
 
     # What a step does
 
     def step(self, round: Round, place: int, clause: Clause) -> None:
+        # open: without progress too; and not where the check or the rule failed as a call
         if clause.partial and round.judged and round.refused():
             self.redraft = [round.items[k] for k in round.refused()]
         if clause.do == "feedback":
@@ -366,7 +384,7 @@ class Model:
             self.told_by = place
         if clause.do == "fallback":
             self.fallback, self.fallback_rounds = place, clause.rounds
-        if clause.do == "give_up":
+        if clause.do == "give_up":  # open: with the status of a task that ends without a step
             self.end(round)
         if clause.do == "escalate":
             self.ask()
@@ -390,6 +408,7 @@ class Model:
 
     def give_use_back(self, round: Round, place: int) -> None:
         """Another clause answers directly after the feedback: the feedback clause gets its use back."""
+        # open: only where it was told something; and reverify is another clause
         if self.told and self.told_by is not None and self.told_by != place and self.is_unused(round):
             self.counts[self.told_by] -= 1
         self.told_by = None
@@ -444,16 +463,17 @@ class Model:
             checks = round.checks or [Check("error") for _ in round.items]
             places = sorted(round.refused(), key=lambda k: (checks[k].verdict == "abstain", k))
             refused += [
-                Candidate(
-                    round.items[k], checks[k].score, checks[k].verdict in FAILED_CHECKS, round.number
-                )
+                Candidate(round.items[k], checks[k].score, checks[k].verdict in FAILED_CHECKS, round.number)
                 for k in places
             ]
         answers = [round.number for round in [*self.rounds, open_round] if round and round.source == "person"]
-        for candidate in refused:  # an edit that was refused is the next one
+        for (
+            candidate
+        ) in refused:  # an edit that was refused is the next one; open: though equal to one before
             if candidate.round in answers[-1:] and not candidate.check_failed:
                 return candidate
         refused = [candidate for candidate in refused if candidate.value not in self.answered]
+        # open: "nothing else" is none that a person was not asked about yet
         refused = [candidate for candidate in refused if not candidate.check_failed] or refused
         if not refused:
             return None
@@ -465,7 +485,7 @@ class Model:
         answer, edited = self.world.ask(None if candidate is None else candidate.value)
         if answer == "skip":
             raise Over("waiting")
-        if answer == "reject":
+        if answer == "reject":  # open: no round is recorded, and the candidate stays Outcome.refused
             raise Over("exhausted")
         self.answers += 1
         self.judged_since_answer = False
@@ -480,7 +500,7 @@ class Model:
         else:
             assert edited is not None
             round.items = (edited,)
-            if self.budget_spent():
+            if self.budget_spent():  # open: the edit is recorded, unchecked
                 round.trouble = ("exhausted",)
                 self.rounds.append(round)
                 raise Over("exhausted")
@@ -499,8 +519,9 @@ class Model:
         if trouble <= set(FAILED_CHECKS):
             first = next(check for check in round.checks or () if check.verdict in FAILED_CHECKS)
             raise Over("failed", first.verdict)
-        may_abstain = self.case.abstain_after is not None
-        if trouble == {"abstain"} or (may_abstain and trouble <= {"reject", "exhausted", "abstain"}):
+        if trouble == {"abstain"} or (
+            self.case.may_abstain and trouble <= {"reject", "exhausted", "abstain"}
+        ):
             raise Over("abstained")
         raise Over("exhausted")
 
