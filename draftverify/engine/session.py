@@ -449,7 +449,8 @@ class Session:
         try:
             value = self._emitting(value, request.context)
         except BaseException as error:
-            self._consult_policy(Decision(), ("error",), boundary.raised(error), reverifiable=False)
+            failure = boundary.raised(error)
+            self._consult_policy(Decision(), (failure.kind,), failure, reverifiable=False)
             return
         if value.done:
             self._close_round(value)

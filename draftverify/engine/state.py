@@ -43,8 +43,8 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
         used: how often each clause was taken at this place; a round without trouble sets it back.
         fallback: the clause whose generator drafts now.
         left: for how many rounds more; None for good.
-        candidate: the best refused item that no person has answered for.
-        answered: the values that a person has answered for.
+        candidate: the best item that was refused since a person last answered.
+        answered: the values that a person has answered for since a value was accepted.
         heard: a person has answered, and nothing was drafted and judged since.
         seconds: latency so far. busy: machine seconds that the task answers for.
         passes: verifier calls. units: cost units.
@@ -93,6 +93,7 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
             or round.source != "generator"
             or before.tries
             or before.refused
+            or self.heard
         )
         return state._after_trouble(round) if eventful else state
 
@@ -111,11 +112,7 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
     def is_askable(self, round: Round) -> bool:
         """Whether a person could be told anything new once `round` is over."""
         candidate, answered, heard = self._question_after(round)
-        return (
-            not heard
-            if candidate is None
-            else not any(_is_equal(candidate.value, value) for value in answered)
-        )
+        return not heard if candidate is None else not _is_among(candidate.value, answered)
 
     def _question_after(self, round: Round) -> tuple[Candidate | None, tuple[Any, ...], bool]:
         """`candidate`, `answered` and `heard` after a round."""
@@ -126,8 +123,10 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
         elif _is_judged(round):
             heard = False
         decision = round.decision
+        if decision.emitted:
+            answered = ()  # at another place an equal item is another
         if round.trouble or decision.abstain or not decision.progress:
-            candidate = _better(candidate, round)
+            candidate = _better(candidate, round, answered)
         return candidate, answered, heard
 
     def _after_trouble(self, round: Round) -> State:
@@ -145,10 +144,12 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
         if round.trouble:
             used = self.counting(round.steps)
             if _is_unjudged(round):
-                feedback = context.feedback  # nobody has judged what was drafted with it
                 used = self._given_back(used, step)
-            elif clause is not None and clause.do == "feedback":
-                feedback += _feedback_on(round)
+            told = _feedback_on(round) if clause is not None and clause.do == "feedback" else ()
+            if told:
+                feedback += told
+            elif _is_unjudged(round) or round.source == "person":
+                feedback = context.feedback  # no draft that was told it has been judged
         candidate, answered, heard = self._question_after(round)
         return replace(
             self,
@@ -269,15 +270,20 @@ def _is_equal(left: object, right: object) -> bool:
         return False
 
 
+def _is_among(value: object, values: tuple[object, ...]) -> bool:
+    return any(_is_equal(value, other) for other in values)
+
+
 def _without(values: tuple[object, ...], gone: object) -> tuple[object, ...]:
     """The values without the last one equal to `gone`: of equals, a person is asked about the later one."""
     at = next((i for i in reversed(range(len(values))) if _is_equal(values[i], gone)), len(values))
     return values[:at] + values[at + 1 :]
 
 
-def _better(best: Candidate | None, round: Round) -> Candidate | None:
-    """The best refused candidate by now: one that was judged before one whose check failed, one with a score before one
-    without, the highest score, the later one; of a round, those of which nobody could tell are the later ones."""
+def _better(best: Candidate | None, round: Round, answered: tuple[Any, ...]) -> Candidate | None:
+    """The best refused candidate by now: one that no person has answered for, one that was judged before one whose
+    check failed, one with a score before one without, the highest score, the later one; of a round, those of which
+    nobody could tell are the later ones."""
     reasons = {refusal.index: refusal.reason for refusal in round.decision.refused}
     taken, failure = round.decision.taken, round.failure
     unsure = {index for index, check in enumerate(round.checks) if check.verdict == "abstain"}
@@ -295,13 +301,14 @@ def _better(best: Candidate | None, round: Round) -> Candidate | None:
         else:
             continue
         candidate = Candidate(round.items[index], check.score if check is not None else None, *words, judged)
-        if best is None or _rank(candidate) >= _rank(best):
+        if best is None or _rank(candidate, answered) >= _rank(best, answered):
             best = candidate
     return best
 
 
-def _rank(candidate: Candidate) -> tuple[bool, bool, float]:
-    return candidate.judged, candidate.score is not None, candidate.score or 0.0
+def _rank(candidate: Candidate, answered: tuple[Any, ...]) -> tuple[bool, bool, bool, float]:
+    fresh = not answered or not _is_among(candidate.value, answered)
+    return fresh, candidate.judged, candidate.score is not None, candidate.score or 0.0
 
 
 def _feedback_on(round: Round) -> tuple[Feedback, ...]:

@@ -303,6 +303,17 @@ def test_a_person_is_asked_once_about_one_candidate():
     assert_restores(same, record, ask=person)
 
 
+def test_an_equal_item_at_a_later_place_is_another_candidate():
+    """Once the answer was accepted, the same mistake at the next place is asked about."""
+    asked, person = asked_about(Answer("edit", "good"))
+    judge = Judge(lambda context, item: "pass" if item == "good" else "reject")
+    blocks = Blocks(*["bad"] * 9)
+    pipeline = Pipeline(blocks, judge, All(), policy=escalate(), done=Rounds(4))
+    record = pipeline.record(Task(id="0"), ask=person)
+    assert (asked, record.outcome.value) == (["b", "b"], ("good", "good"))
+    assert_restores(pipeline, record, ask=person)
+
+
 def test_a_person_is_asked_about_each_new_candidate_and_about_a_refused_edit():
     """The edit that the verifier refused is the next candidate; what was answered for is none any more."""
     asked, person = asked_about(Answer("edit", "better"), Answer("edit", "best"))

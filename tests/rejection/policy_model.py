@@ -1,8 +1,7 @@
 """One task's loop, written from the page alone: the section `on_rejection` of docs/configuration.md.
 
 A plain model to read beside that page, in its order and its words. It uses nothing of draftverify: what the parts
-and the person answer comes from a `World`, which `test_policy_model` puts behind the engine's parts too. Whatever
-the page leaves open is marked "open:" here, with the reading that was taken.
+and the person answer comes from a `World`, which `test_policy_model` puts behind the engine's parts too.
 """
 
 from __future__ import annotations
@@ -144,7 +143,6 @@ class Candidate:
     value: int
     score: float | None
     check_failed: bool
-    round: int
 
 
 @dataclass(frozen=True)
@@ -195,7 +193,6 @@ class Model:
                 self.drafted_round()
         except Over as over:
             candidate = self.candidate()
-            # open: of an accepted task there is none
             shown = candidate and not candidate.check_failed and over.status != "accepted"
             refused = candidate.value if candidate and shown else None
             value = None if over.no_answer else self.value(over.status)
@@ -225,11 +222,9 @@ class Model:
             round.failed, round.failure = "draft", kind(error)
         else:
             round.items, round.last = draft.items, draft.last
-            if not verified:
+            if not verified and round.items:
                 round.checks = [Check("pass") for _ in round.items]
-            elif (
-                round.items or not round.last
-            ):  # open: an empty block that is not the last goes to the verifier
+            elif round.items or not round.last:
                 self.verify(round)
         self.settle(round)
 
@@ -248,9 +243,7 @@ class Model:
             stop = False
             if round.checks is not None:
                 stop = self.decide(round)
-            if (
-                stop
-            ):  # open: without progress too, as docs/rules/selecting.md has it; no trouble is recorded then
+            if stop:
                 round.trouble = ()
                 self.close(round)
                 raise Over("accepted" if self.value("accepted") is not None else "abstained")
@@ -260,22 +253,32 @@ class Model:
                 return
             place = self.clause(round)
             if place is None:
-                if not round.progress:
+                if not round.progress and not self.is_blank(round):
                     self.close(round)
                     self.end(round)
-                round.trouble = ()  # open: none is recorded, and the place is left
-                self.leave_place(round)  # what was refused beside the accepted items is dropped
+                round.trouble = ()  # what was refused beside the accepted items is dropped
+                self.leave_place(round)
                 return
             clause = self.case.clauses[place]
             answers = [trouble for trouble in round.trouble if not clause.on or trouble in clause.on]
             round.steps.append((place, clause.do, answers[0]))
             self.counts[place] += 1
-            self.give_use_back(round, place)
             if clause.do != "reverify":
                 break
             self.recheck(round)
+        self.give_use_back(round, place)
         self.close(round)
         self.step(round, place, clause)
+
+    def is_blank(self, round: Round) -> bool:
+        """Whether a rule that collects goes on after a round without progress that no clause answers."""
+        if self.case.rule not in ("Majority", "All"):  # every case has a `done`
+            return False
+        again = bool((self.redraft or round.among_refused) and self.accepted)
+        if again or "exhausted" in round.trouble or set(round.trouble) <= set(FAILED_CHECKS):
+            return False
+        before = self.rounds[-99:]
+        return len(before) < 99 or any(earlier.progress for earlier in before)
 
     # The rule and `done`
 
@@ -357,7 +360,6 @@ class Model:
             if round.progress and not clause.partial:
                 continue
             if clause.do == "reverify":
-                # open: an empty block whose check failed as a call can be checked again
                 nothing = round.failed != "check" and not round.open_places()
                 if nothing or round.failed == "rule" or self.budget_spent():
                     continue
@@ -368,23 +370,24 @@ class Model:
 
     def is_news(self, round: Round) -> bool:
         """Whether there is something new to ask a person."""
-        if self.candidate(round) is not None or not self.answers:
-            return True
-        # open: judged is whatever a check or a trusted fallback passed judgement on, though the rule failed
-        return self.judged_since_answer or (round.source != "person" and round.checks is not None)
+        candidate = self.candidate(round)
+        if candidate is not None:
+            return candidate.value not in self.answered
+        if round.source == "person":
+            return False
+        return not self.answers or self.judged_since_answer or (round.judged and bool(round.items))
 
     # What a step does
 
     def step(self, round: Round, place: int, clause: Clause) -> None:
-        # open: without progress too; and not where the check or the rule failed as a call
-        if clause.partial and round.judged and round.refused():
+        if clause.partial and round.judged and round.refused() and not round.among_refused:
             self.redraft = [round.items[k] for k in round.refused()]
         if clause.do == "feedback":
-            self.feedback = self.feedback or self.refusals(round)
+            self.feedback = self.refusals(round) or self.feedback
             self.told_by = place
         if clause.do == "fallback":
             self.fallback, self.fallback_rounds = place, clause.rounds
-        if clause.do == "give_up":  # open: with the status of a task that ends without a step
+        if clause.do == "give_up":
             self.end(round)
         if clause.do == "escalate":
             self.ask()
@@ -408,8 +411,7 @@ class Model:
 
     def give_use_back(self, round: Round, place: int) -> None:
         """Another clause answers directly after the feedback: the feedback clause gets its use back."""
-        # open: only where it was told something; and reverify is another clause
-        if self.told and self.told_by is not None and self.told_by != place and self.is_unused(round):
+        if self.told_by is not None and self.told_by != place and self.is_unused(round):
             self.counts[self.told_by] -= 1
         self.told_by = None
 
@@ -433,14 +435,16 @@ class Model:
     def close(self, round: Round) -> None:
         """The round joins the others."""
         self.accepted += round.emitted
+        if round.emitted:
+            self.answered = []
         if self.case.rule == "Majority":
             self.ballots += [round.items[place] for place in round.taken]
         self.rounds.append(round)
         refused = [round.items[place] for place in round.refused()]
         if round.source == "person":
-            self.redraft += refused if round.among_refused else []  # what of the answer is refused joins them
+            self.redraft += refused if round.among_refused and round.judged and round.trouble else []
             return
-        self.judged_since_answer = self.judged_since_answer or round.checks is not None
+        self.judged_since_answer = self.judged_since_answer or (round.judged and bool(round.items))
         if self.told and self.is_unused(round):
             self.feedback = self.told  # the next draft is told the same
         if self.redraft and round.judged and round.items:
@@ -451,41 +455,40 @@ class Model:
         self.close(round)
         self.counts = [0] * len(self.counts)
         self.told_by = None
+        self.feedback = []
         if round.source != "person":
             self.redraft = []
 
     # What a person is asked
 
     def candidate(self, open_round: Round | None = None) -> Candidate | None:
-        """The best refused item; of the open round's too."""
+        """The best item that was refused since the last answer; of the open round's too."""
         refused: list[Candidate] = []
-        for round in [*self.rounds, *([open_round] if open_round else [])]:
+        rounds = [*self.rounds, *([open_round] if open_round else [])]
+        answers = [round.number for round in rounds if round.source == "person"]
+        for round in rounds:
+            if round.number < max(answers, default=0) or (round.progress and not round.trouble):
+                continue
             checks = round.checks or [Check("error") for _ in round.items]
             places = sorted(round.refused(), key=lambda k: (checks[k].verdict == "abstain", k))
-            refused += [
-                Candidate(round.items[k], checks[k].score, checks[k].verdict in FAILED_CHECKS, round.number)
-                for k in places
-            ]
-        answers = [round.number for round in [*self.rounds, open_round] if round and round.source == "person"]
-        for (
-            candidate
-        ) in refused:  # an edit that was refused is the next one; open: though equal to one before
-            if candidate.round in answers[-1:] and not candidate.check_failed:
-                return candidate
-        refused = [candidate for candidate in refused if candidate.value not in self.answered]
-        # open: "nothing else" is none that a person was not asked about yet
-        refused = [candidate for candidate in refused if not candidate.check_failed] or refused
+            for place in places:
+                check = checks[place]
+                failed = check.verdict in FAILED_CHECKS and place not in round.refused_by_rule
+                refused.append(Candidate(round.items[place], check.score, failed))
         if not refused:
             return None
-        best = max(enumerate(refused), key=lambda pair: (_rank(pair[1].score), pair[0]))
-        return best[1]
+        ranks = [
+            (one.value not in self.answered, not one.check_failed, _rank(one.score), place)
+            for place, one in enumerate(refused)
+        ]
+        return refused[max(ranks)[-1]]
 
     def ask(self) -> None:
         candidate = self.candidate()
         answer, edited = self.world.ask(None if candidate is None else candidate.value)
         if answer == "skip":
             raise Over("waiting")
-        if answer == "reject":  # open: no round is recorded, and the candidate stays Outcome.refused
+        if answer == "reject":
             raise Over("exhausted")
         self.answers += 1
         self.judged_since_answer = False
@@ -500,7 +503,7 @@ class Model:
         else:
             assert edited is not None
             round.items = (edited,)
-            if self.budget_spent():  # open: the edit is recorded, unchecked
+            if self.budget_spent():
                 round.trouble = ("exhausted",)
                 self.rounds.append(round)
                 raise Over("exhausted")
@@ -534,7 +537,9 @@ class Model:
         if self.case.rule == "First":
             one = self.case.enough == 1
             return (self.accepted[0] if one else tuple(self.accepted)) if self.accepted else None
-        return tuple(self.accepted) if self.accepted or status == "accepted" else None
+        if not self.accepted and status == "accepted" and self.case.rule == "LongestPrefix":
+            return () if not any(round.items for round in self.rounds) else None
+        return tuple(self.accepted) or None
 
 
 def _rank(score: float | None) -> tuple[bool, float]:
