@@ -288,9 +288,7 @@ def answer(records: RunRecords, value: str | None) -> int:
     ("executor", "durable"),
     [
         ("{use: serial}", "task"),
-        ("{use: serial}", "round"),
-        ("{use: batch, size: 8}", "task"),
-        ("{use: thread, workers: 2}", "round"),
+        ("{use: batch, size: 8}", "round"),
         ("{use: process, workers: 1}", "round"),
     ],
 )
