@@ -193,8 +193,16 @@ def test_a_regression_fails_the_comparison(
     assert ("90.0 → 90.0 % if people solve the tasks that wait" in said) is (policy == "escalate")
     assert ("14 wait for a person, and count as not solved" in said) is (policy == "escalate")
     sides = [f"{both[other].path}:quick" for other in both]
-    assert main(["compare", *sides, "--fail-on-worse"]) == 0
-    assert "20 pairs of tasks" in capsys.readouterr().out
+    exact = [word for outcome in ("exact", "accepted", "units/solved") for word in ("--on", outcome)]
+    assert main(["compare", *sides, *exact, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [pairing["pairs"] for pairing in found["pairings"]] == [20]
+    assert [(cell["outcome"], cell["said"]) for cell in found["cells"]] == [
+        (outcome, "no difference seen") for outcome in ("exact", "accepted", "units/solved")
+    ]
+    assert [cell["test"]["base"] == cell["test"]["other"] for cell in found["cells"]] == [True] * 3
+    assert found["cells"][0]["if_people_solve"] == pytest.approx([0.6, 0.9])
+    assert [side["waiting"] for side in found["sides"]] == [0, 6]
 
 
 def test_exports_have_a_row_of_a_waiting_task(both: dict[str, RunResult]) -> None:
