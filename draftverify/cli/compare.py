@@ -168,8 +168,8 @@ def _rows(cells: Sequence[Cell]) -> Iterator[Text]:
             yield line.append(gap if word else "").append(word, style=style)
         if cell is not None and cell.if_people_solve is not None:
             if_solved = _arrow(cell, *cell.if_people_solve)
-            told = f"{if_solved} if people solve the tasks that wait"
-            yield Text.assemble(" " * (widths[0] + len(gap)), (told, "dim"), no_wrap=True)
+            second = f"{if_solved} if people solve the tasks that wait"
+            yield Text.assemble(" " * (widths[0] + len(gap)), (second, "dim"), no_wrap=True)
 
 
 def _widths(rows: Sequence[Sequence[str]], least: Sequence[int]) -> list[int]:

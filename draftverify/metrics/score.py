@@ -112,14 +112,14 @@ def score(metric: Metric, task: Task, outcome: Outcome) -> Score:
         task: with its truth.
         outcome: how it ended, whatever the status; or that it waits.
     """
-    measure = measure_of(metric)
     try:
-        said = _read(metric(task, outcome), measure)
+        score = _read(metric(task, outcome), measure_of(metric))
     except (Exception, SystemExit) as error:
-        said = Score(None, str(Failure.of(error)))
-    if outcome.status == "waiting" and measure is None:
-        return said if said == Score(None) else Score(0.0)
-    return said
+        score = Score(None, str(Failure.of(error)))
+    measures = getattr(metric, "unit", None) is not None
+    if outcome.status == "waiting" and not measures and score != Score(None):
+        return Score(0.0)
+    return score
 
 
 def _read(said: Any, measure: Measure | None) -> Score:

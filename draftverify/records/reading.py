@@ -268,11 +268,11 @@ class Reading(Database):
             columns.task.in_(list(dict.fromkeys(row.task for row in waiting))),
             columns.state != "used",
         )
-        found: dict[Key, tuple[TaskRecord, ...]] = {}
+        inner: dict[Key, tuple[TaskRecord, ...]] = {}
         for row in self._read(query):
             with suppress(StoreError):  # whoever reads the questions is told of it
-                found[row[:3]] = decode(row.data, Question, self._whose(row.pipeline, row.task)).inner
-        return found
+                inner[row[:3]] = decode(row.data, Question, self._whose(row.pipeline, row.task)).inner
+        return inner
 
     def _entry(
         self,

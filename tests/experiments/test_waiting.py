@@ -13,7 +13,7 @@ from draftverify import Outcome, Pipeline, Policy, Task, calibration, escalate, 
 from draftverify.calibration import Monitor
 from draftverify.cli.exits import Exit
 from draftverify.cli.main import main
-from draftverify.experiments import Evaluation, RunResult, evaluate, load_experiment, run
+from draftverify.experiments import Evaluation, Recording, RunResult, evaluate, load_experiment, run
 from draftverify.experiments.choosing import read_scored
 from draftverify.experiments.run import estimate
 from draftverify.experiments.specs import Experiment
@@ -242,6 +242,19 @@ def test_records_predictions_and_calibration_count_waiting_tasks(both: dict[str,
     assert same(*found)
     assert found[0]["acceptance"].trials == 20
     assert found[0]["predictions"]
+
+
+def test_a_replay_counts_waiting_tasks(both: dict[str, RunResult]) -> None:
+    """As they ran, and as they would have been: the same of both runs."""
+    found = []
+    for result in both.values():
+        config = result.path.parent / "waits.yaml"
+        with load_run(result.path) as records, Recording(records, "quick", config=config) as recording:
+            replayed = recording.what_if(["on_rejection=[{do: give_up}]"])
+        for side in (replayed.ran, replayed.would):
+            found.append((side.tasks, side.trials, side.passes, side.solved, side.cost.value))
+    assert same(found[:2], found[2:])
+    assert found[0][0] == 20
 
 
 def test_a_forecast_counts_waiting_tasks(tmp_path: Path) -> None:
