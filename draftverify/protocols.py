@@ -67,7 +67,7 @@ Optional, found by name:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 from draftverify.randomness import Draws
 from draftverify.values import Context, Decision, Outcome, Proposal, Round, Task, Verification
@@ -77,6 +77,11 @@ Done: TypeAlias = Callable[[Context, tuple[Any, ...]], int | None]
 
 `context` is the state after the round (ballots held, `context.last` set, `context.accepted` ending in `new`), except
 that `context.rounds` ends before it, since its record is not made yet; `new` are the values that the decision added."""
+
+Collects: TypeAlias = Literal["always", "given"]
+"""When a round that brings a rule nothing is no trouble, and the next is drafted where no clause of the policy answers
+it: always, or under a stopping rule that the pipeline is given. The rule goes on until its stopping rule, the budget or
+an exhausted generator ends it; a hundred such rounds in a row are trouble again."""
 
 Metric: TypeAlias = Callable[[Task, Outcome], float | bool | None]
 """A metric, `metric(task, outcome)`: how right the outcome is by `task.truth`, 0 to 1, or None where it has no say.
@@ -137,6 +142,8 @@ class AcceptanceRule(Protocol):
         exact: whether it emits the target's own distribution; False when absent.
         abstains: whether a task that ends refused, with nothing left to try, has no answer (abstained) rather than
             been given up (exhausted); False when absent.
+        collects: when it gathers items over rounds, so that a round without one is no trouble (`Collects`); None,
+            never, when absent.
         stepwise: whether an item is a step of an answer, or a part of one, so that no item can be labelled alone; False
             when absent.
         takes_best: whether it takes the item with the highest score of a task, so that a threshold may be certified on

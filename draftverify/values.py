@@ -11,17 +11,19 @@ that it was drawn after, or -1 for the context itself; the distribution after pa
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
+from operator import is_
 from traceback import format_exception
-from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, get_args, overload
 
 import msgspec
-from msgspec.structs import astuple
+from msgspec.structs import astuple, force_setattr
 
 from draftverify.errors import ConfigError, ContractError, OutcomeError
+from draftverify.frozen import FrozenDict, freeze
 from draftverify.randomness import Array as Array
 from draftverify.randomness import Draws
 from draftverify.secret import redact
@@ -35,11 +37,11 @@ Trouble: TypeAlias = Literal["reject", "error", "timeout", "abstain", "exhausted
 By: TypeAlias = Literal["verifier", "person", "fallback"]
 
 VERDICTS: tuple[VerdictKind, ...] = ("pass", "reject", "abstain", "error", "timeout", "unchecked")
-EMPTY: Mapping[str, Any] = MappingProxyType({})
+EMPTY: Mapping[str, Any] = FrozenDict()
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """One unit of work.
+    """One unit of work. Its mappings are frozen copies of those that it was made with, at any depth.
 
     Args:
         id: unique within a run; every random draw of the task depends on it.
@@ -48,7 +50,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         truth: what metrics compare the outcome with, e.g. {"answer": "42"}; no part and no person is shown it.
 
     Raises:
-        ConfigError: `input` or `truth` is no mapping.
+        ConfigError: `input` or `truth` is no mapping, or holds itself.
     """
 
     id: str
@@ -64,6 +66,12 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, eq=False):
                     f"the {name} of task {self.id!r:.80} is {value!r:.80} ({type(value).__name__}); a mapping is "
                     f"needed, as {name}={{{hint!r}: …}}"
                 )
+            try:
+                force_setattr(self, name, freeze(value))
+            except RecursionError:
+                raise ConfigError(
+                    f"the {name} of task {self.id!r:.80} is nested too deep, or holds itself"
+                ) from None
 
     def without_truth(self) -> Task:
         """The task as parts and persons are shown it."""
@@ -410,6 +418,14 @@ def is_utf8(text: str) -> bool:
     return text.isascii() or text == utf8(text)
 
 
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
+def without_addresses(text: str) -> str:
+    """A text in which no object stands with its place in memory, which is another in every process."""
+    return _ADDRESS.sub("", text) if " at 0x" in text else text
+
+
 def utf8(text: str) -> str:
     """A text that can be written down: half of a surrogate pair as its escape."""
     return text.encode("utf-8", "backslashreplace").decode()
@@ -418,7 +434,7 @@ def utf8(text: str) -> str:
 def _said(error: BaseException) -> str:
     """An exception's message; some cannot make theirs."""
     try:
-        return redact(utf8(str(error)))
+        return redact(without_addresses(utf8(str(error))))
     except Exception:
         return "(its message cannot be made)"
 
@@ -438,7 +454,7 @@ class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             "timeout" if isinstance(error, TimeoutError) else "error",
             type(error).__name__,
             _said(error),
-            redact(utf8("".join(format_exception(type(error), error, error.__traceback__, limit=-8)))),
+            redact(without_addresses(utf8("".join(format_exception(error, limit=-8))))),
         )
 
     def __str__(self) -> str:
@@ -602,21 +618,26 @@ class Round(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The best refused candidate: shown when nothing was accepted, and to the person who is asked."""
+    """The best refused candidate: shown when nothing was accepted, and to the person who is asked.
+
+    `judged` is False of one whose check failed: a person may be asked about it, but nobody has refused it.
+    """
 
     value: Any
     score: float | None = None
     reason: str = ""
     feedback: str = ""
     caveat: str = ""
+    judged: bool = True
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """How a task ended.
 
     Args:
-        status: "accepted" (finished as the rule or `done` says), "abstained" (finished without an answer),
-            "exhausted" (budget, generator or policy came to an end), "waiting" (for a person), "failed".
+        status: "accepted" (finished as the rule or `done` says), "abstained" (finished without an answer, or with
+            nothing kept of what was drafted), "exhausted" (budget, generator or policy came to an end), "waiting"
+            (for a person), "failed".
         value: the answer; for a chain that was cut short what was accepted so far.
         score: of the value, where the rule compares scores; the unit is the verifier's.
         support: of a vote, the value's share, 0 to 1.
@@ -739,8 +760,12 @@ class Trail(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     def then(self, values: Sequence[Any]) -> Trail:
         """The trail with these values after it; this one stays as it is."""
-        entries = self.entries
-        if len(entries) != self.length:  # somebody else has gone on from here
+        entries, length = self.entries, self.length
+        if (
+            len(entries) != length
+        ):  # somebody else has gone on from here; with the same values that is one way
+            if len(entries) == length + len(values) and all(map(is_, entries[length:], values)):
+                return Trail(entries, len(entries))
             return Trail.of([*self, *values])
         entries.extend(values)
         return Trail(entries, len(entries))
@@ -813,7 +838,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         held: ballots and surviving partials.
         rounds: the `Round` records so far.
         last: the last round with its arrays; None when there is none, or it came to no decision.
-        feedback: refusals that the policy wants the generator to read; () after a plain retry.
+        feedback: refusals that the policy wants the generator to read; () after a plain retry of a judged round.
         refused: the items that are to be drafted again, after a policy step for partial progress: a block keeps what
             was accepted, and `n` is their number. They stay while drafts fail or bring nothing. () when the generator
             is free.

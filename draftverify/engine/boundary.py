@@ -29,6 +29,7 @@ from draftverify.engine.requests import (
     Verify,
 )
 from draftverify.errors import ContractError
+from draftverify.frozen import FrozenDict, FrozenList, freeze
 from draftverify.secret import redact
 from draftverify.values import (
     CAUSES,
@@ -53,6 +54,7 @@ from draftverify.values import (
     is_utf8,
     prefix,
     utf8,
+    without_addresses,
 )
 
 __all__ = [
@@ -173,7 +175,8 @@ DEEPEST = 100
 
 
 def canonical(value: Any, depth: int = 0) -> Any:
-    """An item as the record will hold it: lists for tuples, Python's numbers for those of an array library.
+    """An item as the record will hold it: frozen lists (for tuples too) and dicts, Python's numbers for an array
+    library's.
 
     What is no JSON value at all stays as it is: a pipeline may pass any object along, a record cannot hold it.
 
@@ -186,9 +189,9 @@ def canonical(value: Any, depth: int = 0) -> Any:
     if depth > DEEPEST:
         raise ContractError(f"a value is nested more than {DEEPEST} deep, or holds itself")
     if isinstance(value, (list, tuple)):
-        return [canonical(entry, depth + 1) for entry in value]
+        return FrozenList([canonical(entry, depth + 1) for entry in value])
     if isinstance(value, Mapping):
-        return {key: canonical(entry, depth + 1) for key, entry in value.items()}
+        return FrozenDict({key: canonical(entry, depth + 1) for key, entry in value.items()})
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
@@ -251,14 +254,14 @@ def plain_problem(value: Any) -> str | None:
         return f": an integer of {value.bit_length()} bits is beyond the 64 bits of a record"
     if kind is float:
         return None if isfinite(value) else f": {value} is no JSON number; use None or a string"
-    if kind is list or kind is tuple:
+    if kind is FrozenList or kind is list or kind is tuple:
         for index, entry in enumerate(value):
             if type(entry) is int and _INT_MIN <= entry <= _INT_MAX:
                 continue  # tokens: nearly all there is
             if (problem := plain_problem(entry)) is not None:
                 return f"[{index}]{problem}"
         return None
-    if kind is dict:
+    if kind is FrozenDict or kind is dict:
         for key, entry in value.items():
             if type(key) is not str or not is_utf8(key):
                 return f": the key {key!r} is no string; JSON keys are strings"
@@ -412,7 +415,7 @@ def _verified(value: Any, n: int) -> Any:
         problem = plain_problem(notes)
         if problem is not None:
             raise ContractError(f"notes{problem}")
-        value = replace(value, notes=_said_within(notes))
+        value = replace(value, notes=freeze(_said_within(notes)))
     return value if value.by == "verifier" else replace(value, by="verifier")
 
 
@@ -680,21 +683,21 @@ def _text(value: Any, what: str) -> str:
 
 def _is_plain(text: Any) -> bool:
     """Whether `_said` would leave it as it is."""
-    return type(text) is str and text.isascii() and redact(text) is text
+    return type(text) is str and text.isascii() and " at 0x" not in text and redact(text) is text
 
 
 def _said(text: str) -> str:
-    """Words for people, as a record can hold them, and without secrets."""
-    return redact(utf8(str(text)))
+    """Words for people, as a record can hold them: without secrets, and without addresses of memory."""
+    return redact(without_addresses(utf8(str(text))))
 
 
 def _said_within(value: Any) -> Any:
     """A plain value whose texts and keys are for people."""
     if type(value) is str:
         return _said(value)
-    if type(value) is list:
+    if isinstance(value, list):
         return [_said_within(inner) for inner in value]
-    if type(value) is dict:
+    if isinstance(value, dict):
         return {_said(key): _said_within(inner) for key, inner in value.items()}
     return value
 
@@ -709,7 +712,7 @@ def _index_of(entry: Any, kind: type[Correction | Refusal], what: str) -> int:
 def shown(value: Any) -> str:
     """A value and its type, for a message."""
     try:
-        text = redact(repr(value))  # before it is cut: half a key is too much of it
+        text = redact(without_addresses(repr(value)))  # before it is cut: half a key is too much of it
     except Exception:  # a value so odd that it cannot even be shown
         return f"a {type(value).__name__}"
     return f"{text if len(text) <= 60 else text[:59] + '…'} ({type(value).__name__})"

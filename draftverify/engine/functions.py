@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import isawaitable, iscoroutinefunction
 from itertools import islice
 from types import CoroutineType
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from draftverify.engine.boundary import shown
 from draftverify.errors import ContractError
 from draftverify.values import PASS, REJECT, UNCHECKED, Check, Context, Failure, Proposal, Shape, Verification
 
-__all__ = ["each_item", "failed", "generator", "verifier"]
+__all__ = ["each_item", "failed", "failure_of", "generator", "verifier"]
 
 
 class generator:  # noqa: N801 - reads as a function, and so do its users' programs
@@ -78,6 +78,12 @@ def failed(failure: Failure) -> Check:
     if failure.kind == "timeout":
         return Check("timeout", reason="timeout", feedback=failure.message)
     return Check("error", reason=failure.error, feedback=failure.message)
+
+
+def failure_of(check: Check) -> Failure:
+    """What `failed` made the check of, but for the traceback."""
+    kind: Literal["error", "timeout"] = "timeout" if check.verdict == "timeout" else "error"
+    return Failure(kind, check.reason or kind, check.feedback)
 
 
 class verifier:  # noqa: N801

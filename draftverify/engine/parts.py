@@ -31,7 +31,8 @@ from draftverify.errors import (
     below,
     self_verification_told,
 )
-from draftverify.protocols import AcceptanceRule, BlockSize, Done, Generator, Verifier
+from draftverify.frozen import freeze
+from draftverify.protocols import AcceptanceRule, BlockSize, Collects, Done, Generator, Verifier
 from draftverify.rejection import Policy
 from draftverify.secret import Secret
 from draftverify.values import EMPTY, Context, LawKind, Shape
@@ -52,6 +53,7 @@ class Parts:
         generators: the generator, then those of fallbacks.
         declared: by the id of each of them, its shape (None for any) and its laws.
         enough, shapes, prepares, finishes, abstains, done: what verifier and rule say of themselves.
+        collects: whether a round that brings the rule nothing is no trouble under this stopping rule.
         partial: whether a policy step answers items that were refused beside accepted ones.
         learns: whether the block size wants to hear of finished rounds; `settles` of finished tasks.
         undrafted: the trouble under which a task goes to a fallback at once where the block size, or the monitor's
@@ -82,7 +84,7 @@ class Parts:
     ) -> None:
         self.policy = policy if policy is not None else Policy()
         self.budget = budget if budget is not None else Budget()
-        self.settings = settings
+        self.settings: Mapping[str, Any] = freeze(settings)
         self.seed = seed
         self.name = name
         self.monitor = monitor
@@ -103,6 +105,13 @@ class Parts:
         self.prepares = hasattr(verifier, "prepare")
         self.finishes = hasattr(rule, "finish")
         self.abstains = bool(getattr(rule, "abstains", False))
+        collects = getattr(rule, "collects", None)
+        if collects not in (None, *get_args(Collects)):
+            raise PipelineError(
+                f"{collects!r} is no word for when a rule collects; {name_of(rule)} declares one of "
+                f"{_listed(get_args(Collects))}, or None"
+            )
+        self.collects = collects == "always" or (collects == "given" and done is not None)
         self.partial = any(clause.partial for clause in self.policy.clauses)
         self.learns = type(self.block) is not Fixed
         self.settles = hasattr(self.block, "settle")

@@ -21,14 +21,18 @@ from draftverify.calibration.acceptance import tally
 from draftverify.engine import boundary
 from draftverify.engine.budget import Budget
 from draftverify.engine.events import Event, Listener, RoundDone, StepTaken, TaskDone, TaskStarted
+from draftverify.engine.functions import failed, failure_of
 from draftverify.engine.parts import Parts, name_of
 from draftverify.engine.requests import Ask, AskPerson, Decide, Draft, Finish, Prepare, Request, Verify
 from draftverify.engine.state import State, holding, is_open, troubles_of
 from draftverify.engine.watching import doubted, tightened
 from draftverify.errors import DraftVerifyError
+from draftverify.frozen import FrozenDict, freeze, thaw
 from draftverify.randomness import Draws, stream_key
 from draftverify.secret import quiet
 from draftverify.values import (
+    EMPTY,
+    GIVEN,
     PASS,
     By,
     Check,
@@ -72,8 +76,7 @@ class _Making(msgspec.Struct, eq=False):
     source: str = "generator"
     proposal: Proposal = _NOTHING
     verification: Verification | None = None
-    accepted: Trail | None = None  # with what the decision emits, where the stopping rule was asked
-    open: tuple[int, ...] = ()  # of a block that is checked again in part, the items
+    open: tuple[int, ...] = ()  # the items whose checks are made again
     doubted: bool = False  # what passed is for a person to judge, since the monitor has alarmed
     steps: tuple[Step, ...] = ()
     draft: float = 0.0
@@ -128,13 +131,14 @@ class Session:
         task = task.without_truth()  # which is for metrics alone
         self.pipeline = pipeline
         self.task = task
-        self.outcome: Outcome | None = outcome
+        self.outcome: Outcome | None = freeze(outcome)
         self.listened = True
         self.person = person
         self.on_event = on_event
         self.inner: Mapping[str, TaskRecord] = {record.task: record for record in inner}
         self._attempt = attempt
         self._allowance = allowance
+        self._inner = within is not None
         then = pipeline.monitor.on_alarm if alarmed and pipeline.monitor is not None else "record"
         self._stopped, self._doubting = then == "stop", then == "escalate"
         self._asked = pipeline.monitor.threshold if then == "tighten" and pipeline.monitor else None
@@ -155,7 +159,7 @@ class Session:
             feedback=outer.feedback if outer else (),
             refused=(),
             enough=None,
-            settings={**outer.settings, **pipeline.settings} if outer else pipeline.settings,
+            settings=FrozenDict({**outer.settings, **pipeline.settings}) if outer else pipeline.settings,
             memory=memory or Memory(),
             draws=Draws(keys[0], 0),
             scratch={},
@@ -169,7 +173,7 @@ class Session:
                 raise DraftVerifyError(
                     f"task {task.id!r}: the rounds to restore are of another policy, of more than {clauses} clauses"
                 )
-            self.state = self.state.after(round)
+            self.state = self.state.after(freeze(round))
         self._making = _Making()
         self.request: Request | None = None
         if outcome is not None:
@@ -411,19 +415,18 @@ class Session:
         making.passes += 1
         if seconds != busy and busy:
             making.batch = round(seconds / busy)
-        if making.open and type(value) is not Failure and not value.checks:
+        before = making.verification  # of a re-check: what the pass before it said
+        if before is not None and type(value) is not Failure and not value.checks:
             value = Failure("error", "ContractError", "a pass that checked items again brought no checks")
         if type(value) is not Failure and value.cost is not None:
             value, seconds, busy = self._charged(value, seconds, busy)
         making.verify += seconds
         making.busy += busy
-        if type(value) is Failure:
+        if before is not None:
+            value = _rechecked(before, making.open, value, whole=request.proposal is making.proposal)
+        elif type(value) is Failure:
             self._consult_policy(Decision(), (value.kind,), value)
             return
-        if making.open:
-            assert making.verification is not None
-            value = _merged(making.verification, making.open, value)
-            making.open = ()
         if self._doubting and making.source != "person":
             making.doubted = any(check.verdict == "pass" for check in value.checks)
             value = doubted(value)
@@ -450,7 +453,6 @@ class Session:
         try:
             value = self._emitting(value, request.context)
         except BaseException as error:
-            making.accepted = None
             self._consult_policy(Decision(), ("error",), boundary.raised(error), reverifiable=False)
             return
         if value.done:
@@ -532,13 +534,12 @@ class Session:
         held, accepted = context.held, context.accepted
         if decision.held or decision.released:
             held = holding(held, decision, self._held_items(decision))
-        making.accepted = accepted.then(new) if new else accepted
+        accepted = accepted.then(new) if new else accepted
         last = Last(making.proposal, making.verification, decision)
-        keep = done(replace(context, accepted=making.accepted, held=held, last=last, enough=None), new)
+        keep = done(replace(context, accepted=accepted, held=held, last=last, enough=None), new)
         if keep is None:
             return decision
         keep = boundary.read_cut(keep, len(new), done)
-        making.accepted = None
         return replace(decision, emitted=new[:keep], drift=decision.drift[:keep], done=True)
 
     def _new_values(self, decision: Decision) -> tuple[Any, ...]:
@@ -573,21 +574,18 @@ class Session:
         """Ask the policy; a re-verification stays inside this round, any other step follows it."""
         making, state = self._making, self.state
         checks = making.verification.checks if making.verification is not None and failure is None else ()
-        failed = tuple([index for index, check in enumerate(checks) if is_open(check)])
-        again = failed or (failure is not None and making.passes > 0)
-        judged = (
-            making.source != "person" and making.verification is not None and len(making.proposal.items) > 0
-        )
-        said = making.verification is not None and making.verification.by == "person"
+        places = tuple([index for index, check in enumerate(checks) if is_open(check)])
+        again = places or (failure is not None and making.passes > 0)
         policy = self.pipeline.policy
+        askable = policy.escalates and state.is_askable(self._round(decision, troubles, failure))
         if making.doubted:
-            place = policy.asks  # at once: more drafts would be doubted as these are
+            place = policy.asks if askable else None  # at once: more drafts would be doubted as these are
         else:
             place = policy.next(
                 troubles,
                 state.counting(making.steps),
                 reverifiable=bool(reverifiable and again and self._spent() is None),
-                askable=judged or not (state.told or said),
+                askable=askable,
                 progress=progress,
                 drafting=drafting,
             )
@@ -599,29 +597,37 @@ class Session:
             if self.listened:
                 self._events.append(StepTaken(self.task, self.rounds.length, step, self._number))
             if clause.do == "reverify":
-                self._check_again(failed)
+                self._check_again(places)
                 return
-        elif progress:
-            troubles = ()  # nothing answers what was refused beside the kept items
+        elif progress or (drafting and self._is_blank(troubles)):
+            troubles = ()  # nothing answers what was refused beside the kept items, or instead of a ballot
         self._close_round(decision, troubles, failure)
 
-    def _check_again(self, failed: tuple[int, ...]) -> None:
-        """Check the failed alternatives again, and only those; of a chain or tree, the whole block."""
+    def _is_blank(self, troubles: tuple[Trouble, ...]) -> bool:
+        """Whether a block that was judged brought nothing to a rule that collects, which then goes on to the next.
+
+        It does not with the last of `_BLANK_ROUNDS` such rounds in a row, nor where the block was to make up for items
+        that were refused beside accepted ones: another would bring those again.
+        """
+        context = self.state.context
+        if not self.pipeline.collects or (context.refused and context.accepted.length):
+            return False
+        if "exhausted" in troubles or not {"reject", "abstain"} & {*troubles}:
+            return False
+        before = self.rounds[1 - _BLANK_ROUNDS :]
+        return len(before) < _BLANK_ROUNDS - 1 or any(round.decision.progress for round in before)
+
+    def _check_again(self, places: tuple[int, ...]) -> None:
+        """Check the alternatives in these places again, and only those; of a chain or tree, the whole block."""
         making = self._making
         proposal = making.proposal
-        if failed and proposal.fits("alternatives"):
-            making.open = failed
-        if making.open:
-            proposal = proposal.subset(making.open)
+        making.open = places
+        if places and proposal.fits("alternatives"):
+            proposal = proposal.subset(places)
         self.request = Verify(self._id(), self.pipeline.verifier, self._judging(), proposal)
 
-    def _close_round(
-        self,
-        decision: Decision,
-        troubles: tuple[Trouble, ...] = (),
-        failure: Failure | None = None,
-    ) -> None:
-        """Make the round's record, take the step to the next state, and go on."""
+    def _round(self, decision: Decision, troubles: tuple[Trouble, ...], failure: Failure | None) -> Round:
+        """The record of the round that is under way."""
         making, pipeline, context = self._making, self.pipeline, self.state.context
         proposal, verification = making.proposal, making.verification
         items = proposal.items if type(proposal.items) is tuple else _host(proposal.items)
@@ -669,15 +675,28 @@ class Session:
                 by=by,
             )
         if verification is not None and (verification.correction or verification.notes):
-            notes = dict(verification.notes) if verification.notes else None
+            notes: Any = verification.notes or None
             round = replace(round, correction=verification.correction, notes=notes)
         if making.tokens:
             round = replace(round, tokens=making.tokens)
+        return round
+
+    def _close_round(
+        self,
+        decision: Decision,
+        troubles: tuple[Trouble, ...] = (),
+        failure: Failure | None = None,
+    ) -> None:
+        """Make the round's record, take the step to the next state, and go on."""
+        making, pipeline, context = self._making, self.pipeline, self.state.context
+        proposal, verification = making.proposal, making.verification
+        round = self._round(decision, troubles, failure)
         broken = self._teach(context, round) if pipeline.learns and making.source == "generator" else None
-        last = None
-        if failure is None and verification is not None:
-            last = Last(proposal, verification, decision)
-        self.state = self.state.after(round, last, making.accepted)
+        self.state = self.state.after(round)
+        if verification is not None and (
+            verification.evidence is not None or proposal.law is not GIVEN or proposal.evidence is not EMPTY
+        ):
+            self.state = self.state.showing(proposal, verification)
         if self.listened:
             self._events.append(RoundDone(self.task, round, self._number))
         self._making = _Making()
@@ -707,19 +726,21 @@ class Session:
         reason = "; ".join(_WORDS[trouble] for trouble in last.trouble)
         spent = self._spent()
         status: Status
-        if last.failure is not None:
-            status, reason = "failed", str(last.failure)
+        failure = last.failure
+        if failure is not None:
+            status, reason = "failed", str(failure)
         elif spent is not None:
             status, reason = "exhausted", spent
         elif set(last.trouble) <= {"error", "timeout"}:
-            status = "failed"
+            failure = failure_of(next(check for check in last.checks if check.verdict in last.trouble))
+            status, reason = "failed", f"{reason}: {failure}"
         else:
             # Of a rule that may say so, nothing good and nothing left to try is an answer: there is none.
             none = self.pipeline.abstains and set(last.trouble) <= {"reject", "exhausted", "abstain"}
             status = "abstained" if none or last.trouble == ("abstain",) else "exhausted"
         if step != "give_up" and self.pipeline.policy.clauses:
             reason += "; no policy step is left"
-        self._end(status, reason, last.failure)
+        self._end(status, reason, failure)
 
     def _end(self, status: Status, reason: str = "", failure: Failure | None = None) -> None:
         """End in this way, once the value is made."""
@@ -733,19 +754,36 @@ class Session:
             self.request = Finish(
                 self._id(), self.pipeline.rule, replace(context, draws=self._judging().draws)
             )
-        elif not self.pipeline.finishes and (accepted.length or status == "accepted"):
+        elif not self.pipeline.finishes and (
+            accepted.length or (status == "accepted" and self._is_empty_answer())
+        ):
             self._make_outcome(self._ending, Choice(tuple(accepted)))
         else:
             self._make_outcome(self._ending, None)
 
+    def _is_empty_answer(self) -> bool:
+        """Whether a task that ended with no accepted value was answered by none: the stopping rule cut away all that
+        the rule kept, or ended a chain for which there was nothing to draft."""
+        rounds, shapes = self.rounds, self.pipeline.shapes
+        decision = rounds[-1].decision
+        if decision.kept or decision.corrected or decision.spliced:
+            return True
+        return (shapes is None or "chain" in shapes) and not any(round.items for round in rounds)
+
     def _make_outcome(self, ending: tuple[Status, str, Failure | None], choice: Choice | None) -> None:
         status, reason, failure = ending
         if status == "accepted" and choice is None:
-            status, reason = "abstained", reason or "no answer came of what was held"
+            words = "no answer came of what was held" if self.state.context.held else "nothing was accepted"
+            status, reason = "abstained", reason or words
         state, rounds, pipeline = self.state, self.rounds, self.pipeline
         value, score, support, margin, note = astuple(choice) if choice is not None else (*(None,) * 4, "")
         reason = "; ".join(filter(None, (reason, note)))
         drifts = [value for round in rounds for value in round.decision.drift]
+        candidate = state.candidate if status != "accepted" else None
+        refused = candidate if candidate is not None and candidate.judged else None
+        if not self._inner:  # else other parts read the outcome too
+            value = thaw(value)
+            refused = refused and replace(refused, value=thaw(refused.value))
         self.outcome = Outcome(
             status=status,
             value=value,
@@ -753,7 +791,7 @@ class Session:
             support=support,
             margin=margin,
             reason=reason,
-            refused=state.candidate if status != "accepted" else None,
+            refused=refused,
             failure=failure,
             rounds=rounds.length,
             tally=Tally.total([round.tally for round in rounds]),
@@ -781,6 +819,8 @@ _TAKES: Mapping[type, Callable[[Any, Any, Any, float, float], None]] = {
     Finish: Session._take_value,
 }
 
+_BLANK_ROUNDS = 100  # a stopping rule may wait for ballots, and the budget is 100,000 rounds
+
 _WORDS = {
     "reject": "every candidate was refused",
     "error": "checks failed",
@@ -799,14 +839,20 @@ def _host(items: Any) -> tuple[Any, ...]:
     return items if type(items) is tuple else tuple(items.tolist())
 
 
-def _merged(first: Verification, places: tuple[int, ...], later: Verification) -> Verification:
-    """The first verification with the checks that were made again in their places."""
-    checks = list(first.checks)
+def _rechecked(
+    before: Verification, places: tuple[int, ...], later: Verification | Failure, *, whole: bool
+) -> Verification:
+    """A verification after a re-check of the items in these places, or of the whole block. Where that failed as a call,
+    those items' checks say so."""
+    checks = list(before.checks)
+    if isinstance(later, Failure):
+        for place in places:
+            checks[place] = failed(later)
+        return replace(before, checks=tuple(checks))
+    deterministic = before.deterministic and later.deterministic
+    notes = FrozenDict({**before.notes, **later.notes})
+    if whole:
+        return replace(later, deterministic=deterministic, notes=notes)
     for place, check in zip(places, later.checks, strict=True):
         checks[place] = check
-    return replace(
-        first,
-        checks=tuple(checks),
-        deterministic=first.deterministic and later.deterministic,
-        notes={**first.notes, **later.notes},
-    )
+    return replace(before, checks=tuple(checks), deterministic=deterministic, notes=notes)

@@ -5,6 +5,8 @@ A restored round comes through `State.after` as a fresh one does, so a task that
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 from msgspec.structs import replace
 
@@ -23,7 +25,7 @@ from draftverify.values import (
     Law,
     Proposal,
     Round,
-    Trail,
+    Step,
     Trouble,
     Verification,
 )
@@ -41,8 +43,9 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
         used: how often each clause was taken at this place; a round without trouble sets it back.
         fallback: the clause whose generator drafts now.
         left: for how many rounds more; None for good.
-        candidate: the best refused one since a person last accepted.
-        told: a person's word was taken and nothing was drafted and judged since: there is nothing new to ask about.
+        candidate: the best refused item that no person has answered for.
+        answered: the values that a person has answered for.
+        heard: a person has answered, and nothing was drafted and judged since.
         seconds: latency so far. busy: machine seconds that the task answers for.
         passes: verifier calls. units: cost units.
     """
@@ -54,29 +57,22 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
     fallback: Clause | None = None
     left: int | None = None
     candidate: Candidate | None = None
-    told: bool = False
+    answered: tuple[Any, ...] = ()
+    heard: bool = False
     seconds: float = 0.0
     busy: float = 0.0
     passes: int = 0
     units: float = 0.0
 
-    def after(self, round: Round, last: Last | None = None, accepted: Trail | None = None) -> State:
-        """The state once `round` is over.
-
-        Args:
-            round: its record.
-            last: the round with its arrays, for the one after; None to make it from the record.
-            accepted: all that is accepted by now, where that was put together already.
-        """
+    def after(self, round: Round) -> State:
+        """The state once `round` is over: nothing but the record of it counts."""
         decision, timing, before = round.decision, round.timing, self.context
         rounds = before.rounds.then((round,))
-        if accepted is None:
-            accepted = before.accepted.then(decision.emitted) if decision.emitted else before.accepted
         context = replace(
             before,
-            accepted=accepted,
+            accepted=before.accepted.then(decision.emitted) if decision.emitted else before.accepted,
             rounds=rounds,
-            last=last if last is not None else last_of(round),
+            last=last_of(round),
             draws=Draws(before.draws.key, rounds.length),
             tries=before.tries + 1 if round.trouble else 0,
         )
@@ -91,45 +87,103 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
             units=self.units + timing.units,
         )
         eventful = (
-            round.trouble or decision.done or round.source != "generator" or before.tries or before.refused
+            round.trouble
+            or decision.done
+            or not decision.progress
+            or round.source != "generator"
+            or before.tries
+            or before.refused
         )
         return state._after_trouble(round) if eventful else state
 
+    def showing(self, proposal: Proposal, verification: Verification) -> State:
+        """The state in which the next round is shown the arrays of the last one, which no record holds."""
+        last = self.context.last
+        if last is None:
+            return self
+        shown = Last(
+            replace(last.proposal, law=proposal.law, evidence=proposal.evidence),
+            replace(last.verification, evidence=verification.evidence),
+            last.decision,
+        )
+        return replace(self, context=replace(self.context, last=shown))
+
+    def is_askable(self, round: Round) -> bool:
+        """Whether a person could be told anything new once `round` is over."""
+        candidate, answered, heard = self._question_after(round)
+        return (
+            not heard
+            if candidate is None
+            else not any(_is_equal(candidate.value, value) for value in answered)
+        )
+
+    def _question_after(self, round: Round) -> tuple[Candidate | None, tuple[Any, ...], bool]:
+        """`candidate`, `answered` and `heard` after a round."""
+        candidate, answered, heard = self.candidate, self.answered, self.heard
+        if round.source == "person":
+            answered = answered if candidate is None else (*answered, candidate.value)
+            candidate, heard = None, True
+        elif _is_judged(round):
+            heard = False
+        decision = round.decision
+        if round.trouble or decision.abstain or not decision.progress:
+            candidate = _better(candidate, round)
+        return candidate, answered, heard
+
     def _after_trouble(self, round: Round) -> State:
         """What the policy has to remember of a round, and what its step wants the generator to see."""
-        judged = round.items and round.failure is None
-        candidate, fallback, left, told = self.candidate, self.fallback, self.left, self.told
-        refused = self.context.refused  # still to be drafted, unless they were
-        if round.source == "person" and candidate is not None:
-            refused = _without(refused, candidate.value)
-        elif judged or not round.trouble:
-            refused = ()
-        context = replace(self.context, feedback=self.inherited, refused=refused)
-        if round.source == "person":
-            told = told or not round.trouble or round.by == "person"
-            candidate = candidate if round.trouble else None
-        elif judged:
-            told = False
+        context, fallback, left = self.context, self.fallback, self.left
+        step = round.steps[-1] if round.trouble and round.steps else None
+        clause = self.policy.clauses[step.clause] if step is not None else None
         if left is not None and fallback is not None and round.source == fallback.name:
             left -= 1
             if left == 0:
                 fallback = left = None
-        used = (0,) * len(self.used)
-        decided = round.decision
-        if round.trouble or decided.abstain or (decided.done and not decided.progress):
-            candidate = _better(candidate, round)
+        if clause is not None and clause.do == "fallback":
+            fallback, left = clause, clause.rounds
+        used, feedback = (0,) * len(self.used), self.inherited
         if round.trouble:
             used = self.counting(round.steps)
-            clause = self.policy.clauses[round.steps[-1].clause] if round.steps else None
-            if clause is not None and clause.do == "fallback":
-                fallback, left = clause, clause.rounds
-            if clause is not None and clause.do == "feedback":
-                context = replace(context, feedback=self.inherited + _feedback_on(round))
-            if clause is not None and clause.partial and judged:
-                context = replace(context, refused=refused + refused_items(round))
+            if _is_unjudged(round):
+                feedback = context.feedback  # nobody has judged what was drafted with it
+                used = self._given_back(used, step)
+            elif clause is not None and clause.do == "feedback":
+                feedback += _feedback_on(round)
+        candidate, answered, heard = self._question_after(round)
         return replace(
-            self, context=context, candidate=candidate, fallback=fallback, left=left, told=told, used=used
+            self,
+            context=replace(context, feedback=feedback, refused=self._refused_after(round, clause)),
+            used=used,
+            fallback=fallback,
+            left=left,
+            candidate=candidate,
+            answered=answered,
+            heard=heard,
         )
+
+    def _given_back(self, used: tuple[int, ...], step: Step | None) -> tuple[int, ...]:
+        """`used`, without the feedback that the round before led to where another clause answers this one."""
+        rounds = self.context.rounds
+        before = rounds[-2].steps if rounds.length > 1 else ()
+        if (
+            not before
+            or before[-1].do != "feedback"
+            or (step is not None and step.clause == before[-1].clause)
+        ):
+            return used
+        place = before[-1].clause
+        return (*used[:place], used[place] - 1, *used[place + 1 :])
+
+    def _refused_after(self, round: Round, clause: Clause | None) -> tuple[object, ...]:
+        """The items that are to be drafted again after a round whose trouble the clause answers."""
+        before, judged = self.context.refused, _is_judged(round)
+        if round.source == "person":
+            refused = before if self.candidate is None else _without(before, self.candidate.value)
+        else:
+            refused = () if judged or not round.trouble else before
+        if clause is not None and judged and (clause.partial or before):
+            refused += refused_items(round)
+        return refused
 
     def counting(self, steps: tuple[msgspec.Struct, ...]) -> tuple[int, ...]:
         """`used`, with these steps."""
@@ -137,6 +191,16 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
         for step in steps:
             used[step.clause] += 1  # type: ignore[attr-defined]
         return tuple(used)
+
+
+def _is_judged(round: Round) -> bool:
+    """Whether a round came to a decision on items."""
+    return bool(round.items) and round.failure is None
+
+
+def _is_unjudged(round: Round) -> bool:
+    """Whether calls and checks that failed are all that a round with trouble came to."""
+    return not round.decision.progress and set(round.trouble) <= {"error", "timeout"}
 
 
 def last_of(round: Round) -> Last | None:
@@ -197,28 +261,47 @@ def refused_items(round: Round) -> tuple[object, ...]:
     )
 
 
+def _is_equal(left: object, right: object) -> bool:
+    """Whether two items are equal, as far as they can tell: arrays and odd objects may not."""
+    try:
+        return left is right or bool(left == right)
+    except Exception:
+        return False
+
+
 def _without(values: tuple[object, ...], gone: object) -> tuple[object, ...]:
     """The values without the last one equal to `gone`: of equals, a person is asked about the later one."""
-    at = next((i for i in reversed(range(len(values))) if values[i] == gone), len(values))
+    at = next((i for i in reversed(range(len(values))) if _is_equal(values[i], gone)), len(values))
     return values[:at] + values[at + 1 :]
 
 
 def _better(best: Candidate | None, round: Round) -> Candidate | None:
-    """The best refused candidate by now: the highest score, the later one of equals, and of a round without scores one
-    of which nobody could tell rather than one that was rejected."""
+    """The best refused candidate by now: one that was judged before one whose check failed, one with a score before one
+    without, the highest score, the later one; of a round, those of which nobody could tell are the later ones."""
     reasons = {refusal.index: refusal.reason for refusal in round.decision.refused}
-    open_ = {index for index, check in enumerate(round.checks) if check.verdict == "abstain"}
-    for index in sorted(range(len(round.items)), key=lambda index: index in open_):
-        item = round.items[index]
+    taken, failure = round.decision.taken, round.failure
+    unsure = {index for index, check in enumerate(round.checks) if check.verdict == "abstain"}
+    for index in sorted(range(len(round.items)), key=lambda index: index in unsure):
         check = round.checks[index] if round.checks else None
-        if index not in reasons and (check is None or check.verdict in ("unchecked", "pass")):
+        if index in taken:
             continue
-        score = check.score if check is not None else None
-        if best is not None and best.score is not None and (score is None or score < best.score):
+        if check is not None and (index in reasons or check.verdict not in ("unchecked", "pass")):
+            judged = index in reasons or check.verdict in ("reject", "abstain")
+            words = (check.reason or reasons.get(index, ""), check.feedback, check.caveat)
+        elif index in reasons:
+            judged, words = True, (reasons[index], "", "")
+        elif check is None and failure is not None:
+            judged, words = False, (failure.error, failure.message, "")
+        else:
             continue
-        reason = (check.reason if check is not None else "") or reasons.get(index, "")
-        best = Candidate(item, score, reason, *((check.feedback, check.caveat) if check is not None else ()))
+        candidate = Candidate(round.items[index], check.score if check is not None else None, *words, judged)
+        if best is None or _rank(candidate) >= _rank(best):
+            best = candidate
     return best
+
+
+def _rank(candidate: Candidate) -> tuple[bool, bool, float]:
+    return candidate.judged, candidate.score is not None, candidate.score or 0.0
 
 
 def _feedback_on(round: Round) -> tuple[Feedback, ...]:

@@ -13,6 +13,7 @@ from typing import IO, Any
 import msgspec
 
 from draftverify.errors import ConfigError
+from draftverify.frozen import freeze
 from draftverify.records.encoding import decode, encode
 from draftverify.values import Memory, TaskRecord, Trail
 
@@ -97,7 +98,7 @@ class Memories:
                         "a folder that all machines share, or leave out epoch",
                         path="epoch",
                     ) from error
-                trail = trail.then([decode(line, TaskRecord, recall.path) for line in lines])
+                trail = trail.then([freeze(decode(line, TaskRecord, recall.path)) for line in lines])
                 lengths[recall.size] = len(trail)
                 self._read[recall.path] = trail, lengths
             return Memory(recall.version, Trail(trail.entries, lengths[recall.size]))

@@ -143,6 +143,11 @@ class Policy(msgspec.Struct, frozen=True):
         return None
 
     @property
+    def escalates(self) -> bool:
+        """Whether a clause asks a person."""
+        return any(clause.do == "escalate" for clause in self.clauses)
+
+    @property
     def undrafted(self) -> Trouble | None:
         """The trouble under which a task for which nothing is drafted goes to a fallback at once; None without one."""
         unused = (0,) * len(self.clauses)

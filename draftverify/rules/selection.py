@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal
 from msgspec import UNSET
 
 from draftverify.errors import ConfigError, ContractError
+from draftverify.protocols import Collects
 from draftverify.randomness import Draws
 from draftverify.rules.ballots import count
 from draftverify.rules.bounds import Threshold, at_least_one, between, score_or_none
@@ -155,6 +156,9 @@ class _Scored:
 
 class _Abstaining(_Scored):
     """Accepts items from a threshold on, and may say that there is no answer."""
+
+    # Under the stopping rule that it brings, the policy says what becomes of blocks without a good item.
+    collects: ClassVar[Collects] = "given"
 
     def __init__(self, threshold: Threshold | None = None, *, abstain_after: int | None = None) -> None:
         self.threshold = score_or_none("threshold", threshold)
@@ -352,6 +356,7 @@ class Majority:
         ballots: the least number of ballots that elects, likewise.
     """
 
+    collects: ClassVar[Collects] = "always"
     weighted: ClassVar[bool] = False
     shapes = ALTERNATIVES
 

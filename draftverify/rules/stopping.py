@@ -103,11 +103,11 @@ class EnoughEvidence:
 
 
 class AdaptiveConsistency:
-    """Stops a vote when its leader is likely to stay ahead of the second, or at so many ballots.
+    """Stops a vote when its leader is likely to stay ahead of the second, or at so many samples.
 
     Args:
         confidence: stop at P(Beta(v₁ + 1, v₂ + 1) > ½) ≥ confidence, for the votes v₁ and v₂ of the first two.
-        at_most: held items, those without an answer too.
+        at_most: samples drawn, those without an answer too.
         field: as for `Majority`.
         weighted: votes are weights, as for `WeightedVote`, scaled so that all of them sum to as many ballots as they
             are worth, (Σw)² / Σw²; else every ballot is one vote.
@@ -134,7 +134,7 @@ class AdaptiveConsistency:
         """Look at the ballots held by now."""
         answers = count(context.held, self.field)
         votes = [float(answer.ballots) for answer in answers]
-        if len(context.held) >= self.at_most:
+        if _samples(context) >= self.at_most:
             return len(new)
         if self.weighted:
             squares = sum(answer.squares for answer in answers)
@@ -144,6 +144,13 @@ class AdaptiveConsistency:
             return None
         first, second = (*sorted(votes, reverse=True), 0.0)[:2]
         return len(new) if leader_confidence(first, second) >= self.confidence else None
+
+
+def _samples(context: Context) -> int:
+    """How many items were drawn by now; ballots that came with no record of a round were too."""
+    last = context.last
+    drawn = context.drafted + (0 if last is None else len(last.proposal.items))
+    return max(drawn, len(context.held))
 
 
 class SureMajority:

@@ -128,8 +128,10 @@ class Judge:
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         draw = context.draws.uniform
-        if draw() < self.fails:
-            raise ContractError("the verifier fails")
+        if (
+            share(self.seed, len(proposal), draw()) < self.fails
+        ):  # of a re-check otherwise than of the first pass
+            raise (ContractError if draw(98) < 0.7 else TimeoutError)("the verifier fails")
         checks: list[Check] = []
         for index, item in enumerate(proposal.items):
             if context.enough is not None and sum(c.verdict == "pass" for c in checks) >= context.enough:
@@ -137,7 +139,7 @@ class Judge:
                 continue
             u = share(self.seed, item, context.round, draw(index + 1))
             kinds = ("pass", "reject", "error", "timeout", "abstain")
-            verdict: Any = kinds[int(np.searchsorted((0.35, 0.7, 0.8, 0.9), u, side="right"))]
+            verdict: Any = kinds[int(np.searchsorted((0.45, 0.65, 0.8, 0.9), u, side="right"))]
             more = {"correction": (index, "corrected")} if draw(index, 1) < self.corrects else {}
             checks.append(
                 Check(verdict, score=np.float32(u), reason=verdict, feedback=str(item), **more)  # type: ignore[arg-type]
@@ -164,8 +166,30 @@ class LaterJudge(Judge):
 
 
 def build(seed: int, *, later: bool = False) -> Pipeline:
-    """The pipeline of a seed; its twin with coroutine parts when `later`."""
-    return _pipeline(random.Random(seed), later, depth=0)
+    """The pipeline of a seed; its twin with coroutine parts when `later`. Every fourth checks parts of its blocks again
+    and goes on."""
+    r = random.Random(seed)
+    return _mixed(r, later) if seed % 4 == 3 else _pipeline(r, later, depth=0)
+
+
+def _mixed(r: random.Random, later: bool) -> Pipeline:
+    guesses, judge = (LaterGuesses, LaterJudge) if later else (ManyGuesses, ManyJudge)
+    shape, kind = r.choice(["chain", "alternatives", "alternatives"]), r.choice(["numbers", "tuples"])
+
+    def guess(name: str) -> Any:
+        return guesses(name, shape, r.choice([0, 0.1]), kind)
+
+    again = reverify(r.choice([1, 2]), on=("error", "timeout", "abstain"), partial=True)
+    return Pipeline(
+        guess("g"),
+        judge(r.random(), r.choice([0.3, 0.5]), r.choice([0, 0.3])),
+        LongestPrefix() if shape == "chain" else r.choice([All(), First(3), Best(0.1)]),
+        policy=again.then(_policy(r, guess, 0)).then(retry(3, partial=r.random() < 0.5)),
+        block=4,
+        done=AnyOf([Limit(9), Rounds(9)]),
+        budget=Budget(rounds=12),
+        seed=r.randint(0, 99),
+    )
 
 
 def _pipeline(r: random.Random, later: bool, depth: int) -> Pipeline:
@@ -222,19 +246,19 @@ def _pipeline(r: random.Random, later: bool, depth: int) -> Pipeline:
 
 
 def _policy(r: random.Random, guess: Callable[[str], Any], depth: int) -> Policy:
-    policy = Policy()
-    for place in range(r.randint(0, 5)):
-        times, partial = r.choice([1, 2, 3]), r.random() < 0.3
-        on: Any = r.choice([(), ("reject",), ("error", "timeout"), ("abstain",), ("exhausted", "reject")])
-        do = r.choice("rfvbeg" if r.random() < 0.5 else "rfvb")
+    policy = reverify(2, on=("error", "timeout", "abstain"), partial=True) if r.random() < 0.3 else Policy()
+    for place in range(r.choice([0, 1, 2, 3, 5, 8])):
+        times, partial = r.choice([1, 2, 3]), r.random() < 0.5
+        on: Any = r.choice([(), (), ("reject",), ("error", "timeout"), ("abstain",), ("exhausted", "reject")])
+        do = r.choice("rfvbeg" if r.random() < 0.5 else "rfvvb")
         rounds, trusted = r.choice([1, 2, None]), r.random() < 0.3
-        again: Any = r.choice([("error",), ("error", "timeout"), ("abstain",)])
+        again: Any = r.choice([("error",), ("error", "timeout", "abstain"), ("abstain",)])
         if do == "r":
             policy = policy.then(retry(times, on=on, partial=partial))
         elif do == "f":
             policy = policy.then(feedback(times, on=on or ("reject",), partial=partial))
         elif do == "v":
-            policy = policy.then(reverify(times, on=again))
+            policy = policy.then(reverify(times, on=again, partial=partial))
         elif do == "b":
             other = guess(f"fallback {place} of {depth}")
             more: Any = {
@@ -246,20 +270,41 @@ def _policy(r: random.Random, guess: Callable[[str], Any], depth: int) -> Policy
             }
             policy = policy.then(fallback(other, **more))
         elif do == "e":
-            policy = policy.then(escalate(on=on))
+            policy = policy.then(escalate(on=on, partial=partial))
         else:
-            policy = policy.then(give_up(on=on))
+            policy = policy.then(give_up(on=on, partial=partial))
     return policy
 
 
 def person(request: Ask) -> Answer | None:
-    """Says what the question alone decides; is away now and then."""
+    """Says what the question alone decides; is away now and then, or cannot be reached."""
     u = share(request.task.id, repr(request.candidate), request.trouble)
+    if u < 0.1:
+        raise ConnectionError("nobody can be reached")
     if u < 0.3:
         return None
     if u < 0.5 and request.candidate:
         return Answer("accept")
     return Answer("edit", (int(u * 100), "edited")) if u < 0.85 else Answer("reject", note="no")
+
+
+def interruptions(seed: int, tasks: int = 1) -> Iterator[str]:
+    """In what tasks of a seed differ that are taken up again after each of their rounds, or that went through JSON."""
+    pipeline = build(seed)
+    for number in range(tasks):
+        yield from _taken_up(pipeline, Task(id=str(number), input={"n": number}))
+
+
+def _taken_up(pipeline: Pipeline, task: Task) -> Iterator[str]:
+    record = pipeline.record(task, ask=person)
+    restored = decode(encode(record, ""), TaskRecord, "")
+    if encode(restored, "") != encode(record, ""):
+        yield f"task {task.id} read again from its record"
+    for place in range(len(record.rounds) + 1):
+        inner = restored.inner if place == len(record.rounds) else ()
+        again = pipeline.record(task, ask=person, restore=restored.rounds[:place], inner=inner)
+        if timeless(decode(encode(again, ""), TaskRecord, "")) != timeless(restored):
+            yield f"task {task.id} taken up again after {place} rounds"
 
 
 def differences(seed: int, tasks: int = 4) -> Iterator[str]:
@@ -278,14 +323,8 @@ def differences(seed: int, tasks: int = 4) -> Iterator[str]:
         found = _benched(twin, work, size or 4)
         if found != [_benched(pipeline, [task], 1)[0] for task in work]:
             yield name
-    for task, record in zip(work, records, strict=True):
-        restored = decode(encode(record, ""), TaskRecord, "")
-        for place in range(len(record.rounds) + 1):
-            inner = restored.inner if place == len(record.rounds) else ()
-            rounds = restored.rounds[:place]
-            again = pipeline.record(task, ask=person, restore=rounds, inner=inner)
-            if timeless(decode(encode(again, ""), TaskRecord, "")) != timeless(restored):
-                yield f"task {task.id} taken up again after {place} rounds"
+    for task in work:
+        yield from _taken_up(pipeline, task)
 
 
 async def _all(pipeline: Pipeline, tasks: list[Task]) -> list[TaskRecord]:

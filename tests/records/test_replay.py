@@ -409,6 +409,19 @@ def test_feedback_that_the_record_does_not_have_is_refused():
     assert "feedback that the record does not have would have changed the next draft" in found.gap.why
 
 
+def test_a_sample_without_an_answer_is_answered_by_another_policy():
+    """The vote went on from it without trouble; a clause that was not there would have ended it."""
+    listed = alternatives([2, 1, 2, 2, 2, 2])
+    made, other = (
+        Pipeline(listed, Passing(), Majority(None), policy=policy)
+        for policy in (retry(on=["error"]), give_up())
+    )
+    assert made.record("1").outcome.status == "accepted"
+    found = replayed(made, other, "on_rejection")
+    assert (found.record.outcome.status, len(found.record.rounds)) == ("exhausted", 2)
+    assert timeless(found.record) == timeless(other.record(Task(id="1")))
+
+
 def test_a_generator_that_does_not_say_what_it_reads_is_replayed_as_it_was():
     """Another policy is answered where nothing differs before; another block is not; the caller's word helps."""
     listed = alternatives([1, 3, 5, 7], None)

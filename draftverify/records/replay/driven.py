@@ -211,7 +211,8 @@ class _Driven:
         partial = self.pipeline.partial
         for place, round in enumerate(rounds):
             beside = partial and round.by == "verifier" and troubles_of(round.checks, round.decision)
-            if round.trouble or round.steps or beside:
+            unanswered = not (round.decision.progress or round.decision.done)
+            if round.trouble or round.steps or beside or unanswered:
                 return rounds[:place]
         return rounds
 
