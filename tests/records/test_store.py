@@ -230,12 +230,14 @@ def test_the_record_of_an_answered_task_takes_the_place_of_the_one_that_waited(s
     store.answer(question(), "edit", "y")
     longer = record(rounds=(*ROUNDS, Round(index=2, source="person")))
     assert store.commit("spec", longer)
+    assert store.scores() == {}
+    store.add_scores({("spec", "t", 0, "m"): Score(1.0)}, "exact")
     assert not store.commit("spec", record())
     store.park("spec", waiting(), question(3))
     (entry,) = store.entries()
     assert entry.record == longer
     assert store.counts() == {("measure", "spec", "accepted"): 1}
-    assert store.scores() == {}
+    assert store.scores() == {("spec", "t", 0, "m"): Score(1.0)}
     assert store.open_tasks() == set()
 
 
