@@ -32,7 +32,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from benchmarks.code import plain
-from benchmarks.code.estimators import Targets
+from benchmarks.code.estimators import Targets, said_of
 from benchmarks.provenance import write
 from draftverify import Check, Proposal, Task
 from draftverify.testing import make_context
@@ -219,18 +219,19 @@ class Tally:
     ) -> None:
         """One program, as plain.py was given it; `again` judges it with more time."""
         self.seen[of] += 1
-        self.verdicts[f"{python['verdict']} / {check.verdict}"] += 1
+        ours = said_of(check)
+        self.verdicts[f"{python['verdict']} / {ours}"] += 1
         self.shared[of] += check.caveat == "shared-process"
-        if check.verdict != python["verdict"]:
+        if ours != python["verdict"]:
             said = f"{check.reason}: {check.feedback}"
-            words = python["verdict"], check.verdict
+            words = python["verdict"], ours
             later = again() if again is not None and "timeout" in words else words
             self.differences.append(
                 {
                     "of": of,
                     "name": name,
                     "plain": python["verdict"],
-                    "ours": check.verdict,
+                    "ours": ours,
                     "explanation": explained(job["tests"], words, later, check),
                     "plain_said": python["said"][-300:],
                     "ours_said": said[:600],
@@ -342,9 +343,9 @@ def mutated(
         for program, job, check in zip(programs, *rows, strict=True):
 
             def again(one: Problem = one, program: str = program) -> tuple[str, str]:
-                (word,) = python.verdicts([one.job(program, LONGER * TIMEOUT)])
+                (theirs,) = python.verdicts([one.job(program, LONGER * TIMEOUT)])
                 ((found,),) = judged([(one.task.input, [program])], sandbox, "auto", LONGER * TIMEOUT)
-                return word["verdict"], found.verdict
+                return theirs["verdict"], said_of(found)
 
             tally.add(one.dataset, one.task.id, job, next(said), check, again)
     seen = sum(tally.seen.values())

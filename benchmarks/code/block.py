@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.code.estimators import Targets, ratio
+from benchmarks.code.estimators import Targets, ratio, said_of
 from benchmarks.code.recorded import Recording
 from draftverify import Proposal, ResourceError, Task, Verifier
 from draftverify.testing import make_context
@@ -144,7 +144,7 @@ def subjects(recordings: Sequence[Recording]) -> tuple[list[Subject], dict[str, 
     distinct = list(dict.fromkeys(varied.programs))
     found = default_sandbox().judge(varied.suite, distinct)
     ending = [
-        text for text, one in zip(distinct, found, strict=True) if one.check.verdict in ("pass", "reject")
+        text for text, one in zip(distinct, found, strict=True) if said_of(one.check) in ("pass", "reject")
     ]
     commented = [f"{ending[i % len(ending)]}\n# {i}\n" for i in range(max(SIZES))]
     every = [

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from draftverify import Check
 from draftverify.calibration import Estimate, pass_at_k
 from draftverify.calibration.intervals import log_interval, rate
 from draftverify.rules import consensus_sets
@@ -18,6 +19,11 @@ from draftverify.rules.agreement import Support
 
 Verdicts = Sequence[bool]
 """Whether each of a task's samples is correct."""
+
+
+def said_of(check: Check) -> str:
+    """A check's verdict, and "timeout" of what ran out of its time, as plain Python's harnesses say it."""
+    return "timeout" if check.reason in ("wall", "cpu") else check.verdict
 
 
 def over_tasks(values: Sequence[float]) -> Estimate:

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.code.estimators import Targets, differences, ratio
+from benchmarks.code.estimators import Targets, differences, ratio, said_of
 from benchmarks.code.hidden import LIMITS
 from benchmarks.code.recorded import Recording
 from draftverify_code.sandbox import Sandbox
@@ -115,7 +115,7 @@ def ours(block: Sequence[Part], sandbox: Sandbox) -> tuple[float, Found]:
         checks = [finding.check for each in pool.map(judge, block) for finding in each]
     seconds = perf_counter() - start
     return seconds, [
-        (one.verdict == "pass", f"{one.verdict}, {one.reason}: {one.feedback}") for one in checks
+        (one.verdict == "pass", f"{said_of(one)}, {one.reason}: {one.feedback}") for one in checks
     ]
 
 

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 from typing import Any
 
-from benchmarks.code.estimators import Targets, pass_at
+from benchmarks.code.estimators import Targets, pass_at, said_of
 from benchmarks.code.recorded import Recording
 from draftverify_code.sandbox import Finding, Limits, Sandbox, Suite
 
@@ -43,7 +43,7 @@ def judged(work: Sequence[tuple[Suite, Sequence[str]]], sandbox: Sandbox) -> lis
 
 def letters(findings: Sequence[Finding]) -> str:
     """Their verdicts, a letter each."""
-    return "".join(LETTERS[finding.check.verdict] for finding in findings)
+    return "".join(LETTERS[said_of(finding.check)] for finding in findings)
 
 
 def correct_of(verdicts: Mapping[str, str]) -> dict[str, list[bool]]:
@@ -124,7 +124,7 @@ def measure(
         "programs_per_second": len(checks) / seconds,
         "distinct_programs_per_second": distinct / seconds,
         "pass_at": rates,
-        "reasons": dict(Counter(f"{one.verdict} {one.reason}".strip() for one in checks).most_common()),
+        "reasons": dict(Counter(f"{said_of(one)} {one.reason}".strip() for one in checks).most_common()),
         "seconds_of_programs": sum(one.seconds for each in findings for one in each),
         "programs_cut_otherwise": sum(
             mine != other

@@ -100,8 +100,7 @@ def certificates(scores: Sequence[Sequence[float]], right: Sequence[Sequence[flo
 
     Certified for a precision of ½ at δ = .1, as it was published: by resampling whole problems (the δ-quantile of a
     thousand bootstrap samples), and as if items were independent (Clopper–Pearson), both along the same sequence of
-    thresholds. A split on which nothing can be certified breaks none. The library's own certificate is measured in
-    `benchmarks.certified`.
+    thresholds. A split on which nothing can be certified breaks none.
     """
     rng = np.random.default_rng(2026)
     rows, truth = np.array(scores), np.array(right)

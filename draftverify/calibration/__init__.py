@@ -1,7 +1,9 @@
 """What drafting costs, what it brings, and how much of it to do: every formula of the framework lives in this room."""
 
 from draftverify.calibration.acceptance import (
+    PassAtK,
     acceptance_rate,
+    fewest_samples,
     items_per_pass,
     pass_at_k,
     pass_at_k_rate,
@@ -41,7 +43,7 @@ from draftverify.calibration.paired import (
 )
 from draftverify.calibration.places import Places, StageCounts, position_trials, trials
 from draftverify.calibration.prediction import Prediction, coverage, measured_ratio, predict
-from draftverify.calibration.progress import geometric_progress
+from draftverify.calibration.progress import geometric_progress, is_alternatives
 from draftverify.calibration.release import ReleasePool, failures_needed, release_pool
 from draftverify.calibration.roc import Roc, RocPoint, roc
 from draftverify.calibration.scores import Reliability, ScoreFit, fit_scores, reliability
@@ -110,6 +112,7 @@ __all__ = [
     "PairedTest",
     "ParallelPass",
     "PartIdentity",
+    "PassAtK",
     "Places",
     "Prediction",
     "RateMonitor",
@@ -151,10 +154,12 @@ __all__ = [
     "expected_acceptance",
     "failures_needed",
     "fit_costs",
+    "fewest_samples",
     "fit_scores",
     "geometric_mean",
     "geometric_progress",
     "holm",
+    "is_alternatives",
     "items_per_pass",
     "krippendorff_alpha",
     "labels_needed",

@@ -1,16 +1,18 @@
 """How much of what was checked was accepted: the tally of one round, the rate over tasks, pass@k, items per pass.
 
-A trial is one item that was judged. Items that nobody looked at are censored, not failed; errors, timeouts and
-abstentions have their own counts and are in nobody's denominator.
+A trial is one item that was judged; one that used up its own time was, and failed. Items that nobody looked at are
+censored, not failed; errors and timeouts of who checks, and abstentions, have their own counts and are in nobody's
+denominator.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 
@@ -18,7 +20,15 @@ from draftverify.calibration.intervals import Estimate, log_jackknife, rate
 from draftverify.errors import ConfigError
 from draftverify.values import Check, Decision, Round, Tally, TaskRecord, VerdictKind
 
-__all__ = ["acceptance_rate", "items_per_pass", "pass_at_k", "pass_at_k_rate", "tally"]
+__all__ = [
+    "PassAtK",
+    "acceptance_rate",
+    "fewest_samples",
+    "items_per_pass",
+    "pass_at_k",
+    "pass_at_k_rate",
+    "tally",
+]
 
 
 _UNJUDGED: tuple[VerdictKind, ...] = ("error", "timeout", "abstain", "unchecked")
@@ -111,38 +121,88 @@ def items_per_pass(records: Iterable[TaskRecord], *, group: str | None = None) -
     return Estimate(value, low, high, int(pairs[:, 1].sum()), len(pairs))
 
 
-def pass_at_k(trials: int, accepted: int, k: int) -> float:
+class PassAtK(msgspec.Struct, frozen=True):
+    """The mean of pass@k over tasks.
+
+    Args:
+        k: samples of a task.
+        rate: the mean, each task one cluster; NaN where every task is left out.
+        left_out: the tasks that are not in it, each with why.
+    """
+
+    k: int
+    rate: Estimate
+    left_out: Mapping[str, str]
+
+
+def pass_at_k(samples: int, accepted: int, k: int) -> float:
     """The chance that at least one of k samples passes, unbiased: 1 − C(n − c, k) / C(n, k).
 
     Args:
-        trials: n, samples that were all judged, n >= k.
+        samples: n, how many were drawn, n >= k. One that used up its time was drawn, and failed.
         accepted: c, how many of them passed.
 
     References:
         Chen et al., 2107.03374.
     """
-    if not 0 < k <= trials:
+    if not 0 < k <= samples:
         raise ConfigError(
-            f"pass@{k} cannot be had from {trials} samples: more than were taken is not extrapolated"
+            f"pass@{k} cannot be had from {samples} samples: more than were taken is not extrapolated"
         )
-    return 1.0 - math.comb(trials - accepted, k) / math.comb(trials, k)
+    return 1.0 - math.comb(samples - accepted, k) / math.comb(samples, k)
 
 
-def pass_at_k_rate(records: Iterable[TaskRecord], k: int, *, group: str | None = None) -> Estimate:
-    """The mean of pass@k over tasks (first tries; a task with fewer than k trials is left out), clustered by task.
+def pass_at_k_rate(records: Iterable[TaskRecord], k: int, *, group: str | None = None) -> PassAtK:
+    """The mean of pass@k over tasks, of what the pipeline's own generator drew in first tries.
+
+    A task is left out, by name, where a sample came to no verdict or a call failed, since nothing is known of these;
+    and where fewer than k samples were drawn.
 
     Raises:
-        ConfigError: when blocks stopped early, at the first passed item: what was left unchecked depends on what
-            passed, and pass@k would be biased.
+        ConfigError: a block stopped early, and more than k of its samples were drawn. What was left unchecked depends
+            on what passed, so pass@k would be biased. Of k samples of which one passed the others do not matter.
     """
     values = []
-    for record in of_group(records, group):
-        total = Tally.total(entry.tally for entry in drafted_rounds(record))
-        if total.unchecked:
+    left_out: dict[str, str] = {}
+    for task, rounds in _first_tries(of_group(records, group)).items():
+        total, drawn = Tally.total(entry.tally for entry in rounds), sum(len(entry.items) for entry in rounds)
+        if unknown := _unknown(rounds, total):
+            left_out[task] = unknown
+        elif drawn < k:
+            left_out[task] = f"{drawn} of {k} samples were drawn"
+        elif not total.unchecked:
+            values.append(pass_at_k(drawn, total.accepted, k))
+        elif drawn == k and total.accepted:
+            values.append(1.0)
+        else:
             raise ConfigError(
-                f"task {record.task!r} has {total.unchecked} unchecked items, so its blocks stopped early; "
-                "pass@k needs every item checked (a rule with enough=None)"
+                f"task {task!r} has {total.unchecked} unchecked items of {drawn}, so its blocks stopped early, and "
+                f"pass@{k} would be biased; a rule with enough=None has all checked"
             )
-        if total.trials >= k:
-            values.append(pass_at_k(total.trials, total.accepted, k))
-    return rate(values, [1.0] * len(values))
+    return PassAtK(k, rate(values, [1.0] * len(values)), left_out)
+
+
+def fewest_samples(records: Iterable[TaskRecord]) -> int:
+    """The largest k of which no task is left out of pass@k for want of samples; 0 where nothing is known of any."""
+    tasks = _first_tries(records).values()
+    known = (each for each in tasks if not _unknown(each, Tally.total(entry.tally for entry in each)))
+    return min((sum(len(entry.items) for entry in each) for each in known), default=0)
+
+
+def _first_tries(records: Iterable[TaskRecord]) -> dict[str, list[Round]]:
+    """By task the rounds that the pipeline's own generator drafted before any retry, failed ones too."""
+    found: dict[str, list[Round]] = {}
+    for record in records:
+        own = [entry for entry in record.rounds if entry.source == "generator" and entry.tries == 0]
+        found.setdefault(record.task, []).extend(own)
+    return found
+
+
+def _unknown(rounds: Sequence[Round], total: Tally) -> str:
+    """Why nothing is known of some of a task's samples; "" where all were judged, or left since enough had passed."""
+    failure = next((entry.failure for entry in rounds if entry.failure is not None), None)
+    if failure is not None:
+        return f"a call failed: {failure}"
+    counts = ((total.errors, "error"), (total.timeouts, "timeout"), (total.abstentions, "abstention"))
+    told = ", ".join(f"{count} {what}{'s' * (count > 1)}" for count, what in counts if count)
+    return f"samples without a verdict: {told}" if told else "" if rounds else "nothing was drawn"

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-__all__ = ["Estimate", "beta_quantile", "log_interval", "log_jackknife", "rate", "t_quantile"]
+__all__ = ["Estimate", "beta_quantile", "binomial_cdf", "log_interval", "log_jackknife", "rate", "t_quantile"]
 
 TAIL = 0.975
 """Of an interval of 95 %, the upper end."""
@@ -79,6 +79,11 @@ def beta_quantile(p: float, a: float, b: float) -> float:
         if abs(x - before) <= 1e-14 * x or x in (0.0, 1.0):
             break
     return x
+
+
+def binomial_cdf(k: int, n: int, share: float) -> float:
+    """P(X ≤ k) for a binomial X: n trials, each a hit with this chance."""
+    return 1.0 if k >= n else _beta_cdf(n - k, k + 1, 1.0 - share)
 
 
 @lru_cache(maxsize=1024)

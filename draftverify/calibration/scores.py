@@ -1,8 +1,8 @@
 """What a verifier's score means: the probability that an item is right, and the scores to accept from and reject below.
 
-All is learned from items that were judged and whose rightness is known. A task's items resemble each other, so the
-task is the unit of sampling: whole tasks are left out when the probabilities are tried on data that they were not
-fitted on, and whole tasks are drawn anew when a threshold is certified (`thresholds`).
+All is learned from items that were judged and whose rightness is known. A task's items resemble each other, so whole
+tasks are left out when the probabilities are tried on data that they were not fitted on, and a threshold is certified
+only where each task has one item (`thresholds`).
 """
 
 from __future__ import annotations

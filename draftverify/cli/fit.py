@@ -198,6 +198,7 @@ def _show_plan(
         f"{least_abstained(wrong, precision):.0%} where {wrong:.0%} are wrong" for wrong in (0.2, 0.5, 0.8)
     )
     console.print(f"whatever the method, it leaves unaccepted at least {left}")
+    console.print("a threshold is certified of one item a task: a block of 1, or --best")
 
 
 def _show(console: Console, fitted: Fitted) -> None:

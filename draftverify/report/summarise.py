@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from draftverify import calibration
 from draftverify.calibration import Estimate, Watched
+from draftverify.errors import ConfigError
 from draftverify.metrics import Measure, Score
 from draftverify.records import Prediction
 from draftverify.report.summary import (
@@ -24,6 +25,7 @@ from draftverify.report.summary import (
     Measured,
     PipelineSummary,
     Row,
+    Samples,
     Solved,
     StepRow,
     Summary,
@@ -198,11 +200,33 @@ def _row(
         units=math.fsum(record.outcome.units for record in records),
         tally=Tally.total(record.outcome.tally for record in records),
         broken=sum(round.failure is not None for round in rounds),
+        samples=_samples(records),
     )
 
 
 def _if_accepted(status: str) -> str:
     return "accepted" if status == "waiting" else status
+
+
+def _samples(records: Sequence[TaskRecord]) -> Samples | None:
+    """What alternatives came to; None where none were drafted and judged item by item."""
+    drafted = [[round for round in record.rounds if round.source == "generator"] for record in records]
+    if not any(round.checks and calibration.is_alternatives(round) for own in drafted for round in own):
+        return None
+    counts = [sum(len(round.items) for round in own) for own in drafted]
+    k = calibration.fewest_samples(records)
+    found: list[Figure | None] = []
+    left_out: Mapping[str, str] = EMPTY
+    biased = ""
+    for size in (1, max(k, 1)):
+        try:
+            passed = calibration.pass_at_k_rate(records, size)
+        except ConfigError as error:
+            passed, biased = None, biased or str(error)
+        found.append(None if passed is None else figure(passed.rate))
+        left_out = passed.left_out if passed is not None else left_out
+    drawn = figure(calibration.arithmetic_mean(list(zip(records, counts, strict=True))))
+    return Samples(drawn=drawn, k=k, pass_1=found[0], pass_k=found[1], left_out=dict(left_out), biased=biased)
 
 
 def _why(failed: TaskRecord) -> str:

@@ -20,6 +20,7 @@ __all__ = [
     "Measured",
     "PipelineSummary",
     "Row",
+    "Samples",
     "Solved",
     "StepRow",
     "Summary",
@@ -76,6 +77,25 @@ class Measured(msgspec.Struct, frozen=True):
     failed: int = 0
 
 
+class Samples(msgspec.Struct, frozen=True, kw_only=True):
+    """What alternatives came to: how many were drawn, and how likely one of them passes.
+
+    Args:
+        drawn: samples of a task, later tries too, on average.
+        k: samples of pass@k: as many as every task drew in first tries; 0 where nothing is known of any.
+        pass_1, pass_k: the mean over tasks of pass@1 and pass@k, of first tries; None where that would be biased.
+        left_out: the tasks that are in neither, each with why.
+        biased: why one of the two is None; "" where neither is.
+    """
+
+    drawn: Figure
+    k: int
+    pass_1: Figure | None
+    pass_k: Figure | None
+    left_out: Mapping[str, str] = {}
+    biased: str = ""
+
+
 class Unpaired(msgspec.Struct, frozen=True):
     """Tasks that are in no speed-up: not finished by the pipeline, by the baseline, by neither."""
 
@@ -110,6 +130,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         tally: summed, of all rounds; its errors, timeouts, abstentions and unchecked are in nobody's denominator, its
             caveats say how many of the accepted items rest on a weakened word.
         broken: rounds that ended since a part's call failed; their items are in no tally at all.
+        samples: where the generator drafts alternatives, what they came to.
     """
 
     pipeline: str
@@ -133,6 +154,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     units: float
     tally: Tally
     broken: int = 0
+    samples: Samples | None = None
 
 
 class Divergence(msgspec.Struct, frozen=True):

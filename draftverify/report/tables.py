@@ -175,6 +175,9 @@ def cells(summary: Summary) -> tuple[list[str], list[list[str]]]:
         *((f"{name}{unit}", True, _measure_cell(name)) for name, unit in measured),
         ("acceptance", True, lambda row: _figure(row.acceptance, percent=True)),
         ("later tries", retried, lambda row: _figure(row.retries, percent=True)),
+        ("pass@1", any(row.samples and row.samples.pass_1 for row in every), _passed),
+        ("pass@k", any(row.samples and row.samples.k > 1 for row in every), _passed_at_k),
+        ("samples", any(row.samples for row in every), _drawn),
         ("checks failed", any(_failed(row) != "–" for row in every), _failed),
         ("items/pass", True, lambda row: "–" if row.per_pass.value is None else f"{row.per_pass.value:.2f}"),
         ("s/item", True, lambda row: "–" if row.per_item is None else f"{row.per_item:.3g}"),
@@ -258,6 +261,22 @@ def _share(figure: Figure, if_people_solve: Figure | None, row: Row) -> str:
     return f"{share} ({100 * if_people_solve.value:.0f}% if people solve the {waiting} that wait{'s' * (waiting == 1)})"
 
 
+def _passed(row: Row) -> str:
+    return _figure(None if row.samples is None else row.samples.pass_1, percent=True)
+
+
+def _passed_at_k(row: Row) -> str:
+    """pass@k with its k, which each pipeline and group has of its own."""
+    if row.samples is None or row.samples.k < 2:
+        return "–"
+    return f"@{row.samples.k} {_figure(row.samples.pass_k, percent=True)}"
+
+
+def _drawn(row: Row) -> str:
+    """Samples of a task, on average."""
+    return "–" if row.samples is None or row.samples.drawn.value is None else f"{row.samples.drawn.value:.3g}"
+
+
 def _figure(figure: Figure | None, *, percent: bool = False) -> str:
     if figure is None or figure.value is None:
         return "–"
@@ -292,6 +311,7 @@ def remarks(summary: Summary, limit: int | None) -> Iterator[str]:
         weakened = pipeline.rows[-1].tally.weakened()
         if weakened:
             yield f"{pipeline.name}: {words(weakened, 400)}"
+        yield from _samples(pipeline, limit)
         yield from _left_out(pipeline)
         yield from _identical(pipeline, limit)
     if summary.coverage is not None and summary.coverage.value is not None:
@@ -303,6 +323,24 @@ def remarks(summary: Summary, limit: int | None) -> Iterator[str]:
             yield f"{pipeline.name}: block size: {words(why if why is not None else pipeline.block)}"
         if pipeline.drafting is not None:
             yield f"{pipeline.name}: {clean(pipeline.drafting.said)}"
+
+
+def _samples(pipeline: PipelineSummary, limit: int | None) -> Iterator[str]:
+    """Which tasks are in no pass@k, and why one is not shown."""
+    samples = pipeline.rows[-1].samples
+    if samples is None:
+        return
+    if samples.left_out:
+        told = [f"{words(task, NAME)} ({words(why, 120)})" for task, why in samples.left_out.items()]
+        more = [] if limit is None or len(told) <= limit else [f"{len(told) - limit} more in summary.json"]
+        yield f"{pipeline.name}: tasks that are in no pass@k: {', '.join([*told[:limit], *more])}"
+    if samples.biased:
+        which = " and ".join(
+            name
+            for name, found in (("pass@1", samples.pass_1), (f"pass@{samples.k}", samples.pass_k))
+            if found is None
+        )
+        yield f"{pipeline.name}: no {which}: {words(samples.biased, 300)}"
 
 
 def _left_out(pipeline: PipelineSummary) -> Iterator[str]:

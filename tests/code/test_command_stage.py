@@ -62,12 +62,12 @@ def test_a_task_may_bring_the_command_its_files_and_the_target(box):
 @pytest.mark.parametrize(
     ("command", "verdict", "reason"),
     [
-        (["sh", "-c", "sleep 60 # {file}"], "timeout", "wall"),
+        (["sh", "-c", "sleep 60 # {file}"], "reject", "wall"),
         (["no-such-program", "{file}"], "error", "sandbox"),
     ],
 )
 def test_what_is_no_status_has_its_own_word(box, command, verdict, reason):
-    """A harness failure is never a rejection."""
+    """The command is the program's own run: its time is the program's. A harness failure is never a rejection."""
     (check,) = checks_of(ExitStatus(box, command, timeout=1.0), ["x"])
     assert (check.verdict, check.reason) == (verdict, reason)
 
@@ -111,8 +111,11 @@ def test_a_stage_can_be_sent_to_another_process(box):
         (Exit(0), None, None),
         (Exit(1), None, None),
         (Exit(failure="no room"), "error", "sandbox"),
-        (Exit(signal=9, limit="wall"), "timeout", "wall"),
-        (Exit(signal=9, limit="cpu"), "timeout", "cpu"),
+        (Exit(signal=9, limit="wall", seconds=10.0, cpu=9.0), "reject", "wall"),
+        (Exit(signal=9, limit="wall", seconds=10.0, cpu=0.1), "reject", "wall"),  # it slept
+        (Exit(signal=9, limit="wall", seconds=10.0, cpu=0.1, waited=9.0), "timeout", "wall"),
+        (Exit(signal=9, limit="wall", seconds=10.0, cpu=19.0, waited=9.0), "reject", "wall"),  # it is many
+        (Exit(signal=9, limit="cpu", seconds=20.0, cpu=10.0, waited=15.0), "reject", "cpu"),
         (Exit(signal=9, limit="memory"), "reject", "memory"),
         (Exit(signal=25, limit="disk"), "reject", "disk"),
         (Exit(signal=9, limit="processes"), "reject", "processes"),
@@ -120,7 +123,7 @@ def test_a_stage_can_be_sent_to_another_process(box):
     ],
 )
 def test_an_abnormal_end_has_one_meaning(ended, verdict, reason):
-    """Errors and timeouts are no rejections; every reason is of the list."""
+    """What used up its own limit has failed; what the sandbox or the machine did has not. Reasons are of the list."""
     check = abnormal(ended, Limits())
     if verdict is None:
         assert check is None

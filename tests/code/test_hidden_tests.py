@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from draftverify import ContractError, Outcome, Pipeline, Task
+from draftverify import Check, ContractError, Outcome, Pipeline, Task
 from draftverify.experiments import evaluate
 from draftverify.rules import First
 from draftverify_code import HiddenTests, HumanEval, Mbpp, Recorded, Tests
+from draftverify_code.sandbox import Finding
 
 RIGHT = "    return any(abs(a - b) < threshold for i, a in enumerate(numbers) for b in numbers[:i])\n"
 EXAMPLES_ONLY = "    return len(numbers) == 6\n"
@@ -69,11 +70,27 @@ def test_truths_that_need_the_programs_process_are_judged_there() -> None:
         HiddenTests(integrity="separate-process")(task, accepted("LIMIT = 3"))
 
 
+def test_a_check_that_came_to_nothing_says_nothing() -> None:
+    """Where the machine or the judge took the time, the program is not wrong for it."""
+
+    class Late:
+        tier, workers, packages = "none", 1, ()
+
+        def judge(self, suite: object, programs: list[str], *_: object, **more: object) -> list[Finding]:
+            return [
+                Finding(Check("timeout", reason="wall", feedback="the machine kept it")) for _ in programs
+            ]
+
+    task = Task(id="1", input={"entry_point": "f"}, truth={"test_list": ["assert f() == 1"]})
+    with pytest.raises(ContractError, match=r"came to nothing \(wall\): the machine kept it"):
+        HiddenTests(Late())(task, accepted("def f(): return 1"))  # type: ignore[arg-type]
+
+
 def test_endless_programs_are_wrong_and_broken_tests_say_nothing() -> None:
     """Time out: not solved. Tests that do not parse: the metric fails. Without truth or acceptance: as every metric."""
     metric = HiddenTests(timeout=1.0)
     task = Task(id="1", input={"entry_point": "f"}, truth={"test_list": ["assert f() == 1"]})
-    assert metric(task, accepted("def f():\n    while True: pass")) is False
+    assert metric(task, accepted("import time\ndef f():\n    time.sleep(60)")) is False
     assert metric(task, Outcome(status="exhausted", value="def f(): return 1")) is False
     assert metric(Task(id="1"), accepted("def f(): return 1")) is None
     assert metric(task, accepted(5)) is False

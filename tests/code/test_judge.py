@@ -363,7 +363,7 @@ def test_the_time_is_the_programs_own_in_any_order_of_the_tests():
         limits = {"wall": 0.7}
         assert verdict(program, limits=limits, kind="asserts", asserts=asserts) == ("pass", "")
         found = find(program, limits={"wall": 0.3}, kind="asserts", asserts=asserts)
-        assert (found["verdict"], found["reason"]) == ("timeout", "wall")
+        assert (found["verdict"], found["reason"]) == ("reject", "wall")
         assert found["passed"] == [
             None if index > asserts.index("assert f(0.4) == 0.4") else "0.4" not in each
             for index, each in enumerate(asserts)
@@ -793,14 +793,29 @@ def test_arguments_that_cannot_cross_need_one_process(source):
 def test_time_is_one_deadline_for_everything(program):
     """Loading and calls together."""
     found = find(program, limits={"wall": 0.3}, **checking("while True:\n    candidate(1)"))
-    assert (found["verdict"], found["reason"]) == ("timeout", "wall")
+    assert (found["verdict"], found["reason"]) == ("reject", "wall")
+    assert "s of processor time in " in found["feedback"]
     assert 0.25 < found["seconds"] < 1.5
 
 
-def test_processor_time_is_a_timeout_of_its_own():
+@pytest.mark.parametrize(
+    ("cpu", "waited", "word"),
+    [(0.0, 0.0, "reject"), (0.25, 0.1, "reject"), (0.05, 5.0, "timeout"), (9.0, 5.0, "reject")],
+)
+def test_a_time_that_the_machine_took_is_a_timeout(cpu, waited, word):
+    """Slept or computed away it is the program's; kept from the processor for more than half of it, it is not."""
+    made = Judge(served.start, lambda: {**served.end(), "cpu": cpu, "waited": waited})
+    made.load({"entry_points": ("f",), **checking("candidate(1)")})
+    found = made.run("import time\ndef f(x): time.sleep(60)", {**LIMITS, "wall": 0.3}, False)
+    assert (found["verdict"], found["reason"]) == (word, "wall")
+    assert f"{cpu:g} s of processor time in " in found["feedback"]
+    assert ("the machine kept it from that for 5 s" in found["feedback"]) == (word == "timeout")
+
+
+def test_processor_time_is_a_limit_of_its_own():
     """As the end of the process tells it."""
     found = find("def f(x):\n    while True: pass", limits={"cpu": 1}, **checking("candidate(1)"))
-    assert (found["verdict"], found["reason"]) == ("timeout", "cpu")
+    assert (found["verdict"], found["reason"]) == ("reject", "cpu")
 
 
 def test_a_test_that_does_not_end_is_ended_alone():
@@ -820,7 +835,7 @@ def test_a_test_that_does_not_end_is_ended_alone():
 
 
 def test_time_over_before_the_last_test_is_no_pass():
-    """The tests that were not run might have failed."""
+    """The tests that were not run might have failed. It is a timeout: they took the time themselves."""
     slow = "import time\ntime.sleep(0.25)\nassert f(1) == 1"
     found = find(IDENTITY, limits={"wall": 0.1}, kind="asserts", asserts=(slow,) * 9)
     assert (found["verdict"], found["reason"]) == ("timeout", "wall")

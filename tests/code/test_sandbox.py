@@ -18,6 +18,7 @@ import pytest
 
 from draftverify import ConfigError, ResourceError
 from draftverify_code.sandbox import Command, Limits, Sandbox, Suite, host, paths
+from draftverify_code.stages.running import abnormal
 
 TIERS = ("bubblewrap", "namespaces", "landlock")
 NO_TIER = "this machine does not allow this isolation tier"
@@ -245,6 +246,25 @@ def test_the_wall_clock_is_a_limit(box):
     exit = run(box, "import time; time.sleep(60)", limits=Limits(wall=0.4))
     assert (exit.limit, exit.status) == ("wall", None)
     assert 0.4 <= exit.seconds < 5
+
+
+def test_a_time_that_the_machine_took_is_told_from_one_that_the_program_took():
+    """Of several that share a processor, those that compute were kept waiting, and the one that sleeps was not."""
+    processors = os.sched_getaffinity(0)
+    limits = Limits(wall=1.0)
+    os.sched_setaffinity(0, {min(processors)})
+    try:
+        with Sandbox(workers=5) as box:
+            commands = [
+                Command(("sleep", "60"), limits=limits),
+                *[script("while True: pass", limits=limits)] * 4,
+            ]
+            checks = [abnormal(each, limits) for each in box.run(commands)]
+    finally:
+        os.sched_setaffinity(0, processors)
+    assert [check.reason for check in checks] == ["wall"] * 5
+    assert [check.verdict for check in checks] == ["reject", *["timeout"] * 4], checks
+    assert "the machine kept it from that" in checks[1].feedback
 
 
 def test_processor_time_is_a_limit(box):

@@ -7,8 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftverify import UNCHECKED, Check, ContractError, Proposal, Task
+from draftverify import UNCHECKED, Check, ContractError, Pipeline, Proposal, Task, generator
+from draftverify.calibration import pass_at_k_rate
+from draftverify.rejection import reverify
+from draftverify.rules import All
 from draftverify.testing import Subject, check_component, make_context
+from draftverify.values import Tally
 from draftverify_code.sandbox import Finding, Limits, Sandbox
 from draftverify_code.stages.shared import Expected, Run, judged
 from draftverify_code.stages.tests import Tests
@@ -627,16 +631,30 @@ def test_beside_the_program_its_other_names_are_the_tests_too(box):
     assert (check.verdict, check.reason) == ("error", "needs shared-process")
 
 
+def test_a_program_that_hangs_is_a_trial_and_is_not_checked_again(box):
+    """One right and three hanging samples a task, three tasks: pass@1 is .25, and `reverify` has nothing to do."""
+    hang = "import time\ndef add(a, b):\n    time.sleep(60)\n"
+    drafted = generator(lambda context, n: [hang, hang, hang, RIGHT])
+    pipeline = Pipeline(drafted, Tests(box, timeout=1.0), All(), policy=reverify(), block=4)
+    record = pipeline.record(Task(id="0", input=ASSERTS))
+    assert [check.reason for check in record.rounds[0].checks] == ["wall", "wall", "wall", ""]
+    assert record.outcome.tally == Tally(trials=4, accepted=1)
+    assert record.rounds[0].timing.passes == 1
+    records = [msgspec.structs.replace(record, task=str(i)) for i in range(3)]
+    assert pass_at_k_rate(records, 1).rate.value == pytest.approx(0.25)
+    assert pass_at_k_rate(records, 2).rate.value == pytest.approx(0.5)
+
+
 def test_beside_the_program_time_runs_out(box):
-    """A timeout, with the share that passed before."""
-    slow = "def add(a, b):\n    while a == 2: pass\n    return a + b\n"
+    """A rejection, with the share that passed before."""
+    slow = "import time\ndef add(a, b):\n    while a == 2: time.sleep(1)\n    return a + b\n"
     (check,) = checks_of(Tests(box, timeout=1.0, integrity="shared-process"), ASSERTS, [slow])
-    assert (check.verdict, check.reason) == ("timeout", "wall")
+    assert (check.verdict, check.reason) == ("reject", "wall")
     assert check.score == pytest.approx(2 / 3)
 
 
 def test_beside_the_program_processor_time_runs_out(box):
-    """The kernel ends the program's process and not the whole run: a timeout too. One that ends itself is refused."""
+    """The kernel ends the program's process and not the whole run. One that ends itself is refused for that."""
     busy = "def add(a, b):\n    while a == 2: pass\n    return a + b\n"
     limits = Limits(wall=20.0, cpu=1.0)
     stage = Tests(box, timeout=1.0, integrity="shared-process")
@@ -644,7 +662,7 @@ def test_beside_the_program_processor_time_runs_out(box):
     job = {"mode": "suite", "target": "program.py", "suite": msgspec.to_builtins(suite)}
     expected = Expected({str(number): False for number in range(3)})
     for program, word in (
-        (busy, ("timeout", "cpu")),
+        (busy, ("reject", "cpu")),
         ("import os\nos.kill(os.getpid(), 9)", ("reject", "exit")),
     ):
         run = Run.of(job, {"program.py": program.encode()}, limits)

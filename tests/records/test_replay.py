@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -246,6 +246,15 @@ def cost_of(record: TaskRecord) -> tuple[float, float]:
     return sum(each.timing.draft + each.timing.verify for each in record.rounds), record.outcome.units
 
 
+@example(
+    (
+        {"rule": "all from .6", "policy": "again", "block": 4, "rounds": 2},
+        {"rule": "all from .6", "policy": "again", "block": 4, "rounds": 3},
+        Drafter("list", "alternatives", values=5, length=7),
+        Judge("alternatives", stops=False),
+        Task(id="0"),
+    )
+)
 @given(worlds())
 @settings(max_examples=120)
 def test_replay_equals_rerun(world):

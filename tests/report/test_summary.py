@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from draftverify.calibration import tally
 from draftverify.records import Prediction
 from draftverify.report.listing import listed, trouble
 from draftverify.report.notebook import report_html
@@ -97,6 +98,52 @@ def test_rows_are_per_group_and_overall() -> None:
     assert (row.acceptance.value, row.acceptance.trials, row.acceptance.clusters) == (0.5, 8, 4)
     assert (row.per_pass.value, row.emitted, row.passes) == (2.0, 8, 4)
     assert row.seconds == 9.0
+
+
+def drawn(task: str, verdicts: str) -> TaskRecord:
+    """A task with a block of alternatives: passed, rejected, timed out, unchecked, by letters."""
+    names = {"p": "pass", "r": "reject", "t": "timeout", "u": "unchecked"}
+    checks = tuple(Check(names[letter]) for letter in verdicts)
+    n, kept = len(checks), tuple(i for i, letter in enumerate(verdicts) if letter == "p")[:1]
+    decision = Decision(kept=kept, emitted=kept)
+    counts = tally(n, checks, decision)
+    block = Round(index=0, items=(0,) * n, parents=(-1,) * n, checks=checks, decision=decision, tally=counts)
+    return record(task, rounds=(block,))
+
+
+def test_alternatives_have_pass_at_k_and_how_many_were_drawn() -> None:
+    """k is what every task drew; a task whose check failed is named and in neither; a chain has no such columns."""
+    blocks = {"t0": "prrr", "t1": "rrrr", "t2": "prrrrr", "t3": "prrt"}
+    made = summarise(name="n", tasks=TASKS, records={"p": [drawn(*each) for each in blocks.items()]})
+    samples = made.pipelines[0].rows[-1].samples
+    assert samples is not None
+    assert (samples.drawn.value, samples.k) == (4.5, 4)
+    assert samples.pass_1 is not None
+    assert samples.pass_1.value == pytest.approx((1 / 4 + 1 / 6) / 3)
+    assert samples.pass_k is not None
+    assert samples.pass_k.value == pytest.approx((1 + 4 / 6) / 3)
+    assert dict(samples.left_out) == {"t3": "samples without a verdict: 1 timeout"}
+    said = text_of(made)
+    assert "pass@1" in said
+    assert "@4 56% [" in said
+    assert "tasks that are in no pass@k: t3 (samples without a verdict: 1 timeout)" in said
+    assert msgspec.convert(made.plain(), Summary) == made
+    assert summary().pipelines[0].rows[-1].samples is None
+    assert "pass@" not in text_of(summary())
+
+
+def test_where_checking_stopped_early_pass_at_1_is_not_shown() -> None:
+    """And it is said why; that one of all passed is known nevertheless."""
+    blocks = {"t0": "pu", "t1": "rp", "t2": "rr", "t3": "pu"}
+    made = summarise(name="n", tasks=TASKS, records={"p": [drawn(*each) for each in blocks.items()]})
+    samples = made.pipelines[0].rows[-1].samples
+    assert samples is not None
+    assert samples.pass_1 is None
+    assert samples.pass_k is not None
+    assert samples.pass_k.value == 0.75
+    said = text_of(made)
+    assert "p: no pass@1: task 't0' has 1 unchecked items of 2, so its blocks stopped early" in said
+    assert "@2 75% [" in said
 
 
 def test_one_group_is_not_shown_twice() -> None:

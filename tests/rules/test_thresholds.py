@@ -208,6 +208,9 @@ metrics:
   right: {use: python, function: own.right}
 """
 
+ONE = ("--set", "defaults.block=1")
+"""A threshold is certified of one item a task."""
+
 
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -221,9 +224,9 @@ def test_a_config_names_the_file_that_fit_writes(config: str, capsys: pytest.Cap
     """For the verifier of the pipelines that name it; a rule of one's own takes it like a shipped one."""
     assert main(["run", config]) == 3
     assert "there is no" in capsys.readouterr().err
-    assert main(["fit", config]) == 0
+    assert main(["fit", config, *ONE]) == 0
     out = capsys.readouterr().out
-    assert "shipped: 120 of 300 items right, 60 tasks" in out
+    assert "shipped: 24 of 60 items right, 60 tasks" in out
     assert "own judge by it too" in out
     assert "accept from score 6" in out
     assert main(["run", config]) == 0
@@ -235,7 +238,7 @@ def test_a_config_names_the_file_that_fit_writes(config: str, capsys: pytest.Cap
 
 def test_a_run_knows_what_stood_in_the_file(config: str) -> None:
     """Its SHA-256 is among what the records rest on, so a run that goes on with another file is told of."""
-    assert main(["fit", config]) == 0
+    assert main(["fit", config, *ONE]) == 0
     before = load_experiment(config).parts()["file judge.json"]["sha256"]
     Path("judge.json").write_text(Path("judge.json").read_text() + "\n")
     assert load_experiment(config).parts()["file judge.json"]["sha256"] != before
@@ -245,7 +248,7 @@ def test_a_run_refuses_the_threshold_of_a_verifier_that_has_changed(
     config: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Another argument is another verifier."""
-    assert main(["fit", config]) == 0
+    assert main(["fit", config, *ONE]) == 0
     assert main(["run", config, "--set", "models.judge.factor=2.0"]) == 3
     assert "was made with the verifier Scorer" in " ".join(capsys.readouterr().err.split())
 

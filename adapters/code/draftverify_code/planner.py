@@ -213,7 +213,7 @@ class Planned(Stages):
             for found in way.passes:
                 last = found.stage == active.plan.order[-1]
                 checks = [way.checks[index] for index in found.indices] if last else found.checks
-                judged = [check.verdict for check in checks if check.verdict not in ("error", "unchecked")]
+                judged = [check.verdict for check in checks if check.verdict not in _UNKNOWN]
                 monitor = active.monitors.get(found.stage)
                 if not judged or monitor is None:
                     continue
@@ -268,6 +268,10 @@ class _Block(msgspec.Struct, frozen=True, eq=False):
         return found
 
 
+_UNKNOWN = ("error", "timeout", "unchecked")
+"""Verdicts of which nothing is learned of an item."""
+
+
 def _goes_on(verdict: str, last: bool) -> bool:
     return verdict == "pass" or (verdict == "abstain" and not last)
 
@@ -313,7 +317,7 @@ def _probe(
             way.hear(found)
             for index, check in zip(found.indices, found.checks, strict=True):
                 goes_on[index, k] = _goes_on(check.verdict, last=False)
-                known[index] &= check.verdict != "error"
+                known[index] &= check.verdict not in _UNKNOWN
                 vouched[index] |= k >= first_trusted and check.verdict == "pass"
     goes_on[:, -1] &= vouched
     return _Block(context.task.id, not context.round, context.enough, way, goes_on, known, timed, surplus)

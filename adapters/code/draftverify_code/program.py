@@ -26,15 +26,15 @@ Reason: TypeAlias = Literal[
     "disk",  # it wrote more than it may
     "processes",  # it started more processes than it may
     "no tests",  # the run ended without a report of passed tests
-    "cpu",  # processor time ran out (a timeout)
-    "wall",  # the time ran out (a timeout)
+    "cpu",  # it used up its processor time (of a checker: a timeout)
+    "wall",  # it used up its time (a timeout where it was the checker's, or the machine's doing)
     "sandbox",  # the check itself failed (an error)
     "tests",  # the tests themselves are broken (an error)
     "needs shared-process",  # the tests cannot be judged apart from the program (an error)
     "tool",  # the checker itself failed (an error)
 ]
-"""Why a check is not a pass. `cpu` and `wall` are of verdict "timeout"; `sandbox`, `tests`, `needs shared-process` and
-`tool` of verdict "error"; all others reject."""
+"""Why a check is not a pass. `sandbox`, `tests`, `needs shared-process` and `tool` are of verdict "error"; all others
+reject, but for the `cpu` and `wall` of who checks."""
 
 REASONS: tuple[str, ...] = get_args(Reason)
 

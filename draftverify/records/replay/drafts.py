@@ -225,6 +225,8 @@ class Drafts:
         if whole or not block:
             used = first if first is not None else rounds[end] if end is not None else None
             seconds = used.timing.draft if used is not None else 0.0
+            # An empty draft that the log has only as the end of one with items took no longer than that.
+            self.log.at_most = self.log.at_most or bool(not block and used is not None and used.items)
         else:
             seconds = self.log.seconds("draft", len(items), place)
         self.log.decides = first.timing.decide if first is not None else 0.0

@@ -80,6 +80,8 @@ function results(run) {
     [`units / ${per}`, true, some((row) => row.units), (row) => figure(metric ? row.solved[metric]?.units : row.units_per_task, digits, { interval: false })],
     ["speed-up", true, some((row) => row.speedup), (row, pipeline) => (pipeline.baseline ? el("span", { class: "soft" }, "baseline") : figure(row.speedup, times, { kind: row.verdict }))],
     ["acceptance", true, some((row) => row.acceptance.trials), (row) => figure(row.acceptance, percent)],
+    ["pass@k", true, some((row) => row.samples), (row) => passed(row.samples)],
+    ["samples", true, some((row) => row.samples), (row) => figure(row.samples?.drawn, digits, { interval: false })],
     ["items / pass", true, some((row) => row.per_pass.value), (row) => figure(row.per_pass, digits, { interval: false })],
     ...run.metrics.slice(1).map((name) => [name, true, true, solved(name)]),
     ...measures(rows),
@@ -108,6 +110,12 @@ const solved = (name) => (row) => [figure(row.solved[name]?.rate, percent), peop
 function people(row, share) {
   const { waiting } = row.statuses;
   return share ? el("div", { class: "soft small" }, `${percent(share.value)} if people solve the ${count(waiting)} that ${waiting > 1 ? "wait" : "waits"}`) : null;
+}
+
+/** pass@1, and pass@k of as many samples as every task drew; one that would be biased is left out. */
+function passed(samples) {
+  const shown = samples ? [[1, samples.pass_1], ...(samples.k > 1 ? [[samples.k, samples.pass_k]] : [])].filter(([, found]) => found) : [];
+  return shown.length ? shown.map(([k, found]) => el("div", {}, `@${k} `, figure(found, percent))) : figure(null, percent);
 }
 
 /** Any measure and any score of the outcome: a column each. */

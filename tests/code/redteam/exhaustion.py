@@ -392,7 +392,7 @@ class Hog:
 
     name: str
     program: str
-    verdict: tuple[str, ...] = ("timeout",)
+    verdict: tuple[str, ...] = ("reject",)
     reasons: tuple[str, ...] = ("wall",)
     limits: Limits = SHORT
     hole: str = ""
@@ -417,12 +417,15 @@ def write(data):
 def answer(text):
     write(struct.pack(">I", len(text)) + text.encode())
 """
-REJECT = {"verdict": ("reject",), "limits": TIGHT}
+REJECT = {"limits": TIGHT}
+
+BUSY = ("reject", "timeout")
+"""A timeout where the machine had other things to do, or where the judge's own work took the time."""
 
 HOGS = [
     hog("sleeps at the start", "import time; time.sleep(600)"),
     hog("sleeps when called", "import time\ndef f(x): time.sleep(600)"),
-    hog("loops when called", "def f(x):\n    while True: pass"),
+    hog("loops when called", "def f(x):\n    while True: pass", verdict=BUSY),
     hog(
         "loops, and has little processor time",
         "def f(x):\n    while True: pass",
@@ -432,6 +435,7 @@ HOGS = [
     hog(
         "catches everything",
         "def f(x):\n    while True:\n        try:\n            while True: pass\n        except BaseException: pass",
+        verdict=BUSY,
     ),
     hog(
         "blocks signals",
@@ -444,7 +448,7 @@ HOGS = [
     hog(
         "a generator that waits",
         "import time\ndef f(x):\n    while True:\n        time.sleep(0.01)\n        yield x",
-        verdict=("timeout", "error"),
+        verdict=("reject", "error"),
         reasons=("wall", "needs shared-process"),
     ),
     hog("half an answer", RAW + 'def f(x):\n    write(struct.pack(">I", 100) + b"[1")\n    time.sleep(600)'),
@@ -456,7 +460,6 @@ HOGS = [
     hog(
         "a child that holds the channel",
         "import os, time\ndef f(x):\n    if os.fork() == 0:\n        try: os.setsid()\n        except OSError: pass\n        time.sleep(20)\n    os._exit(0)",
-        verdict=("timeout", "reject"),
         reasons=("wall", "exit"),
     ),
     hog("memory", "def f(x): return len(bytearray(400 << 20))", reasons=("memory",), **REJECT),
@@ -469,7 +472,7 @@ HOGS = [
     hog(
         "recursion",
         "import sys\nsys.setrecursionlimit(10 ** 9)\ndef f(x): return f(x) + f(x)",
-        verdict=("reject", "timeout"),
+        verdict=BUSY,
         reasons=("exit", "memory", "exception", "wall"),
     ),
     hog(
@@ -498,7 +501,7 @@ def f(x):
     answer('[1,"value",{"set":[%s]},null,[],""]' % ",".join(str(k * ((1 << 61) - 1)) for k in range(1, 60000)))
     time.sleep(600)
 """,
-        verdict=("timeout", "reject"),
+        verdict=BUSY,
         reasons=("wall", "value", "assertion"),
     ),
     hog(
@@ -509,7 +512,7 @@ def f(x):
     answer('[1,"value",[' + ",".join(["[]"] * 5_500_000) + '],null,[],""]')
     time.sleep(600)
 """,
-        verdict=("timeout", "reject"),
+        verdict=BUSY,
         reasons=("wall", "value", "assertion"),
         limits=Limits(wall=2.0),
     ),

@@ -74,6 +74,8 @@ class Exit(msgspec.Struct, frozen=True):
         truncated: whether more was written.
         files: the collected files.
         seconds: from start to end.
+        cpu: seconds of processor time that it used, of all its processes together.
+        waited: seconds for which the machine kept it from the processor; measured of what was ended for a limit.
         failure: why the sandbox itself could not run it; "" when it did. Nothing else means anything then.
     """
 
@@ -85,6 +87,8 @@ class Exit(msgspec.Struct, frozen=True):
     truncated: bool = False
     files: dict[str, bytes] = {}
     seconds: float = 0.0
+    cpu: float = 0.0
+    waited: float = 0.0
     failure: str = ""
 
 

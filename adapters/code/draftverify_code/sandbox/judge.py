@@ -31,13 +31,23 @@ if TYPE_CHECKING or __package__:
     from draftverify_code.sandbox.link import Gone, Late, Link, Unreadable, checked
     from draftverify_code.sandbox.mirror import Function, TestsWire, module_name
     from draftverify_code.sandbox.suite import IDENTITIES, MODULE, Broken, CompiledSuite, Test
-    from draftverify_code.sandbox.words import clean, cut, named_values, raised, short, text_of, written
+    from draftverify_code.sandbox.words import (
+        clean,
+        cut,
+        kept_waiting,
+        named_values,
+        raised,
+        short,
+        text_of,
+        used,
+        written,
+    )
 else:
     import codec
     from link import Gone, Late, Link, Unreadable, checked
     from mirror import Function, TestsWire, module_name
     from suite import IDENTITIES, MODULE, Broken, CompiledSuite, Test
-    from words import clean, cut, named_values, raised, short, text_of, written
+    from words import clean, cut, kept_waiting, named_values, raised, short, text_of, used, written
 
 __all__ = ["COMPARING", "Judge"]
 
@@ -222,6 +232,8 @@ class _Run:
         self.limits = limits
         self.lines = lines
         self.left_to_it = float(limits["wall"])  # seconds that the program may still take
+        self.given = self.left_to_it  # the same when the candidate began
+        self.before = time.monotonic(), self.left_to_it  # when the running test began, and the same then
         self.until = time.monotonic() + 2 * limits["wall"] + COMPARING
         self.test_until = self.until
         self.test: Test | None = None
@@ -263,13 +275,14 @@ class _Run:
             failed = self._attempt(self._set_up)
         if failed is not _PASS:
             self.ran = [loaded] * count
-            # A program that does not load passes no test; one that did not load in time might have.
+            # A program that does not load passes no test; one that nobody let load might have.
             return [failed] * count if failed.verdict == "reject" else [failed] + [None] * (count - 1)
         found: list[_Outcome | None] = [None] * count
         for index, test in enumerate(self.suite.tests):
             if self.left_to_it <= 0 or time.monotonic() >= self.until:
                 if _together(found) is _PASS:
-                    found[index] = _Outcome("timeout", "wall", "the time was over before all tests had run")
+                    self.link = None
+                    found[index] = self._late("the time was over before all tests had run", self.end())
                 break
             if self.link is None:
                 if self.restarts == RESTARTS:
@@ -300,6 +313,7 @@ class _Run:
         wall = max(self.until - time.monotonic(), 0.001)
         cpu = self.limits["cpu"] + (self.limits["cpu"] >= self.limits["wall"])
         self.wire, self.kept = TestsWire(self), []
+        self.given = self.left_to_it
         self.link = Link(self.start({**self.limits, "wall": wall, "cpu": cpu}, self.lines))
         return self._attempt(self._load)
 
@@ -433,13 +447,34 @@ class _Run:
         if isinstance(why, Unreadable):
             return _Outcome("reject", "value", f"{doing}: what came back cannot be read ({why})")
         limit = ended.get("limit") or ("wall" if isinstance(why, Late) else "")
-        if limit in ("cpu", "wall"):
-            what = "processor time" if limit == "cpu" else "time"
-            return _Outcome("timeout", limit, f"{doing} did not end before the {what} was over")
+        if limit == "wall":
+            return self._late(f"{doing} did not end before the time was over", ended)
+        if limit == "cpu":
+            told = f"{doing} did not end before the processor time was over ({self._used(ended)})"
+            return _Outcome("reject", "cpu", told)
         if limit:
             return _Outcome("reject", limit, f"{doing} used more {limit} than it may")
         how = f"signal {ended['signal']}" if ended.get("signal") else f"exit status {ended.get('status')}"
         return _Outcome("reject", "exit", f"{doing} ended the process ({how})")
+
+    def _late(self, told: str, ended: Mapping[str, Any]) -> _Outcome:
+        """The outcome where the time is over: the program's failure, if it took the time.
+
+        It did if it took all that it may, or half of what the running test took at least, and if the machine let it.
+        """
+        began, had = self.before
+        own = self.left_to_it < 0.001 or had - self.left_to_it >= (time.monotonic() - began) / 2
+        told = f"{told} ({self._used(ended)})"
+        if not own:
+            return _Outcome("timeout", "wall", f"{told}; the tests took the time themselves")
+        return _Outcome("timeout" if kept_waiting(*self._spent(ended)) else "reject", "wall", told)
+
+    def _used(self, ended: Mapping[str, Any]) -> str:
+        return used(*self._spent(ended))
+
+    def _spent(self, ended: Mapping[str, Any]) -> tuple[float, float, float]:
+        """The seconds that the candidate took, of the processor, and waiting for it."""
+        return self.given - self.left_to_it, float(ended.get("cpu", 0.0)), float(ended.get("waited", 0.0))
 
     def _halt(self, outcome: _Outcome) -> NoReturn:
         self.stop = self.stop or outcome
@@ -509,6 +544,7 @@ class _Run:
     def _attempt(self, action: Callable[[], None]) -> _Outcome:
         """Run one test, whatever it does."""
         self.stop = None
+        self.before = time.monotonic(), self.left_to_it
         self.trail.clear()
         try:
             try:

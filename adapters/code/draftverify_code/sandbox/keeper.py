@@ -117,6 +117,9 @@ class Keeper:
         self.limits: dict[str, Any] = {}
         self.limit = ""
         self.killed = False
+        self.looked = 0.0
+        self.cpu = 0.0  # seconds of processor time, when it was last measured
+        self.waited = 0.0  # seconds that it was kept from the processor
         self.reaped: tuple[int, Any] | None = None
         self.original = -1
         self.own_processes = sealed.own_processes
@@ -150,6 +153,8 @@ class Keeper:
             if operation == "drop":
                 self._end(False)
             elif operation == "end":
+                if self.pid and not request.get("gone"):
+                    self._measure()
                 send(self.link, self._end(bool(request.get("gone"))))
             elif operation == "run":
                 send(self.link, self._run(request))
@@ -209,9 +214,10 @@ class Keeper:
 
     def _fork(self, limits: dict[str, Any]) -> int:
         self.limits, self.limit, self.killed, self.reaped = limits, "", False, None
+        self.cpu = self.waited = 0.0
         if self.own_processes:
             confine.unshare_processes(self.original)
-        self.started = time.monotonic()
+        self.started = self.looked = time.monotonic()
         pid = os.fork()
         if pid:
             self.pid = pid
@@ -259,7 +265,11 @@ class Keeper:
     def _look(self) -> None:
         if self.limit:
             return
-        if time.monotonic() - self.started > self.limits["wall"]:
+        now = time.monotonic()
+        # Who comes to look so late was not let run himself: the machine stood still, for the candidate too.
+        self.waited += max(now - self.looked - 2 * TICK, 0.0)
+        self.looked = now
+        if now - self.started > self.limits["wall"]:
             self._stop("wall")
             return
         count, memory = 0, 0
@@ -275,7 +285,24 @@ class Keeper:
 
     def _stop(self, limit: str) -> None:
         self.limit = limit
+        self._measure()
         self._kill()
+
+    def _measure(self) -> None:
+        """What the candidate has used of the processor, and how long its thread that waited most has waited for it.
+
+        A kernel that does not say (no CONFIG_SCHED_INFO) leaves what this process noticed itself.
+        """
+        self.waited += max(time.monotonic() - self.looked - 2 * TICK, 0.0)
+        self.looked = time.monotonic()
+        self.cpu = 0.0
+        for pid in self._family():
+            with contextlib.suppress(OSError, ValueError):  # it is gone
+                for thread in os.listdir(f"/proc/{pid}/task"):
+                    with open(f"/proc/{pid}/task/{thread}/schedstat", "rb") as file:
+                        ran, waited, _ = map(int, file.read().split())
+                    self.cpu += ran / 1e9
+                    self.waited = max(self.waited, waited / 1e9)
 
     def _kill(self) -> None:
         self.killed = True
@@ -289,7 +316,7 @@ class Keeper:
     def _end(self, gone: bool) -> dict[str, Any]:
         """End and reap the candidate with all that it started, and say how it ended."""
         if not self.pid:
-            return {"status": None, "signal": 0, "limit": "", "seconds": 0.0}
+            return {"status": None, "signal": 0, "limit": "", "seconds": 0.0, "cpu": 0.0, "waited": 0.0}
         if gone and self.reaped is None:
             self._poll_end(0.5)
         if self.reaped is None and not self._poll_end(0):
@@ -309,7 +336,9 @@ class Keeper:
             # The kernel's own doing. It counts ticks for the limit, and they may run ahead of what usage says.
             limit = "cpu" if usage.ru_utime + usage.ru_stime >= 0.5 * self.limits["cpu"] else ""
         status = code if code >= 0 else None
-        return {"status": status, "signal": max(-code, 0), "limit": limit, "seconds": seconds}
+        cpu = max(self.cpu, usage.ru_utime + usage.ru_stime)
+        told = {"status": status, "signal": max(-code, 0), "limit": limit, "seconds": seconds}
+        return {**told, "cpu": cpu, "waited": self.waited}
 
     def _poll_end(self, seconds: float) -> bool:
         """Whether the candidate's first process has ended, waiting for it so long."""

@@ -2,7 +2,7 @@
 
 A tool that crashes, hangs or is ended for a limit has said nothing of the programs that it was given together. They are
 given to it again in parts until each has its word, or is alone with a tool that breaks on it: that is an error (or a
-timeout) of this one program, never a rejection.
+timeout) of this one program, never a rejection: a check that hangs has not refused.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ class ExitStatus(Sandboxed):
 
     The program is written to `{file}` where the command has that, else to the task's `target` among its `files`. A
     command that runs the program takes its word: a program that calls exit(0) ends well. Where programs are hostile
-    use `Suites` or `Tests`.
+    use `Suites` or `Tests`. The command is the program's own run: one that uses up its time or memory refuses the
+    program. A tool that may hang by itself belongs into `Compile`, or into the verifier `command`.
 
     Args:
         sandbox: where it runs; a shared one with the strongest isolation of this machine when None. What the command

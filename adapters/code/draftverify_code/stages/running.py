@@ -18,6 +18,7 @@ from draftverify import UNCHECKED, Check, ConfigError, Context, ContractError, P
 from draftverify_code.program import program_of
 from draftverify_code.sandbox.host import Sandbox, default_sandbox
 from draftverify_code.sandbox.jobs import MIB, Exit, Integrity, Limits
+from draftverify_code.sandbox.words import kept_waiting, used
 
 __all__ = [
     "FEEDBACK", "SHARED", "NoTests", "Sandboxed", "abnormal", "abstained", "capped", "imported",
@@ -191,14 +192,21 @@ def reported(checks: Iterable[Check], enough: int | None, stage: str) -> tuple[C
 
 
 def abnormal(ended: Exit, limits: Limits) -> Check | None:
-    """The check of a run that did not end by itself; None when it did, with whatever status."""
+    """The check of a run that did not end by itself; None when it did, with whatever status.
+
+    A program that used up what it may use has failed. Where the machine took its time, nothing is known of it: a
+    timeout.
+    """
     if ended.failure:
         return Check("error", reason="sandbox", feedback=capped(ended.failure))
     match ended.limit:
         case "wall" | "cpu":
+            spent = ended.seconds, ended.cpu, ended.waited
             seconds = limits.wall if ended.limit == "wall" else limits.cpu
             kind = "" if ended.limit == "wall" else " of processor time"
-            return Check("timeout", reason=ended.limit, feedback=f"it ran longer than {seconds:g} s{kind}")
+            machines = ended.limit == "wall" and kept_waiting(*spent)
+            said = f"it ran longer than {seconds:g} s{kind} ({used(*spent)})"
+            return Check("timeout" if machines else "reject", reason=ended.limit, feedback=said)
         case "memory":
             said = f"it used more than {limits.memory // MIB} MiB of memory"
             return Check("reject", reason="memory", feedback=said)

@@ -47,6 +47,10 @@ class Tests(Sandboxed):
     it; one made for it can then fool its tests, so the check carries the caveat "shared-process". "auto" judges apart,
     and what ends in that error once more in one process, with the same time limit anew.
 
+    A program that uses up its time, its processor time or its memory has failed, for the reason "wall", "cpu" or
+    "memory". Where the tests took the time, or the machine kept the program from the processor for more than half of
+    it, nothing is known of the program: a timeout.
+
     Args:
         sandbox: where programs run; a shared one with the strongest isolation of this machine when None, which shows
             the packages that the tests import, and numpy where a program does.

@@ -140,7 +140,10 @@ class _Pass:
         return [place for place, check in enumerate(self.found) if check is None]
 
     def _refuse(self, place: int, said: dict[str, Any], differs: str, timeout: str = "timeout") -> None:
-        """Read what the process said of an item; {} for nothing against it."""
+        """Read what the process said of an item; {} for nothing against it.
+
+        A text that does not end has failed ("too slow"); a database that does not plan it in time has said nothing.
+        """
         problem = said.get("problem")
         text = said.get("text", "")
         if problem == "timeout":
@@ -200,7 +203,8 @@ class _Pass:
             self.left, each_alone(ask, [self.items[place] for place in self.left]), strict=True
         ):
             text = f"on a small database ({said.get('note', '')}): {said.get('text', '')}"
-            self._refuse(place, {**said, "text": text}, f"differs on a sample: {said.get('kind', '')}")
+            differs = f"differs on a sample: {said.get('kind', '')}"
+            self._refuse(place, {**said, "text": text}, differs, timeout="too slow")
 
     def compare(self) -> None:
         """Texts that are not the same on the data go."""
