@@ -48,7 +48,8 @@ def task_costs(rounds: Iterable[Round], outcome: Outcome, *, paid: bool = False)
     """What a task cost by its rounds: machine seconds, or with `paid` units.
 
     Returns:
-        None for one that says nothing of it: it failed, waits for a person, or has no round.
+        None for one that says nothing of it: it failed, or has no round. One that waits for a person has cost what it
+        has so far, and no draft has come into an answer.
     """
     drafting = others = 0.0
     drafted = fell = useful = False
@@ -61,7 +62,7 @@ def task_costs(rounds: Iterable[Round], outcome: Outcome, *, paid: bool = False)
         elif round.source != "person":
             others += cost
             fell = True
-    if outcome.status in ("waiting", "failed") or not outcome.rounds:
+    if outcome.status == "failed" or not outcome.rounds:
         return None
     return TaskCosts(drafted, drafting, others, fell, useful and outcome.status in ("accepted", "abstained"))
 
@@ -151,12 +152,12 @@ class Detour:
 
         Args:
             context: with all of its rounds.
-            outcome: how it ended. Of one that failed, or waits for a person, nothing is learned.
+            outcome: how it ended. Of one that failed nothing is learned; of one that waits, once it was answered.
             paid: count the units that parts reported, instead of machine seconds.
         """
         _, probe = self._under_way.pop((context.task.id, context.attempt), (0.0, False))
         task = task_costs(context.rounds, outcome, paid=paid)
-        if task is None:
+        if task is None or outcome.status == "waiting":
             return
         self.ledger.allow(task.drafting + task.others)
         if task.alone:

@@ -37,13 +37,13 @@ def seconds(record: TaskRecord) -> float:
 
 
 def accepted_rate(statuses: Iterable[str]) -> Estimate:
-    """The share of tasks that ended as accepted, of all that ended: the verifier's word, each task one trial.
+    """The share of tasks that ended as accepted, of all that began: the verifier's word, each task one trial.
 
     Args:
-        statuses: how each task ended. One that failed has not been accepted; one that waits has not ended.
+        statuses: how each task ended. One that failed or waits has not been accepted.
     """
-    ended = [float(status == "accepted") for status in statuses if status != "waiting"]
-    return rate(ended, [1.0] * len(ended))
+    accepted = [float(status == "accepted") for status in statuses]
+    return rate(accepted, [1.0] * len(accepted))
 
 
 def mean_cost(costs: Sequence[float]) -> Estimate:

@@ -106,13 +106,18 @@ def _legend(side: Side, pairing: Pairing | None) -> Iterator[Text]:
         yield _indented(each, "dim")
     if side.failed:
         yield _indented(f"{side.failed} failed, and count as not accepted (run --retry-errors)", "yellow")
+    if side.waiting:
+        s = "s" * (side.waiting == 1)
+        yield _indented(
+            f"{side.waiting} wait{s} for a person, and count{s} as not solved (draftverify review)", "yellow"
+        )
     if pairing is None:
         return
     counts = [
         (len(pairing.only_base), f"only in {pairing.base}"),
         (len(pairing.only_other), f"only in {pairing.other}"),
         (len(pairing.changed), "of one id but another input"),
-        (len(pairing.unfinished), "not ended in both"),
+        (len(pairing.unfinished), "not run yet in both"),
     ]
     missing = ", ".join(f"{count} {what}" for count, what in counts if count)
     yield _indented(
@@ -150,7 +155,7 @@ def _rows(cells: Sequence[Cell]) -> Iterator[Text]:
         gap, least = " ", (0, 0, 0, 0, 0)
     widths = _widths(rows, least)
     below = sum(widths) + 5 * len(gap) + last > COLUMNS
-    for row, (word, style) in zip(rows, said, strict=True):
+    for row, (word, style), cell in zip(rows, said, [None, *cells], strict=True):
         padded = [
             f"{text:>{width}}" if place == 1 else f"{text:<{width}}"
             for place, (text, width) in enumerate(zip(row, widths, strict=True))
@@ -161,6 +166,10 @@ def _rows(cells: Sequence[Cell]) -> Iterator[Text]:
             yield Text.assemble(" " * (widths[0] + len(gap)), (word, style), no_wrap=True)
         else:
             yield line.append(gap if word else "").append(word, style=style)
+        if cell is not None and cell.if_people_solve is not None:
+            if_solved = _arrow(cell, *cell.if_people_solve)
+            second = f"{if_solved} if people solve the tasks that wait"
+            yield Text.assemble(" " * (widths[0] + len(gap)), (second, "dim"), no_wrap=True)
 
 
 def _widths(rows: Sequence[Sequence[str]], least: Sequence[int]) -> list[int]:
@@ -184,10 +193,13 @@ def _alone(cell: Cell) -> bool:
 
 
 def _from_to(cell: Cell) -> str:
-    test = cell.test
+    return _arrow(cell, cell.test.base, cell.test.other)
+
+
+def _arrow(cell: Cell, base: float, other: float) -> str:
     if cell.kind == "share":
-        return f"{100 * test.base:.1f} → {100 * test.other:.1f} %"
-    return f"{test.base:.3g} → {test.other:.3g}"
+        return f"{100 * base:.1f} → {100 * other:.1f} %"
+    return f"{base:.3g} → {other:.3g}"
 
 
 def _difference(cell: Cell) -> str:
@@ -244,7 +256,7 @@ def _listed(found: Comparison) -> Iterator[Text]:
             (pairing.only_base, f"only in {pairing.base}"),
             (pairing.only_other, f"only in {pairing.other}"),
             (pairing.changed, f"another input in {pairing.other} than in {pairing.base}"),
-            (pairing.unfinished, f"not ended in both {pairing.base} and {pairing.other}"),
+            (pairing.unfinished, f"not run yet in both {pairing.base} and {pairing.other}"),
         ):
             if tasks:
                 yield Text()

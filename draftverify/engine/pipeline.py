@@ -325,8 +325,11 @@ class Pipeline(Parts):
             why = f"all {len(outcomes)} inner tasks of {self.name} failed; the first: {outcomes[0].reason}"
             return Failure("error", "DraftVerifyError", why)
         items = tuple([outcome.value for outcome in outcomes if outcome.status == "accepted"])
-        cost = Cost(sum(child.state.busy for child in children), sum(outcome.units for outcome in outcomes))
-        return Proposal.alternatives(items, nested=records, cost=cost)
+        return Proposal.alternatives(items, nested=records, cost=self.cost_of(children))
+
+    def cost_of(self, children: Sequence[Session]) -> Cost:
+        """The machine seconds and units of inner tasks."""
+        return Cost(sum(child.state.busy for child in children), sum(child.state.units for child in children))
 
     # Resources
 

@@ -177,7 +177,7 @@ class Scheduler:
         parent, request, children, _ = family
         records = [child.record() for child in children]
         if any(record.outcome.status == "waiting" for record in records):
-            parent.wait(records)
+            parent.wait(records, request.part.cost_of(children))
         else:
             parent.answer(request.id, request.part.gather(request, children))
         if parent.on_event is not None:

@@ -260,10 +260,14 @@ class Session:
             units=None if units is None else max(units - self.state.units, 0.0) / shares,
         )
 
-    def wait(self, inner: Sequence[TaskRecord]) -> None:
-        """Leave the task waiting for a person, since inner tasks of its draft do."""
+    def wait(self, inner: Sequence[TaskRecord], cost: Cost) -> None:
+        """Leave the task waiting for a person, since inner tasks of its draft do; what they cost so far is its own."""
         self.inner = {record.task: record for record in inner}
         self.request = None
+        state, seconds = self.state, cost.seconds or 0.0
+        self.state = replace(
+            state, seconds=state.seconds + seconds, busy=state.busy + seconds, units=state.units + cost.units
+        )
         self._make_outcome(("waiting", "a person is asked", None), None)
 
     def release(self) -> None:

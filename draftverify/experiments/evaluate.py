@@ -96,10 +96,7 @@ def evaluate(
         for done in bench.perform_all(units, size=size):
             found[done.pipeline, done.record.task] = done.record
             pipelines[done.pipeline].watch(of_task[done.record.task], done.record)
-        waiting = {key for key, record in found.items() if record.outcome.status == "waiting"}
-        records = {
-            each: [found[each, task.id] for task in work if (each, task.id) not in waiting] for each in names
-        }
+        records = {each: [found[each, task.id] for task in work] for each in names}
         scores = {
             said: {
                 (each, record.task): score(bench.opened(metric), of_task[record.task], record.outcome)
@@ -115,10 +112,9 @@ def evaluate(
         tasks=work,
         records=records,
         baseline=baseline,
-        waiting=waiting,
         marks={each: marks_of(pipeline, audits) for each, pipeline in pipelines.items()},
         monitors={each: one.monitor.report() for each, one in pipelines.items() if one.monitor is not None},
         scores=scores,
         measures=measures_of(metrics),
     )
-    return Evaluation(summary, {each: tuple(found[each, task.id] for task in work) for each in names})
+    return Evaluation(summary, {each: tuple(own) for each, own in records.items()})

@@ -64,8 +64,7 @@ def _records(
 
 def predict(experiment: Experiment, store: Store, load: Workload, builder: Builder, bench: Bench) -> None:
     """Write down what the measuring run should show, once, before it begins."""
-    ids = {task.id for task in load.measured}
-    if experiment.baseline is None or any(task in ids for _, task, _ in store.committed()):
+    if experiment.baseline is None or any(phase == "measure" for phase, *_ in store.counts()):
         return
     records = _records(store.entries(phase="calibrate", texts=False), experiment.names, load.first)
     measures = _measures(experiment, builder)
@@ -117,7 +116,6 @@ def summary_of(
     entries: Iterable[Entry],
     monitors: Mapping[str, Sequence[Watched]],
 ) -> Summary:
-    waiting = [(each.pipeline, each.task) for each in store.questions() if each.state != "used"]
     blocks = {}
     for name in experiment.names:
         report = getattr(bench.pipelines[name].block, "report", None)
@@ -131,7 +129,6 @@ def summary_of(
         baseline=experiment.baseline,
         baselines=experiment.baselines,
         predictions=store.predictions(),
-        waiting=waiting,
         explain=_explainer(bench),
         blocks=blocks,
         marks=marked(marks, store),

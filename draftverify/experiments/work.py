@@ -233,7 +233,7 @@ class Work:
                 error = refused.get((name, record.task, record.attempt))
             else:
                 try:
-                    self.store.park(name, record, done.question, done.texts)
+                    self.store.park(name, record, done.question, done.texts, memory=epoch)
                 except ContractError as caught:
                     error = caught
             if error is not None:

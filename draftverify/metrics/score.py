@@ -104,15 +104,22 @@ def check_metrics(metrics: Mapping[str, Metric], tasks: Sequence[Task]) -> None:
 def score(metric: Metric, task: Task, outcome: Outcome) -> Score:
     """Ask a metric.
 
+    A task that waits for a person has no answer yet and is not solved, whatever a metric makes of that: a metric that
+    has a say of the task says 0.
+
     Args:
         metric: the function.
         task: with its truth.
-        outcome: how it ended, whatever the status.
+        outcome: how it ended, whatever the status; or that it waits.
     """
     try:
-        return _read(metric(task, outcome), measure_of(metric))
+        score = _read(metric(task, outcome), measure_of(metric))
     except (Exception, SystemExit) as error:
-        return Score(None, str(Failure.of(error)))
+        score = Score(None, str(Failure.of(error)))
+    measures = getattr(metric, "unit", None) is not None
+    if outcome.status == "waiting" and not measures and score != Score(None):
+        return Score(0.0)
+    return score
 
 
 def _read(said: Any, measure: Measure | None) -> Score:

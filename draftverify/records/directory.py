@@ -459,7 +459,7 @@ class RunRecords:
         task: str | None = None,
         texts: bool = True,
     ) -> Iterator[Entry]:
-        """Committed records of the measuring run with pipeline and words, in task order."""
+        """Records of the measuring run with pipeline and words, in task order; of a task that waits the one so far."""
         return self.store.entries(pipeline=pipeline, task=task, phase="measure", texts=texts)
 
     def records(self, pipeline: str) -> list[TaskRecord]:

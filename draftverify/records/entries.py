@@ -89,7 +89,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One committed record, the words of its rounds, and the version of the memory that it was made under."""
+    """One record, the words of its rounds, and the version of the memory that it was made under."""
 
     pipeline: str
     record: TaskRecord
@@ -98,7 +98,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """How a task of a pipeline ended, without its rounds; `committed` is an ISO time in UTC."""
+    """How a task of a pipeline ended or waits, without its rounds; `committed` is an ISO time in UTC."""
 
     pipeline: str
     task: str

@@ -126,7 +126,7 @@ def look(path: Path, lost: list[str], opened: Callable[[Path], AbstractContextMa
         if lost and about.get("store") == "postgresql":
             raise StoreError(lost[0])
         with opened(path) as run:
-            counts, waiting = run.store.counts(), sum(run.store.waiting().values())
+            counts = run.store.counts()
             pipelines = tuple(run.names)
             tasks = run.store.totals([""], "measure")[""]
             units = sum(run.store.totals(pipelines).values())
@@ -141,6 +141,7 @@ def look(path: Path, lost: list[str], opened: Callable[[Path], AbstractContextMa
     statuses = Counter[str]()
     for (*_, status), count in counts.items():
         statuses[status] += count
+    waiting = statuses.pop("waiting", 0)
     return msgspec.structs.replace(
         found,
         last=last,

@@ -131,13 +131,6 @@ class Questions(Database):
         counts = {state: found.get(state, (0, 0))[0] for state in ("pending", "answered", "used")}
         return {**counts, "held": found.get("pending", (0, 0))[1]}
 
-    def waiting(self) -> dict[str, int]:
-        """How many tasks wait for a person, by pipeline; answers that no run has taken up yet are waited for too."""
-        columns = tables.questions.c
-        query = sa.select(columns.pipeline, sa.func.count(columns.task.distinct()))
-        query = query.where(columns.run == self._run, columns.state != "used").group_by(columns.pipeline)
-        return {row.pipeline: row[1] for row in self._read(query)}
-
     def _question(self, row: Any) -> Question:
         question = decode(row.data, Question, f"{self._place}, question of task {row.task!r}")
         return msgspec.structs.replace(

@@ -1,8 +1,9 @@
-"""Reading the records of a run: how tasks ended, with their rounds and their words or without."""
+"""Reading the records of a run: how tasks ended or how they wait, with their rounds and their words or without."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from operator import itemgetter
 from typing import Any
 
@@ -13,7 +14,7 @@ from draftverify.errors import StoreError
 from draftverify.records import tables
 from draftverify.records.database import Database
 from draftverify.records.encoding import decode
-from draftverify.records.entries import Ending, Entry, Key, Prediction, Texts, Told
+from draftverify.records.entries import Ending, Entry, Key, Prediction, Question, Texts, Told
 from draftverify.values import Failure, Outcome, Round, Task, TaskRecord
 
 __all__ = ["Reading"]
@@ -71,16 +72,18 @@ class Reading(Database):
         return any(row.retrying is not None for row in self._read(begun))
 
     def committed(self) -> set[Key]:
-        """The keys of all committed records."""
+        """The keys of the records of tasks that have ended."""
         columns = tables.records.c
-        query = sa.select(columns.pipeline, columns.task, columns.attempt).where(columns.run == self._run)
+        query = sa.select(columns.pipeline, columns.task, columns.attempt)
+        query = query.where(columns.run == self._run, columns.status != "waiting")
         return {(row.pipeline, row.task, row.attempt) for row in self._read(query)}
 
     def open_tasks(self) -> set[Key]:
-        """The keys that have rounds and no committed record."""
+        """The keys of tasks that were begun and have not ended: those that have rounds, waiting ones among them."""
         columns = tables.rounds.c
         ended = sa.exists().where(
-            *(tables.records.c[name] == columns[name] for name in ("run", "pipeline", "task", "attempt"))
+            *(tables.records.c[name] == columns[name] for name in ("run", "pipeline", "task", "attempt")),
+            tables.records.c.status != "waiting",
         )
         query = sa.select(columns.pipeline, columns.task, columns.attempt)
         query = query.where(columns.run == self._run, columns.round == 0, ~ended)
@@ -95,9 +98,9 @@ class Reading(Database):
         texts: bool = True,
         every_attempt: bool = False,
     ) -> Iterator[Entry]:
-        """Committed records in task order, then by pipeline name and attempt: the latest attempt of each, and none of a
-        task whose later attempt waits for a person. One that cannot be read comes as a failed task whose failure says
-        so, and the others come as they are. The rounds of some hundred records are read at a time; no more are held.
+        """Records in task order, then by pipeline name and attempt: the latest attempt of each; of a task that waits
+        for a person the record so far. One that cannot be read comes as a failed task whose failure says so, and the
+        others come as they are. The rounds of some hundred records are read at a time; no more are held.
 
         Args:
             pipeline, task: only theirs.
@@ -115,7 +118,7 @@ class Reading(Database):
         )
         query = query.where(*(column == value for column, value in wanted if value is not None))
         if not every_attempt:
-            query = query.where(tables.LATEST, tables.NOT_ASKING)
+            query = query.where(tables.LATEST)
         query = query.order_by(
             tables.tasks.c.phase, tables.tasks.c.place, tables.records.c.pipeline, tables.records.c.attempt
         )
@@ -126,11 +129,13 @@ class Reading(Database):
                 lot = self._lot(some, texts)
             except StoreError:  # damage, of which we know where it is only when each is read alone
                 lot = None
+            inner = self._inner([row for row in some if row.status == "waiting"])
             for row in some:
-                yield self._entry(row, texts, lot)
+                yield self._entry(row, texts, lot, inner)
 
     def endings(self, *, phase: str = "measure") -> Iterator[Ending]:
-        """How tasks ended, without their rounds: in task order, then by pipeline name, of each the latest attempt.
+        """How tasks ended, or that they wait, without their rounds: in task order, then by pipeline name, of each the
+        latest attempt.
 
         Some hundred tasks are read at a time, each lot in a transaction of its own; no more are held. One that cannot
         be read comes as a failed task whose failure says so.
@@ -143,7 +148,7 @@ class Reading(Database):
         every = sa.select(columns.pipeline).where(columns.run == self._run).distinct()
         pipelines = sorted(row.pipeline for row in self._read(every))
         query = sa.select(tables.records).where(columns.run == self._run, columns.pipeline.in_(pipelines))
-        query = query.where(tables.LATEST, tables.NOT_ASKING)
+        query = query.where(tables.LATEST)
         for start in range(0, len(tasks), LOT):
             some = tasks[start : start + LOT]
             latest = {
@@ -162,13 +167,12 @@ class Reading(Database):
                     )
 
     def counts(self) -> dict[tuple[str, str, str], int]:
-        """How many tasks ended how, by (phase, pipeline, status): of each the latest attempt, as `entries` has it."""
+        """How many tasks ended how or are "waiting", by (phase, pipeline, status): of each the latest attempt, as
+        `entries` has it."""
         same = (tables.tasks.c.run == tables.records.c.run) & (tables.tasks.c.task == tables.records.c.task)
         key = (tables.tasks.c.phase, tables.records.c.pipeline, tables.records.c.status)
         query = sa.select(*key, sa.func.count()).select_from(tables.records.join(tables.tasks, same))
-        query = query.where(tables.records.c.run == self._run, tables.LATEST, tables.NOT_ASKING).group_by(
-            *key
-        )
+        query = query.where(tables.records.c.run == self._run, tables.LATEST).group_by(*key)
         return {
             (phase, pipeline, status): count
             for phase, pipeline, status, count in self._read(query.order_by(*key))
@@ -253,7 +257,30 @@ class Reading(Database):
         except StoreError as error:
             return _unread(error)
 
-    def _entry(self, row: Any, texts: bool, lot: Mapping[Key, list[Any]] | None) -> Entry:
+    def _inner(self, waiting: Sequence[Any]) -> dict[Key, tuple[TaskRecord, ...]]:
+        """Of waiting tasks the records of inner tasks of the round under way: the question has them."""
+        if not waiting:
+            return {}
+        columns = tables.questions.c
+        query = sa.select(columns.pipeline, columns.task, columns.attempt, columns.data).where(
+            columns.run == self._run,
+            columns.pipeline.in_(sorted({row.pipeline for row in waiting})),
+            columns.task.in_(list(dict.fromkeys(row.task for row in waiting))),
+            columns.state != "used",
+        )
+        inner: dict[Key, tuple[TaskRecord, ...]] = {}
+        for row in self._read(query):
+            with suppress(StoreError):  # whoever reads the questions is told of it
+                inner[row[:3]] = decode(row.data, Question, self._whose(row.pipeline, row.task)).inner
+        return inner
+
+    def _entry(
+        self,
+        row: Any,
+        texts: bool,
+        lot: Mapping[Key, list[Any]] | None,
+        inner: Mapping[Key, tuple[TaskRecord, ...]],
+    ) -> Entry:
         key = (row.pipeline, row.task, row.attempt)
         outcome = self._outcome(row)
         rounds: tuple[Round, ...] = ()
@@ -264,7 +291,17 @@ class Reading(Database):
             )
         except StoreError as error:
             outcome = _unread(error)
-        record = TaskRecord(task=row.task, attempt=row.attempt, outcome=outcome, rounds=rounds, group=row.grp)
+        if outcome.status == "waiting":
+            # What was made since, of a task that was answered and then interrupted, comes with its next record.
+            rounds, words = rounds[: outcome.rounds], words[: outcome.rounds]
+        record = TaskRecord(
+            task=row.task,
+            attempt=row.attempt,
+            outcome=outcome,
+            rounds=rounds,
+            group=row.grp,
+            inner=inner.get(key, ()),
+        )
         return Entry(pipeline=row.pipeline, record=record, texts=words, memory=row.memory)
 
     def _rounds(

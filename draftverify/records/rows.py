@@ -80,7 +80,7 @@ _COUNTS = (
 COLUMNS: Mapping[Level, tuple[Column, ...]] = {
     "tasks": (
         *_WHO,
-        Column("status", "text", "accepted, abstained, exhausted or failed"),
+        Column("status", "text", "accepted, abstained, exhausted, failed, or waiting for a person"),
         Column("value", "value", "the answer"),
         Column("value_kind", "text", "text, or json where the value is something else"),
         Column("score", "float", "of the value, where the rule compares scores"),
@@ -101,7 +101,7 @@ COLUMNS: Mapping[Level, tuple[Column, ...]] = {
         Column("seconds", "float", "latency"),
         Column("units", "float", "the parts' own cost units"),
         Column("memory", "int", "the version of the memory that it was made under"),
-        Column("committed", "time", "when the record was committed"),
+        Column("committed", "time", "when the record was committed; of a task that waits, since when"),
         Column(
             "label",
             "text",
@@ -239,6 +239,8 @@ def rows(run: Recorded, level: Level = "tasks") -> Iterator[dict[str, Any]]:
             continue
         try:
             rounds = run.store.rounds(*key, ending.attempt)
+            if ending.outcome.status == "waiting":
+                rounds = rounds[: ending.outcome.rounds]  # as `entries` has it
             texts = run.store.words(*key, ending.attempt) if level == "items" else ()
         except StoreError:
             continue  # the task's row says that it cannot be read

@@ -64,9 +64,7 @@ class Scores(Database):
         )
         query = sa.select(columns.pipeline, columns.task, columns.name, columns.data)
         query = query.select_from(tables.scores.join(tables.records, scored))
-        query = query.where(
-            columns.run == self._run, columns.name.is_not(None), tables.LATEST, tables.NOT_ASKING
-        )
+        query = query.where(columns.run == self._run, columns.name.is_not(None), tables.LATEST)
         return {
             (row.pipeline, row.task, name): decode(
                 row.data, Score, f"{self._place}, score of {row.task!r}"

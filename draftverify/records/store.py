@@ -3,8 +3,9 @@
 Work is done at least once and committed exactly once: a record is keyed by (run, pipeline, task, attempt),
 and it goes in together with its rounds in one transaction, or not at all. A second commit of the same key
 changes nothing, so a transaction that met a lock or lost its connection is simply made again. With
-`durable: round` each round is committed as it is decided, so that a restart goes on from it; the rounds of a
-task that waits for a person are always kept, with the question. Only the process that drives the run writes
+`durable: round` each round is committed as it is decided, so that a restart goes on from it. A task that waits for
+a person has its record so far, with its rounds and the question; the record that it comes to once it was answered
+takes that one's place. Only the process that drives the run writes
 records; those who review write claims and answers, and nothing else.
 """
 
@@ -33,7 +34,7 @@ _SAME = {"input": "input", "grp": "group", "phase": "phase"}
 
 
 class _RecordRows(NamedTuple):
-    """A finished task as it is stored: its key, its row, those of its rounds, and which questions it has used up."""
+    """A task's record as it is stored: its key, its row, those of its rounds, and which questions it has used up."""
 
     key: dict[str, Any]
     record: dict[str, Any]
@@ -135,7 +136,7 @@ class Store(Reading, Questions, Scores):
     def _commit(self, entries: Sequence[_RecordRows]) -> int:
         """How many of them were new."""
         with self._transaction() as connection:
-            new = [each for each in entries if self._insert_new(connection, tables.records, each.record)]
+            new = [each for each in entries if self._put_record(connection, each)]
             self._replace_rounds(
                 connection, [each.key for each in new], [row for each in new for row in each.rounds]
             )
@@ -157,11 +158,17 @@ class Store(Reading, Questions, Scores):
 
     @persistent
     def park(
-        self, pipeline: str, record: TaskRecord, question: Question, texts: Sequence[Texts | None] = ()
+        self,
+        pipeline: str,
+        record: TaskRecord,
+        question: Question,
+        texts: Sequence[Texts | None] = (),
+        *,
+        memory: int = 0,
     ) -> None:
-        """Keep a waiting task: its rounds and its question; there is no record of it yet."""
-        rounds = self._round_rows(pipeline, record, texts)
-        key = self._key(pipeline, record.task, record.attempt)
+        """Keep a waiting task: its record so far with its rounds, and its question."""
+        rows = self._record_rows(Entry(pipeline=pipeline, record=record, texts=tuple(texts), memory=memory))
+        key = rows.key
         with self._transaction() as connection:
             connection.execute(tables.USE_QUESTIONS, {**tables.bound(key), "below": question.round})
             if question.inner:
@@ -177,8 +184,8 @@ class Store(Reading, Questions, Scores):
                     question = msgspec.structs.replace(question, before=(*old.before, *told))
             data = encode(question, f"pipeline {pipeline!r}, task {record.task!r}, question")
             new = {**key, "round": question.round, "state": "pending", "data": data, "asked": now()}
-            if self._insert_new(connection, tables.questions, new):
-                self._replace_rounds(connection, [key], rounds)
+            if self._insert_new(connection, tables.questions, new) and self._put_record(connection, rows):
+                self._replace_rounds(connection, [key], rows.rounds)
 
     @persistent
     def predict(self, predictions: Iterable[Prediction]) -> None:
@@ -244,6 +251,18 @@ class Store(Reading, Questions, Scores):
             connection.execute(
                 tables.runs.update().where(tables.runs.c.run == self._run).values(retrying=None)
             )
+
+    def _put_record(self, connection: sa.Connection, rows: _RecordRows) -> bool:
+        """Write a record down, in the place of that of the waiting task if there is one; False where the task has
+        ended."""
+        if self._insert_new(connection, tables.records, rows.record):
+            return True
+        key = tables.bound(rows.key)
+        columns = {name: value for name, value in rows.record.items() if name not in rows.key}
+        written = connection.execute(tables.GO_ON, {**key, **columns})
+        if written.rowcount:
+            connection.execute(tables.FORGET_SCORES, key)  # they are of the task as it waited
+        return bool(written.rowcount)
 
     def _record_rows(self, entry: Entry) -> _RecordRows:
         record, outcome = entry.record, entry.record.outcome

@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Raised when a stored table changes its columns or its meaning; a store of another version is refused."""
 
 LENGTHS = {"run": 64, "pipeline": 256, "task": 512, "grp": 256, "kind": 64, "metric": 64}
@@ -125,14 +125,10 @@ USE_QUESTIONS = (
     .where(of_key(questions), questions.c.round < sa.bindparam("below"))
     .values(state=sa.literal_column("'used'"))  # a bound one would be a parameter of each row
 )
+GO_ON = records.update().where(of_key(records), records.c.status == "waiting")
+"""The record of a waiting task gives way to a later one of the same attempt, whose columns come with the key."""
+FORGET_SCORES = scores.delete().where(of_key(scores))
 
-
-def later(table: sa.Table) -> sa.ColumnElement[bool]:
-    """A row of the same run, pipeline and task as a record's, of a later attempt."""
-    same = (table.c[name] == records.c[name] for name in ("run", "pipeline", "task"))
-    return sa.and_(*same, table.c.attempt > records.c.attempt)
-
-
-_other = records.alias("later")
-LATEST = ~sa.exists().where(later(_other))  # type: ignore[arg-type]
-NOT_ASKING = ~sa.exists().where(later(questions), questions.c.state != "used")
+_later = records.alias("later")
+_same = (_later.c[name] == records.c[name] for name in ("run", "pipeline", "task"))
+LATEST = ~sa.exists().where(*_same, _later.c.attempt > records.c.attempt)

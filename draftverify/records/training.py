@@ -360,7 +360,8 @@ def _completions(
 ) -> Iterator[dict[str, Any]]:
     outcome = entry.record.outcome
     if outcome.status != "accepted":
-        left_out[f"the task ended as {outcome.status}"] += 1
+        waits = outcome.status == "waiting"
+        left_out["the task waits for a person" if waits else f"the task ended as {outcome.status}"] += 1
         return
     value, of_answer = outcome.value, list(answer.values)
     is_answer = isinstance(value, (list, tuple)) and _key(list(value)) == _key(of_answer)

@@ -40,6 +40,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
         tasks: how many the run measures.
         ended: how many of those the pipeline has a record of.
         failed: how many of these failed; a failed task is one that was not accepted.
+        waiting: how many wait for a person; such a task is one that was not accepted, as long as it waits.
         differs: how its run's config differs from that of the side it is compared with, in words.
         changes: of a sweep's cell, what it sets.
     """
@@ -50,6 +51,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     tasks: int
     ended: int
     failed: int
+    waiting: int
     differs: tuple[str, ...] = ()
     changes: dict[str, Any] = {}
 
@@ -67,10 +69,10 @@ class Pairing(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         base, other: labels.
-        pairs: tasks of both, with the same input, that both have ended.
+        pairs: tasks of both, with the same input, that have ended or wait in both.
         only_base, only_other: tasks that only one run has.
         changed: tasks of one id whose input is another; they are no pair.
-        unfinished: tasks of both that one side or both have not ended yet.
+        unfinished: tasks of both that one side or both have no record of yet.
         refused: outcomes that are not compared, and why.
     """
 
@@ -97,6 +99,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
         corrected: p, corrected for all comparisons of the table; None where there is no test.
         said: in words. "better" and "worse" of what has a direction: solved tasks and costs.
         flips: the tasks on which the sides disagree, those that got worse first.
+        if_people_solve: what `base` and `other` would be of a share if people solved every task that waits for them;
+            None where none waits. Nothing is tested by it.
     """
 
     outcome: str
@@ -108,6 +112,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     corrected: float | None
     said: Said
     flips: tuple[Flip, ...] = ()
+    if_people_solve: tuple[float, float] | None = None
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,9 +182,11 @@ def compare(given: Sequence[tuple[RunRecords, str | None]], *, only: Iterable[st
     wanted = list(only)
     found: list[tuple[_Outcome, Kind, tuple[_Key, _Key], PairedTest, tuple[Flip, ...]]] = []
     pairings = []
+    tasks_of: dict[tuple[_Key, _Key], list[str]] = {}
     known: set[str] = set()
     for first, second in couples:
         pairing, tasks = _pairing(first, second, labels)
+        tasks_of[first, second] = tasks
         for outcome in _outcomes(first, second):
             known.add(outcome.name)
             if wanted and outcome.name not in wanted:
@@ -210,6 +217,7 @@ def compare(given: Sequence[tuple[RunRecords, str | None]], *, only: Iterable[st
             corrected=None if math.isnan(p) else p,
             said=_said(test, p, kind, outcome.wanted),
             flips=flips,
+            if_people_solve=outcome.if_people_solve(*couple, tasks_of[couple]),
         )
         for (outcome, kind, couple, test, flips), p in zip(found, corrected, strict=True)
     )
@@ -385,6 +393,19 @@ class _Outcome(NamedTuple):
             return self.kind, test, tuple(flips)
         return "number", calibration.paired_difference(base, other), tuple(flips)
 
+    def if_people_solve(self, first: _Key, second: _Key, tasks: Sequence[str]) -> tuple[float, float] | None:
+        """What both sides would have of a share if people solved every task that waits; None where none does."""
+        sides = (first, second)
+        paired = [task for task in tasks if all(self.value(side, task) is not None for side in sides)]
+        waiting = [{task for task in paired if _of(side, task).status == "waiting"} for side in sides]
+        if self.kind != "share" or not any(waiting):
+            return None
+        base, other = (
+            sum(1.0 if task in own else self.value(side, task) or 0.0 for task in paired) / len(paired)
+            for side, own in zip(sides, waiting, strict=True)
+        )
+        return base, other
+
 
 def _outcomes(first: _Key, second: _Key) -> Iterator[_Outcome]:
     """What both sides can show: metrics first, costs last."""
@@ -481,6 +502,7 @@ def _side(key: _Key, label: str, base: _Key | None) -> Side:
         tasks=len(source.tasks_of(pipeline)),
         ended=len(ended),
         failed=sum(each.status == "failed" for each in ended.values()),
+        waiting=sum(each.status == "waiting" for each in ended.values()),
         differs=tuple(differs),
         changes=dict(source.cells.get(pipeline, {})),
     )

@@ -40,24 +40,25 @@ def changes(run: RunRecords) -> Plain:
 
     Returns:
         {"version", "finished", "done", "total", "waiting", "failed", "pipelines": {name: {"done", "total", …}}}.
-        "done" are tasks that ended; a run is "finished" once its last command came to its end and nobody is waited for;
-        one whose retry of failed tasks was killed is not.
+        "done" are tasks that ended, and "waiting" those that wait for a person; a run is "finished" once its last
+        command came to its end and nobody is waited for; one whose retry of failed tasks was killed is not.
     """
     counts: dict[str, dict[str, int]] = {}
     for (phase, name, status), count in run.store.counts().items():
         if phase == "measure":
             counts.setdefault(name, {})[status] = count
     names = list(dict.fromkeys((*run.names, *counts)))
-    totals, waiting = run.store.totals(names, "measure"), run.store.waiting()
-    pipelines = {
-        name: {
-            "done": sum(counts.get(name, {}).values()),
+    totals = run.store.totals(names, "measure")
+    pipelines = {}
+    for name in names:
+        own = counts.get(name, {})
+        waiting = own.get("waiting", 0)
+        pipelines[name] = {
+            "done": sum(own.values()) - waiting,
             "total": totals[name],
-            "waiting": waiting.get(name, 0),
-            "failed": counts.get(name, {}).get("failed", 0),
+            "waiting": waiting,
+            "failed": own.get("failed", 0),
         }
-        for name in names
-    }
     keys = ("done", "total", "waiting", "failed")
     summed = {key: sum(each[key] for each in pipelines.values()) for key in keys}
     stamps = [_stamp(run.path / name) for name in ("summary.json", "run.json", VERIFIERS)]
@@ -193,26 +194,23 @@ class Gathering:
 
 
 class _Costs:
-    """Seconds by part and units of one pipeline's tasks in one group; how many of them were accepted."""
+    """Seconds by part and units of one pipeline's tasks in one group."""
 
     def __init__(self) -> None:
-        self.statuses: list[str] = []
         self.seconds: list[float] = []
         self.units: list[float] = []
         self.draft = self.verify = 0.0
 
     def add(self, record: TaskRecord) -> None:
-        self.statuses.append(record.outcome.status)
         self.seconds.append(record.outcome.seconds)
         self.units.append(record.outcome.units)
         self.draft += math.fsum(round.timing.draft for round in record.rounds)
         self.verify += math.fsum(round.timing.verify for round in record.rounds)
 
     def plain(self) -> Plain:
-        """Figures of a row: the share accepted, the mean cost of a task, and where the seconds went."""
+        """Figures of a row: the mean cost of a task, and where the seconds went."""
         total = math.fsum(self.seconds)
         return {
-            "accepted": _plain_figure(calibration.accepted_rate(self.statuses)),
             "seconds_per_task": _plain_figure(calibration.mean_cost(self.seconds)),
             "units_per_task": _plain_figure(calibration.mean_cost(self.units)) if any(self.units) else None,
             "split": {
@@ -285,7 +283,6 @@ def so_far(run: RunRecords, records: Mapping[str, Sequence[TaskRecord]]) -> Summ
         baseline=config.get("baseline"),
         baselines=config.get("baselines", {}),
         predictions=run.predictions,
-        waiting=[(each.pipeline, each.task) for each in run.questions if each.state != "used"],
         marks=run.marks,
     )
 

@@ -31,9 +31,18 @@ from draftverify.report.summary import (
     Summary,
     Unpaired,
 )
-from draftverify.values import EMPTY, Explanation, Round, Step, Tally, Task, TaskRecord
+from draftverify.values import EMPTY, Explanation, Outcome, Round, Step, Tally, Task, TaskRecord
 
-__all__ = ["Explain", "Scores", "figure", "first_difference", "scored", "speedup_kind", "summarise"]
+__all__ = [
+    "Explain",
+    "Scores",
+    "figure",
+    "first_difference",
+    "is_unanswered",
+    "scored",
+    "speedup_kind",
+    "summarise",
+]
 
 Explain: TypeAlias = "Callable[[str, Task, Any, Any], Explanation | None]"
 """(pipeline, task, expected, got): why two outputs of a task differ; None where nobody is asked."""
@@ -50,7 +59,6 @@ def summarise(
     baseline: str | None = None,
     baselines: Mapping[str, str] = EMPTY,
     predictions: Iterable[Prediction] = (),
-    waiting: Iterable[tuple[str, str]] = (),
     explain: Explain | None = None,
     blocks: Mapping[str, Any] | None = None,
     marks: Mapping[str, Sequence[str]] = EMPTY,
@@ -58,7 +66,7 @@ def summarise(
     scores: Scores = EMPTY,
     measures: Mapping[str, Measure] = EMPTY,
 ) -> Summary:
-    """Compare what was committed.
+    """Compare what was recorded, of tasks that wait for a person what they have come to so far.
 
     Args:
         name: of the experiment.
@@ -67,7 +75,6 @@ def summarise(
         baseline: the name of the one to compare with.
         baselines: of those pipelines that are compared with another one, its name.
         predictions: made before the measuring run.
-        waiting: (pipeline, task) of those that wait for a person.
         explain: asked why two values differ.
         blocks: block-size controllers' reports.
         marks: what is to be said of pipelines, by their names.
@@ -82,12 +89,6 @@ def summarise(
     kind = speedup_kind(scores)
     predicted = {(each.pipeline, each.group): each for each in predictions if each.kind == kind}
     of_task = {task.id: task for task in tasks}
-    parked = Counter(
-        (pipeline, group)
-        for pipeline, task in waiting
-        if task in of_task
-        for group in {of_task[task].group, ALL}
-    )
     pipelines = []
     guesses: dict[str, calibration.Prediction] = {}
     measured: dict[str, Estimate] = {}
@@ -117,9 +118,7 @@ def summarise(
                     measured[key] = ratio
             unpaired = _unpaired(mine, theirs) if compared and not scores else None
             found = _measures(pipeline, mine, sizes, measures)
-            rows.append(
-                _row(pipeline, group, mine, parked[pipeline, group], guess, speedup, unpaired, scores, found)
-            )
+            rows.append(_row(pipeline, group, mine, guess, speedup, unpaired, scores, found))
         failed = next((record for record in own if record.outcome.status == "failed"), None)
         pipelines.append(
             PipelineSummary(
@@ -167,16 +166,13 @@ def _row(
     pipeline: str,
     group: str,
     records: Sequence[TaskRecord],
-    waiting: int,
     predicted: Prediction | None,
     speedup: Figure | None,
     unpaired: Unpaired | None,
     scores: Scores,
     measures: Mapping[str, Measured],
 ) -> Row:
-    statuses: dict[str, int] = dict(Counter(record.outcome.status for record in records))
-    if waiting:
-        statuses["waiting"] = waiting
+    statuses: Counter[str] = Counter(record.outcome.status for record in records)
     rounds = [round for record in records for round in record.rounds]
     accepted = [record for record in records if record.outcome.status == "accepted"]
     items = sum(len(round.decision.emitted) for record in accepted for round in record.rounds)
@@ -184,7 +180,11 @@ def _row(
         pipeline=pipeline,
         group=group,
         tasks=len(records),
-        statuses=statuses,
+        statuses=dict(statuses),
+        accepted=figure(calibration.accepted_rate(statuses.elements())),
+        if_people_solve=figure(calibration.accepted_rate(map(_if_accepted, statuses.elements())))
+        if statuses["waiting"]
+        else None,
         acceptance=figure(calibration.acceptance_rate(records)),
         retries=figure(calibration.acceptance_rate(records, first_tries=False)),
         per_pass=figure(calibration.items_per_pass(records)),
@@ -202,6 +202,10 @@ def _row(
         broken=sum(round.failure is not None for round in rounds),
         samples=_samples(records),
     )
+
+
+def _if_accepted(status: str) -> str:
+    return "accepted" if status == "waiting" else status
 
 
 def _samples(records: Sequence[TaskRecord]) -> Samples | None:
@@ -259,8 +263,10 @@ def scored(
 def _solved(said: Mapping[tuple[str, str], Score], pipeline: str, records: Sequence[TaskRecord]) -> Solved:
     pairs = scored(said, pipeline, records)
     units = any(record.outcome.units for record in records)
+    if_solved = [(record, 1.0 if record.outcome.status == "waiting" else value) for record, value in pairs]
     return Solved(
         rate=figure(calibration.solved_rate(pairs)),
+        if_people_solve=figure(calibration.solved_rate(if_solved)) if if_solved != pairs else None,
         precision=figure(calibration.precision(pairs)),
         seconds=figure(calibration.cost_per_solved(pairs)),
         units=figure(calibration.cost_per_solved(pairs, lambda record: record.outcome.units))
@@ -324,8 +330,7 @@ def _identity(
             continue
         of += 1
         want, got = expected[record.task], record.outcome
-        if "failed" in (want.status, got.status):
-            # A failure is no equal answer, not even to another failure.
+        if is_unanswered(want) or is_unanswered(got):
             sides = ((pipeline, got), ("the baseline", want))
             failed = [f"{who} failed: {how.reason}" for who, how in sides if how.status == "failed"]
             divergences.append(Divergence(record.task, None, want.value, got.value, "; ".join(failed)))
@@ -337,6 +342,11 @@ def _identity(
         said = explain(pipeline, tasks[record.task], want.value, got.value) if explain is not None else None
         divergences.append(Divergence(record.task, position, left, right, said.text if said else ""))
     return Identity(same, of, tuple(divergences))
+
+
+def is_unanswered(outcome: Outcome) -> bool:
+    """Whether a task failed or waits, and so has no answer that could equal another, not even that of its like."""
+    return outcome.status in ("failed", "waiting")
 
 
 def first_difference(expected: Any, got: Any) -> tuple[int | None, Any, Any]:

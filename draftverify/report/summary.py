@@ -46,6 +46,7 @@ class Solved(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         rate: the share of tasks that are solved, of those of which it has a say.
+        if_people_solve: the same if people solved every task that waits for them; None where none waits.
         precision: the share of accepted outcomes that are right; the rest are the verifier's false passes.
         seconds: of all tasks, per solved one.
         units: the same of cost units; None where none were used.
@@ -53,6 +54,7 @@ class Solved(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     rate: Figure
+    if_people_solve: Figure | None = None
     precision: Figure
     seconds: Figure
     units: Figure | None = None
@@ -107,8 +109,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         pipeline, group: of which.
-        tasks: committed records.
-        statuses: how many ended how; "waiting" ones are not among `tasks`.
+        tasks: how many there are records of, those that wait for a person among them.
+        statuses: how many of them ended how, or are "waiting".
+        accepted: the share of them that ended as accepted.
+        if_people_solve: the same if people solved every task that waits for them; None where none waits.
         acceptance: accepted / checked items, first tries.
         retries: the same of later tries.
         per_pass: emitted items per verifier pass.
@@ -133,6 +137,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     group: str
     tasks: int
     statuses: Mapping[str, int]
+    accepted: Figure
+    if_people_solve: Figure | None
     acceptance: Figure
     retries: Figure
     per_pass: Figure
@@ -253,16 +259,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         return None if other == pipeline else other
 
     def is_of(self, counts: Mapping[tuple[str, str, str], int]) -> bool:
-        """Whether it is still true of a run: no task ended, or was made again, after it was written.
+        """Whether it is still true of a run: no task ended, began to wait or was made again after it was written.
 
         Args:
             counts: of `Store.counts`.
         """
         told = {
-            (each.name, status): count
-            for each in self.pipelines
-            for status, count in each.statuses.items()
-            if status != "waiting"
+            (each.name, status): count for each in self.pipelines for status, count in each.statuses.items()
         }
         return told == {
             (name, status): count for (phase, name, status), count in counts.items() if phase == "measure"

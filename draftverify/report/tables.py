@@ -149,6 +149,7 @@ def cells(summary: Summary) -> tuple[list[str], list[list[str]]]:
     predicted = any(row.predicted is not None for row in every)
     compared = any(row.speedup is not None for row in every)
     retried = any(row.retries.trials for row in every)
+    unsolved = not summary.metrics and any(row.if_people_solve is not None for row in every)
 
     def speedup(row: Row) -> str:
         return (
@@ -165,6 +166,7 @@ def cells(summary: Summary) -> tuple[list[str], list[list[str]]]:
         ("group", True, lambda row: words(row.group, NAME) or "all"),
         ("pipeline", True, lambda row: row.pipeline),
         ("ended", True, lambda row: _statuses(row.statuses)),
+        ("accepted", unsolved, lambda row: _share(row.accepted, row.if_people_solve, row)),
         *(
             column
             for place, name in enumerate(summary.metrics)
@@ -204,10 +206,12 @@ def _metric_columns(name: str, first: bool, rows: Sequence[Row]) -> Iterator[Col
     def cell(write: Callable[[Solved], str]) -> Callable[[Row], str]:
         return lambda row: write(row.solved[name])
 
+    def rate(row: Row) -> str:
+        return _share(row.solved[name].rate, row.solved[name].if_people_solve, row)
+
     def cost(figure: Figure | None) -> str:
         return "–" if figure is None or figure.value is None else f"{figure.value:.3g}"
 
-    rate = cell(lambda solved: _figure(solved.rate, percent=True))
     if not first:
         yield name, True, rate
         return
@@ -246,6 +250,15 @@ def _failed(row: Row) -> str:
     """Checks that came to no word, which no rate counts, and calls that failed whole."""
     counts = ((row.tally.errors, "error"), (row.tally.timeouts, "timeout"), (row.broken, "call"))
     return ", ".join(f"{count} {what}" + "s" * (count > 1) for count, what in counts if count) or "–"
+
+
+def _share(figure: Figure, if_people_solve: Figure | None, row: Row) -> str:
+    """A share of tasks; where some wait for a person, what it would be if people solved them all."""
+    share = _figure(figure, percent=True)
+    if if_people_solve is None or if_people_solve.value is None:
+        return share
+    waiting = row.statuses["waiting"]
+    return f"{share} ({100 * if_people_solve.value:.0f}% if people solve the {waiting} that wait{'s' * (waiting == 1)})"
 
 
 def _passed(row: Row) -> str:

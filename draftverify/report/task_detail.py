@@ -13,7 +13,7 @@ import msgspec
 
 from draftverify.errors import ConfigError
 from draftverify.records import Entry, RunRecords, Texts
-from draftverify.report.summarise import first_difference
+from draftverify.report.summarise import first_difference, is_unanswered
 from draftverify.report.task_rows import Frame, Plain, differs, short
 from draftverify.secret import redact
 from draftverify.values import Check, Outcome, Round, Task, TaskRecord
@@ -44,17 +44,14 @@ def task_detail(run: RunRecords, task: str) -> Plain:
 
 
 def detail_of_open(run: RunRecords, frame: Frame, task: Task, ended: Iterable[str]) -> dict[str, Entry]:
-    """What there is of a task in the pipelines in which it has not ended: it waits for a person, or is under way."""
+    """What there is of a task in the pipelines in which it is under way."""
     found = {}
     for name in frame.names:
-        question = frame.waiting.get((name, task.id))
-        attempt = question.attempt if question is not None else 0
-        if name not in ended and (rounds := run.store.rounds(name, task.id, attempt)):
-            outcome = Outcome(status="waiting", rounds=len(rounds))
-            record = TaskRecord(
-                task=task.id, group=task.group, attempt=attempt, outcome=outcome, rounds=rounds
-            )
-            texts = run.store.words(name, task.id, attempt)
+        if name not in ended and (rounds := run.store.rounds(name, task.id, 0)):
+            seconds = sum(round.timing.total for round in rounds)
+            outcome = Outcome(status="waiting", rounds=len(rounds), seconds=seconds)
+            record = TaskRecord(task=task.id, group=task.group, outcome=outcome, rounds=rounds)
+            texts = run.store.words(name, task.id, 0)
             found[name] = Entry(pipeline=name, record=record, texts=texts)
     return found
 
@@ -85,18 +82,18 @@ def detail_of(
         if not frame.has(name, task.id):
             continue
         if entry is None:
-            pipelines.append({"name": name, "status": "waiting" if question else "open", "rounds": []})
+            pipelines.append({"name": name, "status": "open", "rounds": []})
             continue
         own = show.record(entry.record, entry.texts)
         base = entries.get(frame.bases[name])
-        ended = base is not None and "waiting" not in (own["status"], base.record.outcome.status)
-        if base is not None and ended and differs(entry.record.outcome, base.record.outcome):
+        under_way = entry.record.outcome.status == "waiting" and question is None
+        if base is not None and not under_way and differs(entry.record.outcome, base.record.outcome):
             own["differs"] = show.difference(base.record.outcome, entry.record.outcome)
         keys = {metric: (name, task.id, metric) for metric in frame.metrics}
         scores = {metric: frame.said[key] for metric, key in keys.items() if key in frame.said}
         if scores:
             own["scores"] = scores
-        if entry.record.outcome.status == "waiting" and question is None:
+        if under_way:
             own["status"] = "open"
         if question is not None:
             own["question"] = {
@@ -130,10 +127,10 @@ class _Show:
         return text if left <= 0 else f"{text[: self._clipped]}… ({left} more characters)"
 
     def difference(self, base: Outcome, own: Outcome) -> Plain:
-        """Where two outcomes part; of one that failed its reason, since it has no value to compare."""
-        if "failed" in (base.status, own.status):
+        """Where two outcomes part; of one that failed or waits its reason, since it has no value to compare."""
+        if is_unanswered(base) or is_unanswered(own):
             sides = [
-                f"failed: {each.reason}" if each.status == "failed" else each.value for each in (base, own)
+                f"{each.status}: {each.reason}" if is_unanswered(each) else each.value for each in (base, own)
             ]
             position, expected, got = None, *sides
         else:
@@ -157,18 +154,21 @@ class _Show:
             self._round(record.rounds[place], texts[place] if place < len(texts) else None)
             for place in places
         ]
+        if record.inner:
+            own["inner"] = [self._inner(inner) for inner in record.inner]
         return own
 
+    def _inner(self, inner: TaskRecord) -> Plain:
+        return {"task": self.text(inner.task), **self.record(inner, ())}
+
     def _outcome(self, outcome: Outcome) -> Plain:
-        if outcome.status == "waiting":
-            return {}
         found: Plain = {"seconds": short(outcome.seconds), "value": self.text(outcome.value)}
         if outcome.units:
             found["units"] = short(outcome.units)
         for name in ("score", "support", "margin", "drift"):
             if getattr(outcome, name) is not None:
                 found[name] = short(getattr(outcome, name))
-        if outcome.reason:
+        if outcome.reason and outcome.status != "waiting":
             found["reason"] = self.text(outcome.reason)
         if outcome.refused is not None:
             best = outcome.refused
@@ -236,9 +236,7 @@ class _Show:
         if noted := {key: each for key, each in (round.notes or {}).items() if key != "heard"}:
             found["notes"] = self.text(noted)
         if round.nested:
-            found["nested"] = [
-                {"task": self.text(inner.task), **self.record(inner, ())} for inner in round.nested
-            ]
+            found["nested"] = [self._inner(inner) for inner in round.nested]
         return found
 
     def _item(self, round: Round, words: Texts | None, index: int, joined: set[int | None]) -> Plain:

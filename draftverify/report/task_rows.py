@@ -15,6 +15,7 @@ import msgspec
 
 from draftverify.errors import ConfigError
 from draftverify.records import Question, RunRecords
+from draftverify.report.summarise import is_unanswered
 from draftverify.secret import redact
 from draftverify.values import Outcome, Task
 
@@ -148,7 +149,7 @@ def row_of(frame: Frame, task: Task, outcomes: Mapping[str, Outcome]) -> Plain:
         if not frame.has(name, task.id):
             continue
         if outcome is None:
-            cells[name] = {"status": "waiting" if (name, task.id) in frame.waiting else "open"}
+            cells[name] = {"status": "open"}
             continue
         cell: Plain = {
             "status": outcome.status,
@@ -185,8 +186,8 @@ def _judged(frame: Frame, pipeline: str, task: str) -> float | None:
 
 
 def differs(own: Outcome, base: Outcome) -> bool:
-    """Whether a value is another than the baseline's, as `identical` counts: a failure equals nothing."""
-    return "failed" in (own.status, base.status) or own.value != base.value
+    """Whether a value is another than the baseline's, as `identical` counts: what failed or waits equals nothing."""
+    return is_unanswered(own) or is_unanswered(base) or own.value != base.value
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ wrote is cleaned line by line, so nothing in it steers the terminal.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import UNSET
@@ -17,7 +17,7 @@ from draftverify.errors import ConfigError
 from draftverify.plugins import did_you_mean
 from draftverify.records import Entry, RunRecords, Texts
 from draftverify.report.words import NAME, block, clean, seconds_words, words
-from draftverify.values import Check, Outcome, Round, Task
+from draftverify.values import Check, Outcome, Round, Task, TaskRecord
 
 __all__ = ["outcome_lines", "round_lines", "trace_lines"]
 
@@ -55,7 +55,6 @@ def trace_lines(
     if task not in known:
         raise ConfigError(f"the run has no task {task!r}{_near(task, list(known))}", path="--trace")
     yield from _task_lines(known[task])
-    questions = [each for each in records.questions if each.task == task and each.state != "used"]
     for name in records.names:
         if pipeline not in (None, name):
             continue
@@ -69,16 +68,15 @@ def trace_lines(
         entries = list(records.store.entries(pipeline=name, task=task))
         for entry in entries:
             yield from round_lines(entry.record.rounds, entry.texts, marks, rule=rule, tracebacks=tracebacks)
+            yield from _inner_lines(entry.record.inner, marks, "  ", tracebacks=tracebacks)
             yield from outcome_lines(entry.record.outcome)
-            if entry.texts and None not in entry.texts:
+            if entry.texts and None not in entry.texts and entry.record.outcome.status != "waiting":
                 yield from _labelled("in words", _emitted(entry), "  ")
         if not entries:
             rounds = records.store.rounds(name, task, 0)
             said = records.store.words(name, task, 0)
             yield from round_lines(rounds, said, marks, rule=rule, tracebacks=tracebacks)
-            waits = any(each.pipeline == name for each in questions)
-            state = "waiting for a person" if waits else "not finished" if rounds else "not run yet"
-            yield Text(f"  {state}", style="yellow")
+            yield Text(f"  {'not finished' if rounds else 'not run yet'}", style="yellow")
 
 
 def _task_lines(task: Task) -> Iterator[Text]:
@@ -130,9 +128,16 @@ def round_lines(
                 yield from _barred(block(round.failure.traceback, 8000), inside, "dim")
         for step in round.steps:
             yield Text(f"{inside}on {step.on}: {step.clause + 1}. {step.do}", style="magenta")
-        for inner in round.nested:
-            yield Text(f"{inside}inner task {words(inner.task, NAME)}: {inner.outcome.status}", style="dim")
-            yield from round_lines(inner.rounds, (), marks, inside + "  ", tracebacks=tracebacks)
+        yield from _inner_lines(round.nested, marks, inside, tracebacks=tracebacks)
+
+
+def _inner_lines(
+    records: Sequence[TaskRecord], marks: bool, indent: str, *, tracebacks: bool
+) -> Iterator[Text]:
+    for record in records:
+        yield Text(f"{indent}inner task {words(record.task, NAME)}: {record.outcome.status}", style="dim")
+        yield from round_lines(record.rounds, (), marks, indent + "  ", tracebacks=tracebacks)
+        yield from _inner_lines(record.inner, marks, indent + "  ", tracebacks=tracebacks)
 
 
 def _heading(round: Round, indent: str) -> Text:

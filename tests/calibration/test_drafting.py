@@ -141,6 +141,29 @@ def test_tasks_that_were_drafted_for_in_vain_have_lost_just_that():
     )
 
 
+def test_a_task_that_waits_for_a_person_has_lost_what_one_has_that_gave_up():
+    """It was drafted for as well, and no draft has come into an answer."""
+
+    def told(status):
+        waits = rounds_of(drafted=True, right=False, draft=3.0)[:1]
+        others = [
+            TaskRecord(
+                task=f"t{number}",
+                outcome=Outcome(status="accepted", rounds=2),
+                rounds=tuple(rounds_of(drafted=False, right=False, draft=0.0, plain=2.0)),
+            )
+            for number in range(20)
+        ]
+        asked = [
+            TaskRecord(task=f"w{number}", outcome=Outcome(status=status, rounds=1), rounds=tuple(waits))
+            for number in range(10)
+        ]
+        return account([*asked, *others])
+
+    assert told("waiting") == told("exhausted")
+    assert told("waiting").lost == pytest.approx(30.0)
+
+
 def test_a_task_that_drafts_solved_is_held_against_the_mean_fallback():
     """Which is known by a sample of tasks alone: the gain has an interval."""
     outcome = Outcome(status="accepted", rounds=2)

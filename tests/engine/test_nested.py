@@ -275,3 +275,33 @@ def test_an_inner_task_that_ended_is_not_run_again():
     assert asked == ["t/0.1"]
     assert record.outcome.value == ("t/0.1",)
     assert record.rounds[0].nested[0] == waiting.inner[0]
+
+
+def test_what_waiting_inner_tasks_cost_so_far_is_in_their_outer_task_and_counts_once():
+    """Seconds and units of two levels below are in the outcome that waits; answered, they are what they would have been
+    had the person been there."""
+
+    class Priced:
+        def propose(self, context, n):
+            return Proposal.alternatives([context.task.id], cost=Cost(seconds=10.0, units=1.0))
+
+    def nested():
+        innermost = Pipeline(Priced(), verifier(lambda c, item: False), First(), policy=escalate())
+        inner = Pipeline(innermost, verifier(lambda c, item: True), First(), block=1)
+        return Pipeline(inner, verifier(lambda c, item: True), All(), block=2, done=Rounds(1))
+
+    waiting = nested().record(Task(id="t"))
+    assert waiting.outcome.status == "waiting"
+    assert waiting.outcome.units == 2.0
+    assert waiting.outcome.seconds == pytest.approx(20.0, abs=1.0)
+    assert [one.outcome.units for one in waiting.inner] == [1.0, 1.0]
+    kept = msgspec.json.decode(msgspec.json.encode(waiting), type=TaskRecord)
+    again = nested().record(Task(id="t"), restore=kept.rounds, inner=kept.inner)
+    assert again.outcome.units == 2.0
+    answered = nested().record(
+        Task(id="t"), restore=kept.rounds, inner=kept.inner, ask=lambda request: Answer("accept")
+    )
+    at_once = nested().record(Task(id="t"), ask=lambda request: Answer("accept"))
+    assert answered.outcome.status == "accepted"
+    assert timeless(answered) == timeless(at_once)
+    assert answered.outcome.units == at_once.outcome.units == 2.0

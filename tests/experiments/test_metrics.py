@@ -240,8 +240,8 @@ def test_workers_are_not_sent_the_truth(tmp_path: Path) -> None:
     assert quick_row(ran(file)).solved["exact"].rate.value == 0.0
 
 
-def test_evaluate_opens_metrics_and_leaves_waiting_tasks_out() -> None:
-    """As a run does: the one needs open(), the others have no outcome to judge yet."""
+def test_evaluate_opens_metrics_and_counts_waiting_tasks() -> None:
+    """As a run does: a metric is opened first, and a task that waits is not solved."""
     asks = Asks(Shared())
     waits = Pipeline(Answers("slow"), Believes(), First(), policy=escalate())
     tasks = [
@@ -250,7 +250,7 @@ def test_evaluate_opens_metrics_and_leaves_waiting_tasks_out() -> None:
     found = evaluate({"waits": waits}, tasks, metrics={"asks": asks})
     row = found.summary.pipelines[0].rows[-1]
     assert dict(row.statuses) == {"accepted": 1, "waiting": 1}
-    assert (row.tasks, row.solved["asks"].rate.value) == (1, 1.0)
+    assert (row.tasks, row.solved["asks"].rate.value) == (2, 0.5)
     assert asks.model.closed
     assert [record.outcome.status for record in found.records["waits"]] == ["accepted", "waiting"]
 

@@ -18,6 +18,8 @@ from draftverify.experiments.run import RunResult, run
 from draftverify.experiments.schema import schema
 from draftverify.experiments.specs import Experiment, PipelineSpec
 from draftverify.records import load_run
+from draftverify.report.task_detail import task_detail
+from draftverify.report.trace import trace_lines
 from tests.experiments.runs import results
 
 PARTS = Path(__file__).with_name("nested_parts.py")
@@ -339,6 +341,16 @@ def test_a_person_asked_inside_is_asked_through_the_same_queue(executor: str, tm
     config = load(tmp_path, text, f"executor={EXECUTORS[executor]}", "tasks.count=1")
     done = run(config, out=tmp_path / "run")
     assert done.waiting == 1
+    with load_run(tmp_path / "run") as records:
+        (waiting,) = [record for record in records if record.outcome.status == "waiting"]
+        assert "waiting" in {inner.outcome.status for inner in waiting.inner}
+        assert waiting.outcome.units > 0
+        shown = [line.plain for line in trace_lines(records, waiting.task, None, marks=True)]
+        assert sum(f"inner task {waiting.task}/0." in line for line in shown) == len(waiting.inner)
+        shown_in_page = [
+            pipeline.get("inner", ()) for pipeline in task_detail(records, waiting.task)["pipelines"]
+        ]
+        assert sum(map(len, shown_in_page)) == len(waiting.inner)
     answers = 0
     while done.waiting:
         with load_run(tmp_path / "run") as records:

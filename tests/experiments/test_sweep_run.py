@@ -363,7 +363,8 @@ def test_a_retried_task_can_wait_for_a_person(tmp_path: Path) -> None:
     planned = plan(found, out=out)
     assert (planned.units, planned.failed, planned.waiting) == ({"one": (0, 2)}, 0, 2)
     with load_run(out) as records:
-        assert records.store.counts() == {}
+        assert records.store.counts() == {("measure", "one", "waiting"): 2}
+        assert sorted(record.attempt for record in records.records("one")) == [0, 1]
         question = next(each for each in records.questions if each.task == "t0")
         assert question.attempt == 1
         records.store.answer(question, "reject", note="no")
@@ -385,7 +386,7 @@ def test_a_directory_of_version_1_says_what_to_do(tmp_path: Path, capsys: pytest
     for more in ([], ["--retry-errors"], ["--dry-run"]):
         assert main([*arguments, *more]) == 5
         said = capsys.readouterr().err
-        assert "older draftverify (record format 1; this one reads 2). Nothing was changed" in said
+        assert "older draftverify (record format 1; this one reads 3). Nothing was changed" in said
         assert "--fresh" in said
     assert main([*arguments, "--fresh"]) == 0
     assert (tmp_path / "run.old1" / "records.db").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from draftverify.values import (
     Candidate,
@@ -65,6 +66,12 @@ def record(task: str = "t", *, value: Any = "done", rounds: tuple[Round, ...] = 
         seconds=0.75,
     )
     return TaskRecord(task=task, outcome=outcome, rounds=rounds, group="kind")
+
+
+def waiting(task: str = "t", *, rounds: tuple[Round, ...] = ROUNDS) -> TaskRecord:
+    """The record so far of a task that waits for a person."""
+    found = record(task, rounds=rounds)
+    return replace(found, outcome=replace(found.outcome, status="waiting", value=None))
 
 
 json_values = st.recursive(

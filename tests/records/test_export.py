@@ -25,7 +25,7 @@ from draftverify.records.rows import COLUMNS, LEVELS, columns_of, rows
 from draftverify.report.task_detail import task_detail
 from draftverify.secret import Secret
 from draftverify.values import Check, Decision, Outcome, Round, Task, TaskRecord
-from tests.records.samples import ROUNDS, json_values, record
+from tests.records.samples import ROUNDS, json_values, record, waiting
 
 CONFIG = {
     "pipelines": {"spec@k=4": {}, "spec@k=8": {}},
@@ -94,7 +94,7 @@ def test_what_metrics_cells_and_people_said_stands_in_columns(tmp_path: Path) ->
         opened.store.name_scores({("spec@k=8", "t", 0, "new"): "exact"})
         for number, (answer, note) in enumerate((("edit", "off by one"), ("accept", ""))):
             question = Question(pipeline="spec@k=8", task="t", round=number)
-            opened.store.park("spec@k=8", record("t"), question)
+            opened.store.park("spec@k=8", waiting("t"), question)
             opened.store.answer(question, answer, {"x": 2} if answer == "edit" else None, note)
     with load_run(tmp_path / "run") as run:
         (row,) = rows(run)

@@ -15,7 +15,7 @@ from draftverify.records.directory import is_driven
 from draftverify.records.listing import list_runs
 from draftverify.report.overview import changes
 from draftverify.values import Outcome, Task, TaskRecord
-from tests.records.samples import record
+from tests.records.samples import record, waiting
 
 ROOT = Path(__file__).parents[2]
 CONFIG = {"pipelines": {"plain": {}, "spec": {}}}
@@ -64,7 +64,7 @@ def test_failed_and_waiting_tasks_are_counted(tmp_path: Path) -> None:
     with RunDirectory(tmp_path / "r", name="r", config=CONFIG, config_hash="h") as opened:
         opened.store.add_tasks([Task(id="t")])
         opened.store.commit("plain", TaskRecord(task="t", outcome=Outcome(status="failed")))
-        opened.store.park("spec", record("t"), Question(pipeline="spec", task="t", round=2))
+        opened.store.park("spec", waiting("t"), Question(pipeline="spec", task="t", round=2))
         opened.write_summary({})
     assert [each.state for each in list_runs(tmp_path)] == ["finished, 1 failed, 1 waiting"]
 

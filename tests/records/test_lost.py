@@ -19,7 +19,7 @@ from draftverify.records import database as db
 from draftverify.values import Task, TaskRecord
 from tests.experiments.runs import load, results, write
 from tests.records.samples import ROUNDS as RECORDED
-from tests.records.samples import record
+from tests.records.samples import record, waiting
 
 EXECUTORS = ["{use: serial}", "{use: thread, workers: 2}", "{use: process, workers: 2}"]
 ROUNDS = {"durable": "round", "policy": "[{do: regenerate, times: 2}]"}
@@ -37,7 +37,7 @@ WRITES: dict[str, Callable[[Store], Any]] = {
     "add_tasks": lambda opened: opened.add_tasks([Task(id="t")]),
     "commit": lambda opened: opened.commit("spec", record()),
     "commit_round": lambda opened: opened.commit_round("spec", "t", 0, RECORDED[0]),
-    "park": lambda opened: opened.park("spec", record(), QUESTION),
+    "park": lambda opened: opened.park("spec", waiting(), QUESTION),
     "answer": lambda opened: opened.answer(QUESTION, "accept"),
     "predict": lambda opened: opened.predict([]),
     "add_scores": lambda opened: opened.add_scores({}),

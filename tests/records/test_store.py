@@ -23,7 +23,7 @@ from draftverify.records import Prediction, Question, Store, Texts
 from draftverify.records.database import Lost, sqlite_url
 from draftverify.records.tables import SCHEMA_VERSION
 from draftverify.values import Candidate, Outcome, Round, Task, TaskRecord
-from tests.records.samples import ROUNDS, record
+from tests.records.samples import ROUNDS, record, waiting
 
 TASKS = [Task(id=name, input={"prompt": name.upper()}, group="g") for name in ("t", "a", "z")]
 
@@ -67,14 +67,13 @@ def test_a_database_s_own_order_of_words_changes_none(tmp_path: Path, postgres: 
                         opened.predict(
                             [Prediction(pipeline="p", group=name, kind="k", value=None, low=None, high=None)]
                         )
-                        opened.park("p", record(name), Question(pipeline="p", task=name, round=2))
+                        opened.park("p", waiting(name), Question(pipeline="p", task=name, round=2))
                     orders.append(
                         [
-                            [entry.pipeline for entry in opened.entries()],
+                            [entry.pipeline for entry in opened.entries() if entry.pipeline != "p"],
                             [ending.pipeline for ending in opened.endings()],
                             [each.group for each in opened.predictions()],
                             list(opened.counts()),
-                            list(opened.waiting()),
                         ]
                     )
         finally:
@@ -202,26 +201,69 @@ def question(round: int = 2) -> Question:
     )
 
 
-def test_a_waiting_task_keeps_rounds_and_question_and_has_no_record(store: Store) -> None:
-    """Parking twice asks once."""
-    store.park("spec", record(), question())
-    store.park("spec", record(), question())
+def test_a_waiting_task_has_its_record_so_far_and_its_question(store: Store) -> None:
+    """Parking twice asks once; the task counts as waiting, and is still to be taken up."""
+    store.add_tasks([Task(id="t")])
+    store.park("spec", waiting(), question(), memory=2)
+    store.park("spec", waiting(), question())
     (found,) = store.questions("pending")
     assert found.asked
     assert msgspec.structs.replace(found, asked="") == question()
     assert store.rounds("spec", "t", 0) == ROUNDS
     assert store.committed() == set()
+    assert store.open_tasks() == {("spec", "t", 0)}
+    assert store.counts() == {("measure", "spec", "waiting"): 1}
+    (entry,) = store.entries()
+    assert (entry.record, entry.memory) == (waiting(), 2)
+    (ending,) = store.endings()
+    assert ending.outcome == waiting().outcome
+
+
+def test_the_record_of_an_answered_task_takes_the_place_of_the_one_that_waited(store: Store) -> None:
+    """It counts once: the rounds are the later ones, what metrics said of the waiting task is forgotten, and nothing
+    parks a task that has ended."""
+    store.add_tasks([Task(id="t")])
+    store.park("spec", waiting(), question())
+    store.add_scores({("spec", "t", 0, "m"): Score(0.0)}, "exact")
+    store.name_scores({("spec", "t", 0, "m"): "exact"})
+    assert store.named_scores() == {("spec", "t", "exact"): 0.0}
+    store.answer(question(), "edit", "y")
+    longer = record(rounds=(*ROUNDS, Round(index=2, source="person")))
+    assert store.commit("spec", longer)
+    assert store.scores() == {}
+    store.add_scores({("spec", "t", 0, "m"): Score(1.0)}, "exact")
+    assert not store.commit("spec", record())
+    store.park("spec", waiting(), question(3))
+    (entry,) = store.entries()
+    assert entry.record == longer
+    assert store.counts() == {("measure", "spec", "accepted"): 1}
+    assert store.scores() == {("spec", "t", 0, "m"): Score(1.0)}
+    assert store.open_tasks() == set()
+
+
+def test_a_waiting_task_is_read_as_it_stood(store: Store) -> None:
+    """Rounds that were made since, by a run that was killed, come with the next record; inner tasks are in it."""
+    store.add_tasks([Task(id="t")])
+    inner = msgspec.structs.replace(waiting("t.0"), rounds=())
+    store.park("spec", waiting(), msgspec.structs.replace(question(), inner=(inner,)))
+    (asked,) = store.questions("pending")
+    store.answer(asked, "edit", "y")
+    store.commit_round("spec", "t", 0, Round(index=2, source="person"))
+    (entry,) = store.entries()
+    assert entry.record == msgspec.structs.replace(waiting(), inner=(inner,))
+    assert len(entry.texts) == 2
+    assert len(store.rounds("spec", "t", 0)) == 3
 
 
 def test_the_first_answer_stands(store: Store) -> None:
     """An answer is stored once, and used once the record is committed."""
-    store.park("spec", record(), question())
+    store.park("spec", waiting(), question())
     assert store.answer(question(), "edit", {"code": "y"}, "mine")
     assert not store.answer(question(), "reject")
     (answered,) = store.questions("answered")
     assert (answered.answer, answered.value, answered.note) == ("edit", {"code": "y"}, "mine")
     # A crash after the answer parks the same question again: the answer stays.
-    store.park("spec", record(), question())
+    store.park("spec", waiting(), question())
     assert len(store.questions("answered")) == 1
     store.commit("spec", record())
     assert [found.state for found in store.questions()] == ["used"]
@@ -232,7 +274,7 @@ def test_an_answer_whose_acknowledgement_is_lost_is_sent_again(
     store: Store, url: str, run_id: str, monkeypatch: pytest.MonkeyPatch, faster: bool
 ) -> None:
     """Who gave it hears that it stands, also when the run has taken it up by then; not when another's was first."""
-    store.park("spec", record(), question())
+    store.park("spec", waiting(), question())
     transaction, times = Store._transaction, []
 
     @contextmanager
@@ -260,16 +302,16 @@ def test_an_answer_whose_acknowledgement_is_lost_is_sent_again(
 
 def test_a_later_question_uses_the_earlier_answer(store: Store) -> None:
     """A task that asks again after an edit waits with its newest question alone."""
-    store.park("spec", record(), question())
+    store.park("spec", waiting(), question())
     store.answer(question(), "edit", "y")
-    store.park("spec", record(rounds=(*ROUNDS, Round(index=2, source="person"))), question(3))
+    store.park("spec", waiting(rounds=(*ROUNDS, Round(index=2, source="person"))), question(3))
     assert [(found.round, found.state) for found in store.questions()] == [(2, "used"), (3, "pending")]
     assert len(store.rounds("spec", "t", 0)) == 3
 
 
 def test_a_claim_keeps_others_out_until_it_ends(store: Store) -> None:
     """Who holds a question renews it and answers it; another may claim it when the lease is over or let go."""
-    store.park("spec", record(), question())
+    store.park("spec", waiting(), question())
     (asked,) = store.questions("pending")
     assert store.claim(asked, "ann", 60)
     assert store.claim(asked, "ann", 60)
@@ -291,11 +333,11 @@ def test_a_claim_keeps_others_out_until_it_ends(store: Store) -> None:
 def test_an_answer_to_a_question_that_was_replaced_is_refused(store: Store) -> None:
     """Inner tasks of one round ask under one key: who was shown the first of them does not answer the next one."""
     inner = msgspec.structs.replace(record("t.0"), rounds=())
-    store.park("spec", record(), msgspec.structs.replace(question(), inner=(inner,)))
+    store.park("spec", waiting(), msgspec.structs.replace(question(), inner=(inner,)))
     (shown,) = store.questions("pending")
     inners = (inner, msgspec.structs.replace(inner, task="t.1"))
     other = msgspec.structs.replace(question(), inner=inners, candidate=Candidate("another"))
-    store.park("spec", record(), other)
+    store.park("spec", waiting(), other)
     assert not store.claim(shown, "ann", 60)
     assert not store.answer(shown, "accept")
     assert store.question(shown) is None
@@ -314,7 +356,7 @@ def test_an_answer_is_kept_when_another_question_takes_its_place(store: Store) -
         for i in range(3)
     ]
     for each in asked:
-        store.park("spec", record(), each)
+        store.park("spec", waiting(), each)
         (now,) = store.questions("pending")
         assert store.answer(now, "reject", None, each.asking, holder="ann")
     (last,) = store.questions()
@@ -325,7 +367,7 @@ def test_an_answer_is_kept_when_another_question_takes_its_place(store: Store) -
 def test_questions_come_oldest_first(store: Store) -> None:
     """Whatever their tasks are called: who has waited longest is asked about first."""
     for name in ("z", "a", "m"):
-        store.park("spec", record(name), msgspec.structs.replace(question(), task=name))
+        store.park("spec", waiting(name), msgspec.structs.replace(question(), task=name))
     assert [found.task for found in store.questions("pending")] == ["z", "a", "m"]
 
 

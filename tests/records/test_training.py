@@ -47,7 +47,10 @@ def run_of(
         opened.store.add_tasks([task for task, _ in records])
         for question in questions:
             record = next(record for _, record in records if record.task == question.task)
-            opened.store.park("p", record, question)
+            waiting = msgspec.structs.replace(
+                record, outcome=Outcome(status="waiting", rounds=len(record.rounds))
+            )
+            opened.store.park("p", waiting, question)
             (asked,) = opened.store.questions("pending")
             assert opened.store.answer(asked, question.answer, question.value, question.note)
         for _, record in records:

@@ -71,6 +71,10 @@ def test_it_opens_without_a_network_and_without_a_complaint(chromium, request, m
             assert sections.nth(place).locator("table").count(), "a chart without its table"
         seen.page.wait_for_timeout(200)
         assert seen.page.locator(".chart:not(:has(svg))").count() == 0
+        told = " ".join(seen.page.locator("#results").inner_text().split())
+        with load_run(path) as records:
+            waits = any(status == "waiting" for *_, status in records.store.counts())
+        assert ("if people solve the" in told) is waits
         assert (seen.errors, seen.requests) == ([], [])
 
 

@@ -259,7 +259,7 @@ def test_a_terminal_wraps_between_words_and_under_the_beginning() -> None:
 
 
 def test_a_waiting_task_is_traced(tmp_path: Path) -> None:
-    """Its rounds are there, and that it waits."""
+    """Its rounds are there, that it waits, and what it has cost so far."""
     config: dict[str, Any] = {
         "policy": "[{do: escalate}]",
         "check": ", splice: false",
@@ -270,4 +270,4 @@ def test_a_waiting_task_is_traced(tmp_path: Path) -> None:
     with load_run(tmp_path / "run") as records:
         shown = [line.plain for line in trace_lines(records, "t0", "spec", marks=True)]
     assert any("[-<-1>-]" in line for line in shown)
-    assert shown[-1] == "  waiting for a person"
+    assert any(line.startswith("  waiting (a person is asked)  1 round, ") for line in shown)

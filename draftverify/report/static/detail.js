@@ -35,6 +35,7 @@ function record(pipeline, task, review = null) {
     pipeline.failure ? el("div", { class: "note bad" }, el("div", { class: "text" }, pipeline.failure.said), pipeline.failure.traceback ? el("details", {}, el("summary", {}, "traceback"), el("pre", { class: "box" }, pipeline.failure.traceback)) : null) : null,
     pipeline.caveats ? el("p", { class: "small soft" }, pipeline.caveats) : null,
     pipeline.kind === "tokens" ? stream(pipeline) : rounds(pipeline, task),
+    inner(pipeline.inner, task),
     answer(pipeline));
 }
 
@@ -68,12 +69,17 @@ function rounds(pipeline, task) {
     pipeline.kind === "steps" ? steps(round) : drafts(round, pipeline.rounds[place - 1], task),
     after(round),
     round.notes ? el("details", {}, el("summary", {}, "notes"), el("pre", { class: "box" }, round.notes)) : null,
-    (round.nested ?? []).map((inner) => el("details", {}, el("summary", {}, `inner task ${inner.task}: ${inner.status}`), record({ name: inner.task, ...inner }, task)))));
+    inner(round.nested, task)));
   const [first, last] = ROUNDS;
   if (made.length <= first + last + 1) return el("div", {}, made.map((make) => make()));
   const between = made.slice(first, made.length - last);
   const more = el("button", { onclick: () => more.replaceWith(...between.map((make) => make())) }, `show the ${between.length} rounds between`);
   return el("div", {}, made.slice(0, first).map((make) => make()), more, made.slice(made.length - last).map((make) => make()));
+}
+
+/** Inner tasks: of a round, or of the one that is under way where the task waits for them. */
+function inner(records, task) {
+  return (records ?? []).map((one) => el("details", {}, el("summary", {}, `inner task ${one.task}: ${one.status}`), record({ name: one.task, ...one }, task)));
 }
 
 function heading(round) {

@@ -73,8 +73,8 @@ function results(run) {
   const per = metric ? "solved" : "task";
   const columns = [
     ["pipeline", false, true, (row, pipeline) => [named(run, pipeline), pipeline.marks.length ? el("div", { class: "marks" }, pipeline.marks.join(", ")) : null]],
-    ...run.metrics.slice(0, 1).map((name) => [`solved (${name})`, true, true, (row) => figure(row.solved[name]?.rate, percent)]),
-    ["accepted", true, true, (row) => figure(row.accepted, percent)],
+    ...run.metrics.slice(0, 1).map((name) => [`solved (${name})`, true, true, solved(name)]),
+    ["accepted", true, true, (row) => [figure(row.accepted, percent), people(row, row.if_people_solve)]],
     ...(metric ? [["precision", true, true, (row) => figure(row.solved[metric]?.precision, percent)]] : []),
     [`time / ${per}`, true, true, (row) => figure(metric ? row.solved[metric]?.seconds : row.seconds_per_task, seconds, { interval: false })],
     [`units / ${per}`, true, some((row) => row.units), (row) => figure(metric ? row.solved[metric]?.units : row.units_per_task, digits, { interval: false })],
@@ -83,7 +83,7 @@ function results(run) {
     ["pass@k", true, some((row) => row.samples), (row) => passed(row.samples)],
     ["samples", true, some((row) => row.samples), (row) => figure(row.samples?.drawn, digits, { interval: false })],
     ["items / pass", true, some((row) => row.per_pass.value), (row) => figure(row.per_pass, digits, { interval: false })],
-    ...run.metrics.slice(1).map((name) => [name, true, true, (row) => figure(row.solved[name]?.rate, percent)]),
+    ...run.metrics.slice(1).map((name) => [name, true, true, solved(name)]),
     ...measures(rows),
     ["ended", false, true, (row) => el("span", { class: "whole" }, Object.entries(row.statuses).sort().map(([status, number], index) => [index ? ", " : "", el("span", { class: `word ${status}` }, `${count(number)} ${word(status)}`)]))],
   ].filter((column) => column[2]);
@@ -101,6 +101,15 @@ function results(run) {
   const baseline = run.baseline ? `Speed-ups are of seconds per ${metric ? "solved task" : "task that both finished"} against ${against}, paired by task; below 1× is a loss. ` : "";
   return section("results", "Results", `${baseline}After each figure its 95 % interval, with the task as the unit.`,
     table(headings, body), byGroup, remarks(run));
+}
+
+/** A metric's share of solved tasks, as a row's cell. */
+const solved = (name) => (row) => [figure(row.solved[name]?.rate, percent), people(row, row.solved[name]?.if_people_solve)];
+
+/** What a share of tasks would be if people solved all that wait for them. */
+function people(row, share) {
+  const { waiting } = row.statuses;
+  return share ? el("div", { class: "soft small" }, `${percent(share.value)} if people solve the ${count(waiting)} that ${waiting > 1 ? "wait" : "waits"}`) : null;
 }
 
 /** pass@1, and pass@k of as many samples as every task drew; one that would be biased is left out. */
@@ -302,7 +311,7 @@ export function legend() {
     entry("accepted", "the verifier passed what the rule needed: its word, not the truth."),
     entry("solved", "what the first metric says, against an answer that no part of a pipeline sees."),
     entry("refused (exhausted)", "budget, generator or policy came to an end and nothing was accepted."),
-    entry("abstained", "the rule says that there is no answer here."), entry("waiting", "for a person; draftverify review answers."),
+    entry("abstained", "the rule says that there is no answer here."), entry("waiting", "for a person; draftverify review answers. What the task has cost so far counts, and it is not solved."),
     entry("failed", "a part broke; nothing was judged."),
     entry("differs", "the value is another than the baseline's for the same task."),
     entry("speed-up", "the baseline's seconds over this pipeline's, paired by task. Green: the interval lies above 1×. Red: below, a loss. Grey: it holds 1×, no difference seen."),
