@@ -275,6 +275,7 @@ def replaced(path: str, make: Callable[[Any], Any]) -> Callable[[Any], None]:
 
 def other_layer(model: Any) -> None:
     model.model.layers[0] = copy.deepcopy(model.model.layers[1])
+    model.model.layers[0].self_attn.layer_idx = 0
 
 
 def other_part(name: str) -> Callable[[Any], None]:
@@ -492,6 +493,36 @@ def test_a_drafter_sees_edits_of_its_model() -> None:
         small.load_state_dict(target.state_dict())
         found: Any = kept.generate(PROMPT)
     assert found.drafted == found.accepted > 0
+
+
+@pytest.mark.parametrize("own_cache", [True, False])
+def test_an_early_exit_drafts_with_the_layers_of_now(own_cache: bool) -> None:
+    """All layers of a model draft what it says; so do those that are put in the place of some, and another head."""
+    model = LocalModel.from_module(model_of("llama"), byte_tokenizer())
+    drafter = EarlyExit(model, 2, own_cache=own_cache)
+    with Decoder(model, drafter, max_new_tokens=9, block=4) as kept:
+        for edit in ("another layer", "another head", "hook, layer", "hook, v_proj"):
+            found: Any = kept.generate(PROMPT)
+            assert found.drafted == found.accepted > 0
+            EDITS[edit](model.model)
+        found = kept.generate(PROMPT)
+        assert found.drafted == found.accepted > 0
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt_neox"])
+def test_hidden_states_leave_no_hooks(family: str) -> None:
+    """transformers records them by hooks that it leaves in a model; those of a user's own call stay."""
+    model = model_of("llama") if family == "llama" else tiny_of(family)
+    before = state_of(model)
+    reader = Reader(model, hidden=(0, -1))
+    reader.read([make_context({"prompt_ids": PROMPT})], [Proposal.chain((1, 2))])
+    assert state_of(model) == before
+    with torch.no_grad():
+        model(input_ids=torch.tensor([PROMPT]), output_hidden_states=True)
+    before = state_of(model)
+    reader.read([make_context({"prompt_ids": PROMPT})], [Proposal.chain((1, 2))])
+    assert state_of(model) == before
+    assert family != "llama" or isinstance(Reader(model)._forward, LlamaForward)
 
 
 # Weights of the library's own

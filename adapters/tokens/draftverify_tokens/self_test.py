@@ -32,10 +32,9 @@ divergence, eps · max |logit| of the row. Rounding was seen to reach 2.5 of the
 (SmolLM2-135M, and random models as sharp as any); models that read wrongly begin at 5 and at 1,400, and most of their
 rows lie beyond 15 and 10,000."""
 
-_KNOWN: WeakKeyDictionary[Any, dict[tuple[Any, Any], tuple[Fingerprint, str | None, str | None]]] = (
-    WeakKeyDictionary()
-)
-"""By the module, in a type and on a device: what it was, why it is refused, and why no trees can be read."""
+_KNOWN: WeakKeyDictionary[Any, list[tuple[Any, Fingerprint, str | None, str | None]]] = WeakKeyDictionary()
+"""By the module: type and device, what it was, why it is refused, and why no trees can be read; the last of `KEPT`."""
+KEPT = 8
 
 
 def self_test(module: Any) -> str | None:
@@ -56,17 +55,20 @@ def self_test(module: Any) -> str | None:
         ConfigError: not even chains can; it names the class and the reason.
     """
     weight = module.get_input_embeddings().weight
-    known = _KNOWN.setdefault(module, {})
+    known = _KNOWN.setdefault(module, [])
     key, now = (weight.dtype, weight.device), Fingerprint(module)
-    if key not in known or not now.same_code(known[key][0]):
-        try:
-            known[key] = now, None, _Trial(module).run()
-        except ConfigError as error:
-            known[key] = now, str(error), None  # the words alone: an error's traceback holds the module
-            raise
-    _, refused, no_trees = known[key]
-    if refused is not None:
-        raise ConfigError(refused)
+    for place, before, refused, no_trees in known:
+        if place == key and now.same_code(before):
+            if refused is not None:
+                raise ConfigError(refused)
+            return no_trees
+    del known[: -KEPT + 1]
+    try:
+        no_trees = _Trial(module).run()
+    except ConfigError as error:
+        known.append((key, now, str(error), None))  # the words alone: an error's traceback holds the module
+        raise
+    known.append((key, now, None, no_trees))
     return no_trees
 
 
