@@ -48,7 +48,8 @@ class Fingerprint:
         self.code: list[Any] = [*_plain(getattr(module, "config", None)), *_keys(GLOBAL_HOOKS)]
         self.weights: list[Any] = []
         # An address is an object's own only as long as that lives: these say whether it does, and keep storages' own.
-        self._alive: list[Any] = []
+        self._parts: list[Any] = []
+        self._tensors: list[Any] = []
         self._storages: list[Any] = []
         for part in module.modules():
             self._name(part)
@@ -70,17 +71,15 @@ class Fingerprint:
 
     def same_code(self, other: Fingerprint) -> bool:
         """Whether the same code runs the model."""
-        return self._lives() and other._lives() and self.code == other.code
+        return _live(self._parts) and _live(other._parts) and self.code == other.code
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Fingerprint):
             return NotImplemented
-        return self.same_code(other) and self.weights == other.weights
+        live = _live(self._tensors) and _live(other._tensors)
+        return live and self.same_code(other) and self.weights == other.weights
 
     __hash__ = None  # type: ignore[assignment]
-
-    def _lives(self) -> bool:
-        return all(reference() is not None for reference in self._alive)
 
     def _name(self, code: Any) -> None:
         """Note something that runs, by its address."""
@@ -88,14 +87,14 @@ class Fingerprint:
         with suppress(
             TypeError
         ):  # some callables take no references; those are known by their addresses alone
-            self._alive.append(ref(code))
+            self._parts.append(ref(code))
 
     def _add(self, tensor: Any) -> None:
         if hasattr(tensor, "__tensor_flatten__"):  # without memory of its own: quantised weights may be such
             for name in tensor.__tensor_flatten__()[0]:
                 self._add(getattr(tensor, name))
             return
-        self._alive.append(ref(tensor))
+        self._tensors.append(ref(tensor))
         storage = StorageWeakRef(tensor.untyped_storage())
         self._storages.append(storage)
         changes = 0 if tensor.is_inference() else tensor._version
@@ -103,6 +102,10 @@ class Fingerprint:
         if tensor.device.type == "cpu" and tensor.is_contiguous():
             flat = tensor.detach().view(-1)
             self.weights.append(flat[:: max(1, len(flat) // NUMBERS)].tolist())
+
+
+def _live(references: list[Any]) -> bool:
+    return all(reference() is not None for reference in references)
 
 
 def hooks_of(module: Any) -> list[int]:
