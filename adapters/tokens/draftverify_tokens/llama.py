@@ -28,10 +28,6 @@ __all__ = ["LlamaForward", "is_llama", "products_are_plain"]
 
 ROTATIONS = frozenset({"default", "linear", "llama3", "yarn"})
 """Kinds of rotary embedding whose angles do not depend on the length of the sequence."""
-ATTENTION = frozenset(
-    {"eager", "sdpa", "flash_attention_2", "flash_attention_3", "flash_attention_4", "flex_attention"}
-)
-"""transformers' implementations of the same attention; somebody's own may be another."""
 TABLE = 1 << 17
 """The table of rotations is made for all of a model's positions at once, but for no more than these."""
 Tail = Callable[[Any], tuple[Any, ...]]
@@ -53,9 +49,18 @@ def is_llama(module: Any) -> bool:
         and not sliding
         and config.hidden_act in ("silu", "swish")
         and (config.rope_parameters or {}).get("rope_type", "default") in ROTATIONS
-        and config._attn_implementation in ATTENTION
+        and _attends_as_usual(config)
         and _runs_as_written(module)
     )
+
+
+def _attends_as_usual(config: Any) -> bool:
+    """Whether the attention is one of transformers' implementations, and not a function that somebody registered."""
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    function = ALL_ATTENTION_FUNCTIONS.get(config._attn_implementation)  # None is eager
+    function = getattr(function, "func", function)  # of a kernel's partial
+    return function is None or function.__module__.startswith("transformers.")
 
 
 def _runs_as_written(module: Any) -> bool:
