@@ -96,7 +96,7 @@ class Lab:
         shape, dtype = (REHEARSAL, torch.float32) if self.options.rehearse else (LLAMA_3_8B, torch.bfloat16)
         module = synthetic(shape, self.device, dtype)
         self.factor, self.agreement = tune(module, self.layers_of(module), self.options.agreement)
-        return LocalModel.from_module(module, NoTokenizer())
+        return LocalModel.from_module(module, NoTokenizer(), own=True)
 
     def layers_of(self, module: Any) -> int:
         """How many layers draft."""
@@ -257,7 +257,7 @@ class Small:
         )
         here = synthetic(SMALL, "cpu", torch.float32, 3, 0.3)
         self.model, self.draft = (
-            LocalModel.from_module(copy.deepcopy(here).to(device), NoTokenizer()) for _ in range(2)
+            LocalModel.from_module(copy.deepcopy(here).to(device), NoTokenizer(), own=True) for _ in range(2)
         )
         self.draft.model.model.layers = self.draft.model.model.layers[:3]
         self.draft.model.config.num_hidden_layers = 3

@@ -67,7 +67,7 @@ def table_model(vocabulary: int) -> LocalModel:
         vocab_size=vocabulary, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2,
         num_key_value_heads=1, max_position_embeddings=8192, bos_token_id=None, eos_token_id=None, pad_token_id=None,
     )  # fmt: skip
-    return LocalModel.from_module(LlamaForCausalLM(config), _NoTokenizer())
+    return LocalModel.from_module(LlamaForCausalLM(config).eval(), _NoTokenizer(), own=True)
 
 
 class _NoTokenizer:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from draftverify.rules import Speculative
 from draftverify.testing import make_context
 from draftverify_tokens import DraftModel, NoDraft, PromptLookup, Stop, Target, slots
 from draftverify_tokens.reader import Reader
-from tests.tokens.tiny import tiny_model, tiny_of
+from tests.tokens.tiny import rows_of, tiny_model, tiny_of
 
 VOCABULARY = 24
 NOTHING = Proposal.chain(())
@@ -30,17 +30,9 @@ def held(reader: Reader) -> int:
     return sum(b.nbytes for shelf in reader.slots.shelves.values() for b in (*shelf.keys, *shelf.values))
 
 
-@contextmanager
-def counted(module: Any) -> Iterator[list[int]]:
+def counted(module: Any) -> AbstractContextManager[list[int]]:
     """The tokens of each pass, padding counted."""
-    read: list[int] = []
-    hook = module.model.embed_tokens.register_forward_hook(
-        lambda _, given, out: read.append(given[0].numel())
-    )
-    try:
-        yield read
-    finally:
-        hook.remove()
+    return rows_of("embedding", module.model.embed_tokens.weight)
 
 
 @pytest.mark.parametrize("long", [4000, 2600, 129])

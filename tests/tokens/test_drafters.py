@@ -14,7 +14,7 @@ from draftverify import ConfigError, Context, Proposal
 from draftverify.testing import check_component, make_context
 from draftverify_tokens import DraftModel, DraftTree, History, NoDraft, PromptLookup, Suffix, probabilities
 from draftverify_tokens.reader import Reader
-from tests.tokens.tiny import context_of, rows, tiny_model
+from tests.tokens.tiny import context_of, rows, rows_of, tiny_model
 
 MODEL = tiny_model(20, spread=0.4)
 sequences = st.lists(st.integers(0, 3), min_size=1, max_size=40)
@@ -303,13 +303,9 @@ def test_a_doubtful_token_saves_passes():
     top = rows(MODEL, [0, 1, *whole.items[:-1]], 9).topk(2, -1).values
     apart = (top[:, 0] - top[:, 1]).tolist()
     place = apart.index(min(apart[:8]))
-    passes = []
-    hook = MODEL.model.model.embed_tokens.register_forward_hook(lambda *_: passes.append(1))
-    try:
+    with rows_of("embedding", MODEL.model.model.embed_tokens.weight) as passes:
         context = make_context(context.task, seed=1)
         assert len(DraftModel(MODEL, margin=apart[place] + 1e-4).propose(context, 9)) == place + 1
-    finally:
-        hook.remove()
     assert len(passes) == place + 1
 
 

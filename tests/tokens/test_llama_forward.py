@@ -10,6 +10,7 @@ import torch
 
 from draftverify import ConfigError, Proposal
 from draftverify.testing import make_context
+from draftverify_llm.side_by_side import lay_side_by_side
 from draftverify_tokens import layer
 from draftverify_tokens.forward import ModuleForward
 from draftverify_tokens.llama import LlamaForward
@@ -77,7 +78,8 @@ ROUNDS = [
 
 @pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3", "mistral"])
 def test_compiled_steps_are_the_modules(family, monkeypatch):
-    """With biases and with norms of queries and keys; chains, trees, batches of several lengths, hidden states."""
+    """With biases and with norms of queries and keys; weights that lie together and apart; chains, trees, batches of
+    several lengths, hidden states."""
     monkeypatch.setattr(
         torch, "compile", lambda function, **_: function
     )  # how often it compiles is another test
@@ -86,9 +88,31 @@ def test_compiled_steps_are_the_modules(family, monkeypatch):
         for name, parameter in model.named_parameters():
             if name.endswith("bias"):
                 torch.nn.init.normal_(parameter)
+    if family in ("qwen2", "mistral"):
+        lay_side_by_side(model)
     prompts = [[7, 8, 9], [3], list(range(20)) * 14]
     hidden = (0, 1, -1)
     same((compiled(model, hidden=hidden), own(model, hidden)), prompts, ROUNDS)
+
+
+def test_compiled_steps_see_what_was_changed(monkeypatch):
+    """Weights that lie elsewhere are read there; a model with a hook is not compiled any more, and refused where that
+    was asked for."""
+    monkeypatch.setattr(torch, "compile", lambda function, **_: function)
+    model = tiny_of("qwen3", seed=2)
+    lay_side_by_side(model)
+    reader = compiled(model)
+    attention = model.model.layers[0].self_attn
+    same((reader, own(model)), [[1, 2, 3]], [((0,), CHAIN, [5])])
+    attention.v_proj.weight = torch.nn.Parameter(attention.v_proj.weight.detach().flip(0))
+    attention.q_norm.weight.data.mul_(2)
+    same((reader, own(model)), [[1, 2, 3]], [((0,), CHAIN, [5])])
+    assert reader._forward.compiled
+    attention.v_proj.register_forward_hook(lambda _, given, out: 2 * out)
+    same((reader, own(model)), [[1, 2, 3]], [((0,), CHAIN, [5])])
+    assert isinstance(reader._forward, ModuleForward)
+    with pytest.raises(ConfigError, match="without hooks"):
+        Reader(model, compiled=True)
 
 
 @pytest.mark.exhaustive

@@ -16,7 +16,7 @@ from draftverify_tokens import slots
 from draftverify_tokens.forward import ModuleForward
 from draftverify_tokens.llama import LlamaForward
 from draftverify_tokens.reader import Reader
-from tests.tokens.tiny import FAMILIES, Session, tiny_of
+from tests.tokens.tiny import FAMILIES, Session, rows_of, tiny_of
 
 VOCABULARY = 24
 CLOSE = {"atol": 1e-4, "rtol": 0}
@@ -227,15 +227,11 @@ def test_only_what_is_new_is_read():
 def test_logits_are_computed_for_the_wanted_rows_alone():
     """Reading a prompt does not make a row of the vocabulary per token of it."""
     model = module("llama")
-    seen: list[Any] = []
-    hook = model.lm_head.register_forward_hook(lambda _, given, out: seen.append(out.shape))
-    try:
+    with rows_of("linear", model.lm_head.weight) as seen:
         contexts = [make_context({"prompt_ids": list(range(12))}), make_context({"prompt_ids": [1]})]
         Reader(model).read(contexts[:1], [Proposal.chain((1,))])
         Reader(model).read(contexts, [Proposal.chain((1,)), Proposal.chain(())])
-    finally:
-        hook.remove()
-    assert [shape[:-1].numel() for shape in seen] == [2, 3]
+    assert seen == [2, 3]
 
 
 def test_a_pass_that_fails_leaves_no_cache_behind(monkeypatch):

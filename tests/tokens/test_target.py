@@ -11,7 +11,7 @@ from draftverify.rules import Speculative
 from draftverify.testing import check_component, make_context
 from draftverify_llm import LocalModel
 from draftverify_tokens import PromptLookup, Stop, Target, probabilities
-from tests.tokens.tiny import byte_tokenizer, context_of, rows, tiny_llama, tiny_model
+from tests.tokens.tiny import byte_tokenizer, context_of, rows, rows_of, tiny_llama, tiny_model
 
 MODEL = tiny_model()
 PROMPT = [5, 6, 7, 5, 6]
@@ -20,14 +20,8 @@ GREEDY = {"temperature": 0}
 
 def passes(model: LocalModel, call) -> list[int]:
     """How many tokens each forward pass reads while `call` runs."""
-    read: list[int] = []
-    hook = model.model.model.embed_tokens.register_forward_hook(
-        lambda _, given, out: read.append(given[0].shape[1])
-    )
-    try:
+    with rows_of("embedding", model.model.model.embed_tokens.weight) as read:
         call()
-    finally:
-        hook.remove()
     return read
 
 

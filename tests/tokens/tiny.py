@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
+
+import pytest
 
 from draftverify import Context, Task
 from draftverify.testing import make_context
@@ -103,6 +107,26 @@ def context_of(model: LocalModel, prompt: list[int], **more: Any) -> Context:
     """A context whose task the model's Target has prepared."""
     bare = make_context({"prompt_ids": prompt})
     return make_context(Target(model).prepare(bare.task), **more)
+
+
+@contextmanager
+def rows_of(function: str, weight: Any) -> Iterator[list[int]]:
+    """How many rows, or ids, a function of torch.nn.functional is given together with a weight, call by call.
+
+    A hook on the layer would tell as much, and change the model: it would be tried anew, and read by its own code.
+    """
+    import torch
+
+    inner, rows = getattr(torch.nn.functional, function), list[int]()
+
+    def listening(x: Any, own: Any, *more: Any) -> Any:
+        if own is weight:
+            rows.append(x.numel() // (x.shape[-1] if x.is_floating_point() else 1))
+        return inner(x, own, *more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.nn.functional, function, listening)
+        yield rows
 
 
 class Session:

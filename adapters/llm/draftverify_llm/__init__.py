@@ -3,6 +3,7 @@
 from draftverify_llm.catalogue import CATALOGUE, CatalogueEntry
 from draftverify_llm.checkpoint import load_checkpoint, optimiser_tensors, restore_optimiser, save_checkpoint
 from draftverify_llm.endpoint import Endpoint
+from draftverify_llm.eval_mode import evaluating
 from draftverify_llm.family import family_of_config, family_of_weights
 from draftverify_llm.generate import Sample, fields_of, filled
 from draftverify_llm.identity import model_identity
@@ -52,6 +53,7 @@ __all__ = [
     "TextModel",
     "by_length",
     "check_model",
+    "evaluating",
     "family_of_config",
     "family_of_weights",
     "fields_of",

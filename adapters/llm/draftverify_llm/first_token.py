@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from draftverify import ConfigError
+from draftverify_llm.eval_mode import evaluating
 from draftverify_llm.local import LocalModel
 from draftverify_llm.prompts import apart
 
@@ -77,7 +78,7 @@ def first_tokens(model: LocalModel, prompts: Sequence[str], words: Sequence[str]
     ids = [model.encode_prompt({"prompt": marks.sub(apart, prompt)}) for prompt in prompts]
     found = [FirstToken((), None, "", fits=False)] * len(prompts)
     readable = [index for index, each in enumerate(ids) if len(each) <= longest]
-    with torch.inference_mode():
+    with torch.inference_mode(), evaluating(module.modules()):
         for batch in _by_length({index: len(ids[index]) for index in readable}):
             width = max(len(ids[index]) for index in batch)
             # Padded on the left, so that all prompts end at the same place.

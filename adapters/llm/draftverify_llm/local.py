@@ -63,12 +63,15 @@ class LocalModel:
         self._vocabulary: str | None = None
 
     @classmethod
-    def from_module(cls, model: Any, tokenizer: Any) -> LocalModel:
-        """A model that is loaded already.
+    def from_module(cls, model: Any, tokenizer: Any, *, own: bool = False) -> LocalModel:
+        """A model that is loaded already. It is read in eval mode, and otherwise stays as it is.
 
         Args:
             model: a transformers causal language model, or any module with its call signature and `config`.
             tokenizer: its transformers tokenizer.
+            own: the weights may be laid anew in memory, as those of a model that is loaded by name, so that layers
+                that read the same input are one product. Parameters stay the same objects; views of their memory that
+                somebody keeps (a flat buffer, an array) are the model's no more.
 
         Returns:
             A LocalModel whose `close` leaves the module alone.
@@ -78,7 +81,11 @@ class LocalModel:
         """
         need("torch", "transformers", doing="a language model in this process")
         made = cls("(live module)")
-        made._loaded = (model.eval(), tokenizer)
+        if own:
+            from draftverify_llm.side_by_side import lay_side_by_side
+
+            lay_side_by_side(model)
+        made._loaded = (model, tokenizer)
         made._live = True
         return made
 
@@ -114,7 +121,7 @@ class LocalModel:
 
     @property
     def model(self) -> Any:
-        """The torch module, in eval mode, on its device."""
+        """The torch module, on its device; one that was loaded here is in eval mode."""
         return self._open()[0]
 
     @property
@@ -270,6 +277,10 @@ class LocalModel:
             from draftverify_llm.packed import pack
 
             pack(model, self.packed)
+        else:
+            from draftverify_llm.side_by_side import lay_side_by_side
+
+            lay_side_by_side(model)
         return model, tokenizer
 
 

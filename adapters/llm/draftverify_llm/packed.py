@@ -24,13 +24,12 @@ import torch
 from torch.nn import functional
 
 from draftverify.errors import ConfigError
+from draftverify_llm.side_by_side import JOINT, alike
 
 __all__ = ["Int4Linear", "PackedLinear", "obstacle", "pack"]
 
 log = logging.getLogger("draftverify.llm")
 
-JOINT = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
-"""Layers that read the same input, in most models: one product in the place of several small ones."""
 GROUP = 32
 OUTPUTS = 16
 """The four-bit product makes a multiple of so many outputs."""
@@ -326,18 +325,10 @@ def _found(module: Any) -> Iterator[tuple[Any, str, tuple[str, ...], list[Any]]]
         children = dict(parent.named_children())
         linears = {each: child for each, child in children.items() if type(child) is torch.nn.Linear}
         for joint in JOINT:
-            if all(each in linears for each in joint) and _alike([linears[each] for each in joint]):
+            if all(each in linears for each in joint) and alike([linears[each] for each in joint]):
                 yield parent, f"{name}.{joint[0]}".lstrip("."), joint, [linears.pop(each) for each in joint]
         for each, linear in linears.items():
             yield parent, f"{name}.{each}".lstrip("."), (each,), [linear]
-
-
-def _alike(linears: list[Any]) -> bool:
-    first = linears[0]
-    return all(
-        each.in_features == first.in_features and (each.bias is None) is (first.bias is None)
-        for each in linears
-    )
 
 
 def _packed_together(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from draftverify_llm.eval_mode import evaluating
 from draftverify_llm.text import FinishReason
 
 __all__ = ["Drawn", "cut", "sample"]
@@ -149,7 +150,7 @@ class _Batch:
                 "position_ids": places[:, :longest].clamp(min=0),
             }
             self._next = longest - padding
-        with torch.inference_mode():
+        with torch.inference_mode(), evaluating(self.model.modules()):
             out = self.model(ids, use_cache=True, logits_to_keep=1, **more)
         self._cache, self._logits, self._width = out.past_key_values, out.logits[:, -1], longest
         if len(self.rows) > len(order):
@@ -184,7 +185,7 @@ class _Batch:
         if self._mask is not None:
             more = {"attention_mask": self._mask[:, : self._width], "position_ids": self._next}
             self._next = self._next + 1
-        with torch.inference_mode():
+        with torch.inference_mode(), evaluating(self.model.modules()):
             out = self.model(last, past_key_values=self._cache, use_cache=True, **more)
         self._cache, self._logits = out.past_key_values, out.logits[:, -1]
         return True

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from draftverify import ConfigError, Context, Cost, Proposal, ResourceError, Verification
-from draftverify_llm import LocalModel, TextModel, by_length, torch_directory, weights_identity
+from draftverify_llm import LocalModel, TextModel, by_length, evaluating, torch_directory, weights_identity
 from draftverify_retrieval.answers import normalised
 from draftverify_retrieval.reading import Found, Pair, read_blocks
 
@@ -186,7 +186,7 @@ class TextReader:
         ).input_ids
         ids = [model.encode_prompt({"prompt": prompt}) for prompt in prompts]
         replies: list[tuple[float, str]] = [(0.0, "")] * len(prompts)
-        with torch.inference_mode():
+        with torch.inference_mode(), evaluating(model.model.modules()):
             for batch in by_length([len(each) + len(refusal) + self.max_tokens for each in ids], _TOKENS):
                 for i, reply in zip(batch, self._batch(model, [ids[i] for i in batch], refusal), strict=True):
                     replies[i] = reply

@@ -119,8 +119,8 @@ class Decoder:
     What it loads itself (a model given by name) it lets go in `close`, or at the end of a `with`.
 
     Args:
-        model: a transformers module (with `tokenizer`; it is put in eval mode, and stays so), a `LocalModel` or another
-            TokenModel, a name of the catalogue, or a directory.
+        model: a transformers module (with `tokenizer`; it is read as in eval mode, and stays as it is), a `LocalModel`
+            or another TokenModel, a name of the catalogue, or a directory.
         drafter: a name of `DRAFTERS`, a generator, or a smaller model in any form that `model` may have.
         tokenizer: of a module, which does not know its own.
         max_new_tokens: the most tokens in an answer; None: as many as the model has positions for.

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from draftverify import ContractError, Explanation
+from draftverify_llm import evaluating
 from draftverify_tokens.history import History
 from draftverify_tokens.models import TokenModel
 from draftverify_tokens.sampling import probabilities, read_settings
@@ -65,7 +66,7 @@ def explain(
             f"goes on: bug (they were stopped by different rules)",
         )
     ids = torch.tensor([prompt + expected[:same]], device=model.model.device)
-    with torch.inference_mode():
+    with torch.inference_mode(), evaluating(model.model.modules()):
         logits = model.model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[:, -1].to(torch.float64)
         both = f"token {same}: {_shown(model, expected[same])} and {_shown(model, got[same])} differ"
         making = {name: value for name, value in settings.items() if name not in CHOICE}

@@ -81,9 +81,7 @@ class DraftModel:
     def _reader(self) -> Reader:
         if not self.own_cache:
             return Guest(self.module, compiled=self.compiled)  # the target's cache, and its self-test
-        reader = Reader(self.module, compiled=self.compiled)
-        reader.no_trees = self_test(self.module)
-        return reader
+        return Reader(self.module, compiled=self.compiled, test=self_test)
 
     @property
     def module(self) -> Any:

@@ -8,13 +8,14 @@ may be tried: the rule makes up for what the early layers do not know.
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from draftverify import ConfigError
+from draftverify import ConfigError, Context, Proposal
 from draftverify_tokens.draft_model import DraftModel, Lookup
 from draftverify_tokens.models import TokenModel
 
@@ -51,6 +52,7 @@ class EarlyExit(DraftModel):
         super().__init__(model, compiled, own_cache, lookup, margin)
         self.layers = layers
         self.adapter = adapter
+        self._copies = 0  # parts of `module` that are not the model's: those that hold the layers
 
     @cached_property
     def module(self) -> Any:
@@ -59,17 +61,34 @@ class EarlyExit(DraftModel):
         Raises:
             ConfigError: the model has not so many layers, or they were not found; or the adapter is another's.
         """
-        made = first_layers(self.model.model, self.layers)
-        if self.adapter is None:
-            return made
-        from draftverify_tokens.exit_adapter import adapted
+        short = first_layers(self.model.model, self.layers)
+        if self.adapter is not None:
+            from draftverify_tokens.exit_adapter import adapted
 
-        return adapted(made, self.adapter, layers=self.layers)
+            short = adapted(short, self.adapter, layers=self.layers)
+        self._copies = _strangers(short, self.model.model)
+        return short
+
+    def propose_many(self, contexts: Sequence[Context], ns: Sequence[int]) -> list[Proposal]:
+        """As `DraftModel.propose_many`, with the layers that the model has now."""
+        self._renew(contexts)
+        return super().propose_many(contexts, ns)
+
+    def rows(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> tuple[Any, Any]:
+        """As `DraftModel.rows`, with the layers that the model has now."""
+        self._renew(contexts)
+        return super().rows(contexts, proposals)
 
     def close(self) -> None:
         """Let the cache's memory go."""
         super().close()
         self.__dict__.pop("module", None)
+
+    def _renew(self, contexts: Sequence[Context]) -> None:
+        """Begin again with a new task where parts of the model were replaced by others."""
+        begins = any(not context.rounds for context in contexts)
+        if begins and _strangers(self.module, self.model.model) != self._copies:
+            self.close()
 
 
 def first_layers(module: Any, layers: int) -> Any:
@@ -112,6 +131,12 @@ def first_layers(module: Any, layers: int) -> Any:
         parent._modules[name] = child[:layers] if is_list else _copied(child)
         parent = parent._modules[name]
     return made
+
+
+def _strangers(short: Any, module: Any) -> int:
+    """How many parts of `short` are not parts of `module`."""
+    own = set(map(id, module.modules()))
+    return sum(id(part) not in own for part in short.modules())
 
 
 def _copied(module: Any) -> Any:

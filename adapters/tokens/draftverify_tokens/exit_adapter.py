@@ -75,7 +75,7 @@ def adapted(module: Any, path: Path, *, layers: int) -> Any:
             path="adapter",
         )
     like = {"device": module.device, "dtype": module.dtype}
-    module._modules[name] = _Adapted(head, weight.to(**like), bias.to(**like)).eval()
+    module._modules[name] = _Adapted(head, weight.to(**like), bias.to(**like))
     return module
 
 

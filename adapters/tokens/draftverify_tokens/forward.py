@@ -6,7 +6,8 @@ its own: rows of different lengths, trees and sliding windows are all in the mas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 from transformers.cache_utils import Cache, DynamicCache
 
 from draftverify import ConfigError
+from draftverify_tokens.fingerprint import RECORDERS
 from draftverify_tokens.llama import LlamaForward, is_llama, products_are_plain
 from draftverify_tokens.models import positions_of
 from draftverify_tokens.places import telling_of
@@ -47,8 +49,8 @@ def forward_of(module: Any, hidden: tuple[int, ...], compiled: bool | None) -> A
         # The module's own code would be compiled anew for every length of its inputs.
         if compiled:
             raise ConfigError(
-                f"steps are compiled for the Llama family alone, with full attention; {type(module).__name__} is read "
-                "by its own code. Leave `compiled` out",
+                f"steps are compiled for the Llama family alone, with full attention, without hooks and as its classes "
+                f"are written; this {type(module).__name__} is read by its own code. Leave `compiled` out",
                 path="compiled",
             )
         return ModuleForward(module, hidden)
@@ -94,6 +96,9 @@ class ModuleForward:
 
     def forget(self) -> None:
         """Nothing was made of the weights."""
+
+    def go_on_from(self, other: Any) -> None:
+        """Nothing is compiled."""
 
     @cached_property
     def windows(self) -> dict[str, int | None]:
@@ -179,10 +184,31 @@ class ModuleForward:
             "logits_to_keep": keep,
             "output_hidden_states": bool(self.hidden),
         }
-        if self._telling is None:
+        with ExitStack() as told:
+            if self.hidden:
+                told.enter_context(_recording(self.module))
+            if self._telling is not None:
+                told.enter_context(self._telling.told(self.module.base_model, group, arguments))
             return self.module(**arguments)
-        with self._telling.told(self.module.base_model, group, arguments):
-            return self.module(**arguments)
+
+
+_RECORDED = "_output_capturing_hooks_installed"
+
+
+@contextmanager
+def _recording(module: Any) -> Iterator[None]:
+    """transformers leaves the hooks in a model by which it records hidden states; inside this they are taken off
+    again, unless they were there before."""
+    parts = list(module.modules())
+    ours = not any(_RECORDED in vars(part) for part in parts)
+    try:
+        yield
+    finally:
+        for part in parts if ours else ():
+            part.__dict__.pop(_RECORDED, None)
+            for number, hook in list(part._forward_hooks.items()):
+                if getattr(hook, "__module__", None) == RECORDERS:
+                    del part._forward_hooks[number]
 
 
 class _ByPosition(Cache):

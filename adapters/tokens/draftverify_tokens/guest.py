@@ -13,7 +13,7 @@ from typing import Any
 from draftverify import ConfigError, Context, Proposal
 from draftverify_tokens.reader import Reader, Reading
 from draftverify_tokens.sampling import Tail
-from draftverify_tokens.slots import Slot
+from draftverify_tokens.slots import Slot, Slots
 
 __all__ = ["Guest"]
 
@@ -54,6 +54,9 @@ class Guest(Reader):
         """As `Reader.read`, of sessions that are `invited`."""
         self.slots = self._owner.slots
         return super().read(contexts, proposals, tail)
+
+    def _new_slots(self) -> Slots:
+        return super()._new_slots() if self._owner is self else self._owner.slots
 
     def _take(self, context: Context) -> Slot:
         slot: Slot = context.scratch.pop(self._owner)

@@ -10,7 +10,7 @@ and the lengths of what it reads.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -39,19 +39,20 @@ def enter(
     sin: Any,
     norm: Any,
     epsilon: float,
-    weight: Any,
-    bias: Any,
+    weights: Sequence[Any],
+    biases: Sequence[Any],
     scale: Any,
     scale_epsilon: float,
     key_heads: int,
 ) -> tuple[Any, Any, Any]:
-    """Norm, the joint product, rotation.
+    """Norm, the products, rotation.
 
     Args:
         x: [tokens, hidden].
         cos, sin: [tokens, width]; sin's first half is negative.
         norm, epsilon: of the layer's first norm.
-        weight, bias: of queries, keys and values, [(heads + 2 · key heads) · width, hidden]; bias may be None.
+        weights, biases: of queries, keys and values, [heads · width, hidden] and twice [key heads · width, hidden], or
+            one that is the three; biases may be None.
         scale, scale_epsilon: norms of queries and keys, [heads + key heads, width]; None where there are none.
         key_heads: how many there are.
 
@@ -59,7 +60,8 @@ def enter(
         Queries [tokens, heads, width], keys and values [tokens, key heads, width].
     """
     x = functional.rms_norm(x, (x.shape[-1],), norm, epsilon)
-    qkv = functional.linear(x, weight, bias).view(x.shape[0], -1, cos.shape[-1])
+    products = [functional.linear(x, *pair) for pair in zip(weights, biases, strict=True)]
+    qkv = torch.cat(products, dim=-1).view(x.shape[0], -1, cos.shape[-1])
     qk, v = qkv[:, :-key_heads], qkv[:, -key_heads:]
     if scale is not None:
         qk = functional.rms_norm(qk, (cos.shape[-1],), None, scale_epsilon) * scale
@@ -127,8 +129,8 @@ def leave(
     out_bias: Any,
     norm: Any,
     epsilon: float,
-    gate_up: Any,
-    gate_up_bias: Any,
+    gate_up: Sequence[Any],
+    gate_up_biases: Sequence[Any],
     down: Any,
     down_bias: Any,
 ) -> Any:
@@ -139,16 +141,16 @@ def leave(
         seen: [tokens, heads · width], of `attend`.
         out, out_bias: of the output projection.
         norm, epsilon: of the layer's second norm.
-        gate_up, gate_up_bias: of the joint product, [2 · inner, hidden].
+        gate_up, gate_up_biases: of the gated products, twice [inner, hidden] or one that is both; biases may be None.
         down, down_bias: of the last product.
 
     Returns:
         [tokens, hidden].
     """
     x = x + functional.linear(seen, out, out_bias)
-    gate, up = functional.linear(
-        functional.rms_norm(x, (x.shape[-1],), norm, epsilon), gate_up, gate_up_bias
-    ).chunk(2, dim=-1)
+    normed = functional.rms_norm(x, (x.shape[-1],), norm, epsilon)
+    products = [functional.linear(normed, *pair) for pair in zip(gate_up, gate_up_biases, strict=True)]
+    gate, up = torch.cat(products, dim=-1).chunk(2, dim=-1)
     return x + functional.linear(functional.silu(gate) * up, down, down_bias)
 
 

@@ -1,21 +1,25 @@
 """The forward pass of Llama and its near relations in as few operations as torch has for it.
 
 A small model's step on a CPU, and any model's on a GPU, is spent in starting operations as much as in reading
-weights. Here a layer is some twenty: one product for queries, keys and values, one for gate and up, rotation of queries
-and keys together, attention on the key heads without repeating them. The numbers are those of the module's own code but
-for the order of some sums. The weights are the module's: where three matrices become one, the module's three are views
-of it, so nothing is held twice.
+weights. Here a layer is some twenty: rotation of queries and keys together, attention on the key heads without
+repeating them, and one product for queries, keys and values and one for gate and up where their weights lie behind each
+other in memory, as those of a model do that was loaded by name. The numbers are those of the module's own code but for
+the order of some sums.
+
+The weights and the projections are the module's own, and are read where they are at each pass: nothing is copied, and
+nothing of the module is changed. What replaces the module's code does so only while that code is its classes' own,
+without a hook anywhere; else the module runs itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
-from weakref import WeakKeyDictionary
 
 import torch
 from torch.nn import functional
 
+from draftverify_tokens.fingerprint import GLOBAL_HOOKS, hooks_of
 from draftverify_tokens.graphs import Graphs
 from draftverify_tokens.layer import Pieces
 from draftverify_tokens.slots import Group, Slots, put, seen
@@ -32,7 +36,7 @@ has its hash, makes the same: it is part of what a graph is found by."""
 
 
 def is_llama(module: Any) -> bool:
-    """Whether `LlamaForward` computes what the module does."""
+    """Whether `LlamaForward` computes what the module does, as it is now."""
     from transformers import LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM
 
     if type(module) not in (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM):
@@ -40,15 +44,55 @@ def is_llama(module: Any) -> bool:
     config = module.config
     kinds = getattr(config, "layer_types", None)
     sliding = kinds is None and getattr(config, "sliding_window", None) is not None
-    hooked = any(
-        hasattr(part, "_hf_hook") for part in module.modules()
-    )  # weights that are elsewhere until needed
     return (
         set(kinds or ["full_attention"]) == {"full_attention"}
         and not sliding
-        and not hooked
         and config.hidden_act in ("silu", "swish")
         and (config.rope_parameters or {}).get("rope_type", "default") in ROTATIONS
+        and _attends_as_usual(config)
+        and _runs_as_written(module)
+    )
+
+
+def _attends_as_usual(config: Any) -> bool:
+    """Whether the attention is one of transformers' implementations, and not a function that somebody registered."""
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    function = ALL_ATTENTION_FUNCTIONS.get(config._attn_implementation)  # None is eager
+    function = getattr(function, "func", function)  # of a kernel's partial
+    return function is None or function.__module__.startswith("transformers.")
+
+
+def _runs_as_written(module: Any) -> bool:
+    """Whether the modules that `LlamaForward` does not call are those of the family, with the code of their classes,
+    and nobody listens at any module. Projections, embeddings and head are called, whatever they are."""
+    from transformers.activations import SiLUActivation
+
+    inner = module.model
+    expected = {
+        module: "ForCausalLM",
+        inner: "Model",
+        inner.norm: "RMSNorm",
+        inner.rotary_emb: "RotaryEmbedding",
+    }
+    for layer in inner.layers:
+        attention, mlp = layer.self_attn, layer.mlp
+        norms = layer.input_layernorm, layer.post_attention_layernorm
+        heads = [getattr(attention, name) for name in ("q_norm", "k_norm") if hasattr(attention, name)]
+        expected |= {layer: "DecoderLayer", attention: "Attention", mlp: "MLP"}
+        expected |= dict.fromkeys((*norms, *heads), "RMSNorm")
+        if type(mlp.act_fn) not in (SiLUActivation, torch.nn.SiLU):
+            return False
+    written = type(module).__module__
+    family = type(module).__name__.removesuffix("ForCausalLM")
+    return (
+        all(
+            (type(part).__module__, type(part).__name__) == (written, family + name)
+            and type(part).forward.__module__ == written
+            for part, name in expected.items()
+        )
+        and not any(hooks_of(part) or "forward" in vars(part) for part in module.modules())
+        and not any(GLOBAL_HOOKS)
     )
 
 
@@ -128,8 +172,16 @@ class LlamaForward:
         return found, [part.unflatten(0, group.ids.shape) for part, group in zip(parts, groups, strict=True)]
 
     def forget(self) -> None:
-        """Make anew what was made of weights that have changed."""
-        self._layers = []
+        """Make anew what was made of weights that have changed: the table of rotations, and graphs, which hold
+        addresses."""
+        self._layers, self._cos = [], None
+        if self._graphs is not None:
+            self._graphs.clear()
+
+    def go_on_from(self, other: Any) -> None:
+        """Use what another one has compiled, if it has."""
+        if self.compiled and isinstance(other, LlamaForward) and other.compiled:
+            self._pieces = other._pieces
 
     def warm(
         self, slots: Slots, rows: int, tokens: int, capacity: int, tails: Sequence[Tail | None] = (None,)
@@ -156,11 +208,8 @@ class LlamaForward:
     def _prepare(self, groups: Sequence[Group]) -> None:
         """Have the layers, the shelves' buffers and the table of rotations."""
         inner = self.module.model
-        if not self._layers or self._layers[0].stale:
+        if not self._layers:
             self._layers = [_Layer(layer, self.module.config) for layer in inner.layers]
-            self._cos = None
-            if self._graphs is not None:
-                self._graphs.clear()
         embeddings = inner.embed_tokens.weight
         for shelf in {group.shelf for group in groups if not group.shelf.keys}:
             like = embeddings.new_empty((1, self._layers[0].key_heads, 1, self._layers[0].width))
@@ -272,51 +321,39 @@ class _Layer:
         self.scaling = attention.scaling
         self.norm, self.norm_mlp = layer.input_layernorm, layer.post_attention_layernorm
         self.out, self.down = attention.o_proj, mlp.down_proj
-        self.qkv = _joined(attention.q_proj, attention.k_proj, attention.v_proj)
-        self.gate_up = _joined(mlp.gate_proj, mlp.up_proj)
-        self.qk_norm = None
-        if hasattr(attention, "q_norm"):
-            scales = (
-                attention.q_norm.weight.expand(self.heads, -1),
-                attention.k_norm.weight.expand(self.key_heads, -1),
-            )
-            self.qk_norm = torch.cat(scales), attention.q_norm.variance_epsilon
-        self._layer = layer
-        self._made_of = self._weights()
+        self.qkv = _Products(attention.q_proj, attention.k_proj, attention.v_proj)
+        self.gate_up = _Products(mlp.gate_proj, mlp.up_proj)
+        self.qk_norms = (attention.q_norm, attention.k_norm) if hasattr(attention, "q_norm") else None
+
+    @property
+    def qk_norm(self) -> tuple[Any, float]:
+        """The scales of the norms of queries and keys, [heads + key heads, width], and their epsilon; (None, 0)
+        where there are none."""
+        if self.qk_norms is None:
+            return None, 0.0
+        q, k = self.qk_norms
+        scales = q.weight.expand(self.heads, -1), k.weight.expand(self.key_heads, -1)
+        return torch.cat(scales), q.variance_epsilon
 
     @property
     def entering(self) -> tuple[Any, ...]:
         """The weights of `layer.enter`."""
-        scale, epsilon = (None, 0.0) if self.qk_norm is None else self.qk_norm
         norm = self.norm.weight, self.norm.variance_epsilon
-        return *norm, self.qkv.weight, self.qkv.bias, scale, epsilon, self.key_heads
+        return *norm, *self.qkv.weights, *self.qk_norm, self.key_heads
 
     @property
     def leaving(self) -> tuple[Any, ...]:
         """The weights of `layer.leave`."""
         norm = self.norm_mlp.weight, self.norm_mlp.variance_epsilon
-        joint = self.gate_up.weight, self.gate_up.bias
-        return self.out.weight, self.out.bias, *norm, *joint, self.down.weight, self.down.bias
-
-    @property
-    def stale(self) -> bool:
-        """Whether the module was moved, converted or quantised since."""
-        return self._made_of != self._weights()
-
-    def _weights(self) -> tuple[Any, ...]:
-        attention = self._layer.self_attn
-        # The joint matrix is held here, so a converted q_proj lies elsewhere; a norm may come to lie where it lay.
-        own = getattr(attention.q_proj, "weight", None)
-        where = own.data_ptr() if isinstance(own, torch.Tensor) else None
-        return attention.q_proj, where, self.norm.weight.data_ptr()
+        return self.out.weight, self.out.bias, *norm, *self.gate_up.weights, self.down.weight, self.down.bias
 
     def __call__(
         self, x: Any, cos: Any, sin: Any, masks: Sequence[Any], groups: Sequence[Group], index: int
     ) -> Any:
-        qkv = self.qkv(_norm(x, self.norm)).unflatten(-1, (-1, self.width))
+        qkv = _beside(self.qkv(_norm(x, self.norm))).unflatten(-1, (-1, self.width))
         qk, v = qkv[:, :, : -self.key_heads], qkv[:, :, -self.key_heads :]
-        if self.qk_norm is not None:
-            scale, epsilon = self.qk_norm
+        scale, epsilon = self.qk_norm
+        if scale is not None:
             qk = functional.rms_norm(qk, (self.width,), None, epsilon) * scale
         qk = torch.addcmul(qk * cos, qk.roll(self.width // 2, -1), sin)
         found, first = [], 0
@@ -325,7 +362,8 @@ class _Layer:
             found.append(self._attend(qk[0, own], v[0, own], mask, group, index))
             first = own.stop
         x = x + self.out(_flat(found))
-        gate, up = self.gate_up(_norm(x, self.norm_mlp)).chunk(2, dim=-1)
+        products = self.gate_up(_norm(x, self.norm_mlp))
+        gate, up = products if len(products) == 2 else products[0].chunk(2, dim=-1)
         return x + self.down(functional.silu(gate) * up)
 
     def _attend(self, qk: Any, v: Any, mask: Any, group: Group, index: int) -> Any:
@@ -360,38 +398,60 @@ def _norm(x: Any, norm: Any) -> Any:
     return functional.rms_norm(x, (x.shape[-1],), norm.weight, norm.variance_epsilon)
 
 
-_WEIGHTS: WeakKeyDictionary[Any, tuple[Any, Any]] = WeakKeyDictionary()
-"""By the first of some matrices that were put into one: that one, and the bias."""
+def _beside(products: Sequence[Any]) -> Any:
+    """Products [..., n] of one input beside each other."""
+    return products[0] if len(products) == 1 else torch.cat(list(products), dim=-1)
 
 
-class _Joint:
-    """A linear layer of such a matrix."""
+class _Products:
+    """Linear layers that read the same input: one product where their weights are one piece of memory, else each its
+    own."""
 
-    def __init__(self, weight: Any, bias: Any) -> None:
-        self.weight = weight
-        self.bias = bias
+    def __init__(self, *linears: Any) -> None:
+        self._linears = linears
+        self._joint = getattr(linears[0], "joint", None)  # layers of their own kind may have one
+        if any(getattr(linear, "joint", None) is not self._joint for linear in linears):
+            self._joint = None
+        self._weight = self._bias = None
+        if all(type(linear) is torch.nn.Linear for linear in linears):
+            biases = [linear.bias for linear in linears]
+            weight, bias = _one_piece([linear.weight for linear in linears]), _one_piece(biases)
+            if weight is not None and (bias is not None or biases == [None] * len(biases)):
+                self._weight, self._bias = weight, bias
 
-    def __call__(self, x: Any) -> Any:
-        return functional.linear(x, self.weight, self.bias)
+    def __call__(self, x: Any) -> Sequence[Any]:
+        """[..., n] of x [..., inputs]: of all layers together, or of each."""
+        if self._joint is not None:
+            return (self._joint(x),)
+        if self._weight is not None:
+            return (functional.linear(x, self._weight, self._bias),)
+        return [linear(x) for linear in self._linears]
+
+    @property
+    def weights(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """The weights, and the biases or None, of each product."""
+        if self._weight is not None:
+            return (self._weight,), (self._bias,)
+        return tuple(linear.weight for linear in self._linears), tuple(
+            linear.bias for linear in self._linears
+        )
 
 
-def _joined(*linears: Any) -> Any:
-    """One product in the place of several. Layers of their own kind may have a `joint` one; else each is called."""
-    first = linears[0]
-    joint = getattr(first, "joint", None)
-    if joint is not None and all(getattr(linear, "joint", None) is joint for linear in linears):
-        return joint
-    plain = all(type(linear) is torch.nn.Linear for linear in linears)
-    if not plain or len({linear.bias is None for linear in linears}) > 1:
-        return lambda x: torch.cat([linear(x) for linear in linears], dim=-1)
-    found = _WEIGHTS.get(first)
-    if found is None or found[0].data_ptr() != first.weight.data_ptr():
-        with torch.inference_mode(False), torch.no_grad():
-            weight = torch.cat([linear.weight for linear in linears])
-            bias = None if first.bias is None else torch.cat([linear.bias for linear in linears])
-            for linear, part in zip(
-                linears, weight.split([linear.out_features for linear in linears]), strict=True
-            ):
-                linear.weight = torch.nn.Parameter(part, requires_grad=linear.weight.requires_grad)
-        found = _WEIGHTS[first] = weight, bias
-    return _Joint(*found)
+def _one_piece(tensors: Sequence[Any]) -> Any:
+    """Tensors [n, …] that stand behind each other in memory as one, which is no copy; None where they do not."""
+    first = tensors[0]
+    if first is None:
+        return None
+    place = first.storage_offset()
+    for tensor in tensors:
+        if (
+            tensor is None
+            or (tensor.dtype, tensor.shape[1:]) != (first.dtype, first.shape[1:])
+            or not tensor.is_contiguous()
+            or tensor.untyped_storage().data_ptr() != first.untyped_storage().data_ptr()
+            or tensor.storage_offset() != place
+        ):
+            return None
+        place += tensor.numel()
+    rows = sum(len(tensor) for tensor in tensors)
+    return first.detach().as_strided((rows, *first.shape[1:]), first.stride())

@@ -14,7 +14,7 @@ class TokenModel(Protocol):
     """A causal language model with its tokenizer; `draftverify_llm.LocalModel` is one.
 
     Attributes:
-        model: the transformers module (or one with its call signature and `config`), in eval mode.
+        model: the transformers module (or one with its call signature and `config`).
         tokenizer: the transformers tokenizer.
         vocabulary: the tokenizer's identity: models of one vocabulary give every token the same id.
         eos_ids: the ids that end an answer.

@@ -14,14 +14,17 @@ contexts, blocks ─▶ settle: which tokens of the last block were accepted; a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from operator import add
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 import numpy as np
 
 from draftverify import Context, ContractError, Proposal
+from draftverify_llm import evaluating
+from draftverify_tokens.fingerprint import Fingerprint
 from draftverify_tokens.history import History, upload
 from draftverify_tokens.models import TokenModel, prompt_of
 from draftverify_tokens.sampling import Tail, probabilities, read_settings
@@ -87,38 +90,55 @@ class _Ahead(NamedTuple):
 class Reader:
     """One component's way to read with a model; its caches lie in each session's scratch.
 
+    The model stays its user's, who may change it in any way between two tasks: whenever a session is new the model is
+    looked at, and of one that was changed nothing is used that was read or made before. It is read in eval mode, and is
+    in its own mode between passes.
+
     Args:
-        module: a transformers causal language model, in eval mode.
+        module: a transformers causal language model.
         hidden: which hidden states to return, as indices into transformers' `hidden_states` (0 the embeddings, -1 what
             the head reads). With any, every session reads its whole prompt itself, since all its states are wanted.
         compiled: compile the steps; None: where the model is on a GPU.
         lends: whether a `Guest` may read on in this cache.
+        test: says why trees cannot be read with a model, None where they can, and raises a ConfigError where the model
+            cannot be read at all; asked now, and again of a model that was changed.
 
     Attributes:
         no_trees: why trees cannot be read with this model, where that is so.
 
     Raises:
-        ConfigError: the model keeps a state that cannot be rolled back.
+        ConfigError: the model keeps a state that cannot be rolled back, or does not stand the test.
     """
 
     def __init__(
-        self, module: Any, *, hidden: Sequence[int] = (), compiled: bool | None = None, lends: bool = False
+        self,
+        module: Any,
+        *,
+        hidden: Sequence[int] = (),
+        compiled: bool | None = None,
+        lends: bool = False,
+        test: Callable[[Any], str | None] = lambda module: None,
     ) -> None:
         from draftverify_tokens.forward import forward_of
 
         self.module = module
         self.lends = lends
         self.no_trees: str | None = None
+        self._test = test
+        self._how = tuple(hidden), compiled
+        self._fingerprint: Fingerprint | None = Fingerprint(module)
+        self._modules = list(module.modules())
         self._embeddings = module.get_input_embeddings()
         self._edge: Any = None
         self._tails: dict[Any, Tail] = {}
         self._ahead: _Ahead | None = None
+        self._known: WeakSet[Slot] = WeakSet()  # sequences that were begun since the last look at the model
         self._side: Any = None
         self._owner: Reader = self
-        self._forward = forward_of(module, tuple(hidden), compiled)
+        self._forward = forward_of(module, *self._how)
         self._shares = not hidden
-        self._weights: Any = None
         self.slots = self._new_slots()
+        self.no_trees = test(module)
 
     @property
     def dtype(self) -> Any:
@@ -161,24 +181,23 @@ class Reader:
 
         Raises:
             ContractError: a block is a tree, and the model reads none.
+            ConfigError: the model was changed, and cannot be read block by block any more.
         """
         import torch
 
+        ahead, self._ahead = self._ahead, None
+        self.slots.meet()
+        held = next((shelf.keys[0] for shelf in self.slots.shelves.values() if shelf.keys), None)
+        moved = held is not None and (held.dtype, held.device) != (self.dtype, self.device)
+        fresh = any(context.scratch.get(self._owner) not in self._known for context in contexts)
+        if moved or fresh:
+            self._look_at_model()
         why = self._owner.no_trees
         if why is not None and any(proposal.shape != "chain" for proposal in proposals):
             raise ContractError(
                 f"a tree was drafted, which {type(self.module).__name__} cannot read: {why}; use a drafter of chains"
             )
 
-        ahead, self._ahead = self._ahead, None
-        self.slots.meet()
-        held = next((shelf.keys[0] for shelf in self.slots.shelves.values() if shelf.keys), None)
-        if held is not None and (held.dtype, held.device) != (self.dtype, self.device):
-            self.slots, self._edge = self._new_slots(), None  # the model was converted or moved
-        fresh = any(self._owner not in context.scratch for context in contexts)
-        if fresh and self._weights not in (None, _versions(self.module)):
-            self.slots = self._new_slots()  # it was trained
-            self._forward.forget()
         # Taken out while the model runs: a pass that fails half-way leaves layers of different lengths behind.
         slots = list(map(self._take, contexts))
         most = AHEAD if len(slots) > 1 else CHUNK
@@ -220,7 +239,7 @@ class Reader:
             slot.parents = own
             context.scratch[self._owner] = slot
         if fresh:
-            self._weights = _versions(self.module)  # after the pass, which may have put some together
+            self._known.update(slots)
         self.slots.note(slots)
         return Reading(logits, counts, hidden, starts, made)
 
@@ -292,7 +311,8 @@ class Reader:
             tails: as the forward's.
         """
         if self._forward.compiled:
-            self._forward.warm(self.slots, rows, tokens, capacity, tails)
+            with evaluating(self._modules):
+                self._forward.warm(self.slots, rows, tokens, capacity, tails)
 
     def withdraw(self, contexts: Sequence[Context]) -> None:
         """Take what was read as if it were accepted for a block again, which may be refused.
@@ -309,6 +329,27 @@ class Reader:
     def note(self, contexts: Sequence[Context]) -> None:
         """Have what `extend` read on the host by the next `read`, without waiting for the device now."""
         self.slots.note([context.scratch[self._owner] for context in contexts])
+
+    def _look_at_model(self) -> None:
+        """Forget everything that was read with the model, or made for it, if it was changed since the last look."""
+        from draftverify_tokens.forward import forward_of
+
+        before, now = self._fingerprint, Fingerprint(self.module)
+        if now == before:
+            return
+        self._fingerprint = None  # until it has stood the test: else it is refused each time
+        self._modules = list(self.module.modules())
+        self._embeddings, self._edge = self.module.get_input_embeddings(), None
+        self._tails.clear()
+        if before is not None and now.same_code(before):
+            self._forward.forget()
+        else:
+            forward = forward_of(self.module, *self._how)
+            forward.go_on_from(self._forward)
+            self._forward = forward
+        self.slots = self._new_slots()
+        self.no_trees = self._test(self.module)
+        self._fingerprint = now
 
     def _new_slots(self) -> Slots:
         compiled = self._forward.compiled
@@ -471,7 +512,8 @@ class Reader:
             want = wanted[0] or None
         elif len(wants):
             want = given[whole.size :][: len(wants)]
-        found, states = self._forward(groups, want, tail)
+        with evaluating(self._modules):
+            found, states = self._forward(groups, want, tail)
         found = found if isinstance(found, tuple) else (found,)
         if states is None:
             return found, []
@@ -627,20 +669,6 @@ def _path(block: Any, parents: Sequence[int] | None, new: Sequence[int]) -> Sequ
             if len(path) >= len(best):
                 best = paths[index]
     return best
-
-
-def _versions(module: Any) -> list[Any]:
-    """Where a module's weights lie, how often torch has changed each, and some numbers of the first.
-
-    Weights that were converted there and back may lie where they lay, and torch counts no change through `.data`; both
-    show in the numbers, if they are of all weights. On a device those are not looked at, since that would wait for it.
-    """
-    weights = list(module.parameters())
-    some = weights[0].detach().flatten()[:16]
-    return [
-        *(some.tolist() if some.device.type == "cpu" else ()),
-        *((each.data_ptr(), 0 if each.is_inference() else each._version) for each in weights),
-    ]
 
 
 def _counted(starts: Sequence[int], counts: Sequence[int]) -> Any:

@@ -4,7 +4,8 @@ Speculative decoding reads six tokens at once, or three and three, or as the bra
 of other lengths, with keys and values that it keeps itself. Most decoder-only models of transformers can be read so;
 some keep a state elsewhere, count places where they should look at positions, or want masks of their own. Nothing in a
 config tells which, so each is tried: a few tokens are read in each of these ways and compared with the module's own
-logits without a cache. It costs seven short passes, once per module, type and device.
+logits without a cache. It costs seven short passes, once per module, type and device, and again where another code runs
+the module: other parts, a hook.
 
 What six tokens cannot show is what changes further on in a text; see `draftverify_tokens.models.positions_of`.
 """
@@ -16,6 +17,8 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from draftverify import ConfigError, Proposal, Task
+from draftverify_llm import evaluating
+from draftverify_tokens.fingerprint import Fingerprint
 from draftverify_tokens.reader import Reader
 
 __all__ = ["ordinary_tokens", "self_test"]
@@ -29,8 +32,9 @@ divergence, eps · max |logit| of the row. Rounding was seen to reach 2.5 of the
 (SmolLM2-135M, and random models as sharp as any); models that read wrongly begin at 5 and at 1,400, and most of their
 rows lie beyond 15 and 10,000."""
 
-_KNOWN: WeakKeyDictionary[Any, dict[tuple[Any, Any], tuple[str | None, str | None]]] = WeakKeyDictionary()
-"""By the module, what came out for it in a type and on a device: why it is refused, and why no trees can be read."""
+_KNOWN: WeakKeyDictionary[Any, list[tuple[Any, Fingerprint, str | None, str | None]]] = WeakKeyDictionary()
+"""By the module: type and device, what it was, why it is refused, and why no trees can be read; the last of `KEPT`."""
+KEPT = 8
 
 
 def self_test(module: Any) -> str | None:
@@ -42,7 +46,7 @@ def self_test(module: Any) -> str | None:
     precision, which spoils a row or two.
 
     Args:
-        module: a transformers causal language model, in eval mode.
+        module: a transformers causal language model.
 
     Returns:
         Why no trees can be read, None where they can.
@@ -51,17 +55,20 @@ def self_test(module: Any) -> str | None:
         ConfigError: not even chains can; it names the class and the reason.
     """
     weight = module.get_input_embeddings().weight
-    known = _KNOWN.setdefault(module, {})
-    key = weight.dtype, weight.device
-    if key not in known:
-        try:
-            known[key] = None, _Trial(module).run()
-        except ConfigError as error:
-            known[key] = str(error), None  # the words alone: an error's traceback holds the module
-            raise
-    refused, no_trees = known[key]
-    if refused is not None:
-        raise ConfigError(refused)
+    known = _KNOWN.setdefault(module, [])
+    key, now = (weight.dtype, weight.device), Fingerprint(module)
+    for place, before, refused, no_trees in known:
+        if place == key and now.same_code(before):
+            if refused is not None:
+                raise ConfigError(refused)
+            return no_trees
+    del known[: -KEPT + 1]
+    try:
+        no_trees = _Trial(module).run()
+    except ConfigError as error:
+        known.append((key, now, str(error), None))  # the words alone: an error's traceback holds the module
+        raise
+    known.append((key, now, None, no_trees))
     return no_trees
 
 
@@ -151,7 +158,7 @@ class _Trial:
         path = tuple(path)
         if path not in self._rows:
             ids = torch.tensor([path], device=self.reader.device)
-            with torch.inference_mode():
+            with torch.inference_mode(), evaluating(self.module.modules()):
                 logits = self.module(input_ids=ids, use_cache=False).logits[0].double()
             self._rows.update({path[: i + 1]: row for i, row in enumerate(logits)})
         return self._rows[path]

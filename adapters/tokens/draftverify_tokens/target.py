@@ -74,10 +74,9 @@ class Target:
 
     @cached_property
     def _reader(self) -> Reader:
-        module = self.model.model
-        reader = Reader(module, hidden=self.hidden, compiled=self.compiled, lends=True)
-        reader.no_trees = self_test(module)
-        return reader
+        return Reader(
+            self.model.model, hidden=self.hidden, compiled=self.compiled, lends=True, test=self_test
+        )
 
     def open(self) -> None:
         """Load the weights, and refuse a model that cannot be read block by block; see `self_test`.
