@@ -89,7 +89,7 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
         eventful = (
             round.trouble
             or decision.done
-            or not decision.progress
+            or not (decision.kept or decision.spliced or decision.progress)
             or round.source != "generator"
             or before.tries
             or before.refused
@@ -208,21 +208,21 @@ def last_of(round: Round) -> Last | None:
     """A round as the next one is shown it, without arrays; None for one that came to no decision."""
     if round.failure is not None or (not round.timing.passes and round.by == "verifier"):
         return None
-    proposal = Proposal(
-        items=round.items,
-        parents=round.parents,
-        law=GIVEN if round.law == "given" else Law(round.law),
-        extends=round.extends,
-        exhausted=round.exhausted,
-        nested=round.nested,
-    )
-    verification = Verification(
-        checks=round.checks,
-        correction=round.correction,
-        deterministic=round.deterministic,
-        notes=round.notes or EMPTY,
-        by=round.by,
-    )
+    # What is seldom there is added after: most rounds have two fields of each.
+    proposal = Proposal(items=round.items, parents=round.parents)
+    if round.exhausted or round.nested or round.extends or round.law != "given":
+        proposal = replace(
+            proposal,
+            law=GIVEN if round.law == "given" else Law(round.law),
+            extends=round.extends,
+            exhausted=round.exhausted,
+            nested=round.nested,
+        )
+    verification = Verification(checks=round.checks, deterministic=round.deterministic)
+    if round.correction or round.notes or round.by != "verifier":
+        verification = replace(
+            verification, correction=round.correction, notes=round.notes or EMPTY, by=round.by
+        )
     return Last(proposal, verification, round.decision)
 
 
