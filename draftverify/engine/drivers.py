@@ -11,6 +11,7 @@ import inspect
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextvars import copy_context
+from itertools import islice
 from time import perf_counter
 from types import CoroutineType
 from typing import Any
@@ -188,9 +189,9 @@ def _shared(group: Group, many: Callable[..., Any], values: Any, took: float) ->
             if not isinstance(values, Sequence):
                 kind = type(values).__name__
                 raise TypeError(f"returned a {kind}; a list with an answer to each request is needed")
-            values = list(values)
-        except Exception as error:
-            values = Failure.of(error)
+            values = list(islice(values, count + 1))
+        except BaseException as error:
+            values = raised(error)
     if type(values) is list and len(values) != count:
         values = Failure("error", "ContractError", f"returned {len(values)} answers to {count} requests")
     if type(values) is Failure:
