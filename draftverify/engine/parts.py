@@ -510,11 +510,12 @@ def either(*parts: object) -> Done | None:
     if len(brought) < 2:
         return brought[0] if brought else None
 
-    from draftverify.engine.boundary import read_cut
-
     def done(context: Context, new: tuple[Any, ...]) -> int | None:
-        cuts = [read_cut(each(context, new), len(new), each) for each in brought]
-        return min([cut for cut in cuts if cut is not None], default=None)
+        cuts = [cut for each in brought if (cut := each(context, new)) is not None]
+        for cut in cuts:
+            if type(cut) is bool or not isinstance(cut, (int, np.integer)):
+                return cut  # no number of values: the boundary says so
+        return min(cuts, default=None)
 
     return done
 

@@ -180,6 +180,24 @@ def test_a_batch_answer_that_leaves_the_process_fails_nobody() -> None:
         assert [each.value for each in judged.run_batch(["x", "y"])] == ["a", "a"]
 
 
+@pytest.mark.parametrize("said", [True, "1", 1.0, -1])
+def test_of_two_stopping_rules_neither_hides_the_other_s_wrong_word(said: Any) -> None:
+    """Verifier and rule bring one each: what is no number of values fails the task, whatever the other says."""
+
+    class Stops(Guilty):
+        def __init__(self, word: Any) -> None:
+            self.word = word
+
+        def done(self, context: Any, new: Any) -> Any:
+            return self.word
+
+    for words in ((said, 0), (0, said), (said, None)):
+        verifier, rule = map(Stops, words)
+        outcome = Pipeline(Guilty(), verifier, rule, block=2).run("x")
+        assert outcome.status == "failed"
+        assert "how many values to keep" in outcome.reason
+
+
 # Through whole pipelines
 
 

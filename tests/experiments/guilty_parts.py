@@ -21,6 +21,12 @@ class GuiltyPart(Guilty):
     """The part, to be named in a config; as a block size too."""
 
 
+class GuiltyRule(GuiltyPart):
+    """The same, that leaves the end to the verifier."""
+
+    done: Any = None
+
+
 class GuiltyMetric:
     """Says of the same tasks what their part said."""
 

@@ -81,7 +81,7 @@ pipelines:
   only:
     generator: {{use: guilty_parts.GuiltyPart}}
     verifier: {{use: guilty_parts.GuiltyPart}}
-    rule: {{use: guilty_parts.GuiltyPart}}
+    rule: {{use: guilty_parts.GuiltyRule}}
     block: {{use: guilty_parts.GuiltyPart}}
     on_rejection: [{{do: escalate, on: [reject]}}]
     budget: {{rounds: 4}}
@@ -134,4 +134,9 @@ def test_a_wrong_value_of_any_field_fails_its_task_alone(tmp_path: Path, executo
         except ContractError:
             assert record.outcome.status == "failed", name
         else:
-            assert encode(timeless(record), "x").replace("GuiltyPart: ", "Guilty: ") == text, name
+            assert (
+                encode(timeless(record), "x")
+                .replace("GuiltyPart: ", "Guilty: ")
+                .replace("GuiltyRule: ", "Guilty: ")
+                == text
+            ), name
