@@ -123,7 +123,7 @@ async def _acalled(
             value = method(*arguments)
         else:
             value = await in_thread(method, arguments)
-        if inspect.isawaitable(value):
+        if _is_awaitable(value):
             value = await value
     except asyncio.CancelledError as error:
         if is_cancelled():
@@ -132,6 +132,15 @@ async def _acalled(
     except BaseException as error:
         value = raised(error)
     return value, perf_counter() - start
+
+
+def _is_awaitable(value: Any) -> bool:
+    """Whether an answer is still to come; one that cannot even be asked is for the boundary to name."""
+    try:
+        return inspect.isawaitable(value)
+    except BaseException as error:
+        raised(error)
+        return False
 
 
 async def in_thread(method: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:

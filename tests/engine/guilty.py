@@ -125,13 +125,18 @@ def pipeline(kind: type[Guilty] = Guilty, policy: Policy | None = None) -> Pipel
 
 
 def cases(per_field: int | None = None) -> list[str]:
-    """The ids of tasks in which something is wrong: of each field so many values by chance, or all."""
+    """The ids of tasks in which something is wrong: of each field so many values by chance, of a whole answer eight
+    times as many; or all."""
     rng = random.Random(29)
     places = [*fields(), *[("whole", role) for role in sorted(ROLES)]]
     return [
         f"{site}|{field}|{wrong}"
         for site, field in places
-        for wrong in (WRONG if per_field is None else rng.sample(sorted(WRONG), per_field))
+        for wrong in (
+            WRONG
+            if per_field is None
+            else rng.sample(sorted(WRONG), per_field * (8 if site == "whole" else 1))
+        )
     ]
 
 

@@ -21,17 +21,22 @@ from draftverify import (
     Failure,
     Outcome,
     Pipeline,
+    PipelineError,
+    Policy,
     Proposal,
     Round,
     Task,
     TaskRecord,
     Verification,
+    escalate,
+    fallback,
 )
 from draftverify.engine import boundary
 from draftverify.engine.events import TaskDone
 from draftverify.metrics import score
 from draftverify.records import timeless
 from draftverify.records.encoding import decode, encode
+from draftverify.rejection import Clause
 from draftverify.values import Choice, Explanation
 
 from .guilty import Guilty, GuiltyTogether, beside_fine_ones, cases, is_fine, person, pipeline
@@ -196,6 +201,35 @@ def test_of_two_stopping_rules_neither_hides_the_other_s_wrong_word(said: Any) -
         outcome = Pipeline(Guilty(), verifier, rule, block=2).run("x")
         assert outcome.status == "failed"
         assert "how many values to keep" in outcome.reason
+
+
+def test_a_part_that_is_empty_is_a_part() -> None:
+    """A person and a fallback that have no entries are asked as others are, and named in messages."""
+
+    class Empty(Guilty):
+        def __len__(self) -> int:
+            return 0
+
+        def __call__(self, request: Any) -> Any:
+            return 7
+
+    part, word = Guilty(), "answer|value|None"
+    asked = Pipeline(part, part, part, block=2, policy=escalate()).run(Task(id=word), ask=Empty())
+    assert asked.reason.startswith("the question to a person failed: ContractError: Empty: ")
+    wrong: Any = Empty()
+    wrong.propose = lambda context, n: 7
+    policy = fallback(wrong, on=["reject"])
+    outcome = Pipeline(part, part, part, block=2, policy=policy).run(Task(id=word))
+    assert outcome.reason.startswith("ContractError: Empty: propose() must return a Proposal")
+
+
+@pytest.mark.parametrize(
+    "policy", [Policy(7), Policy((7,)), Policy([Clause(do="regenerate")]), fallback(Guilty(), name="\ud800")]
+)  # type: ignore[arg-type]
+def test_a_policy_is_read_when_the_pipeline_is_built(policy: Any) -> None:
+    """It is data, and nothing of it is wrong later."""
+    with pytest.raises(PipelineError):
+        pipeline(policy=policy)
 
 
 # Through whole pipelines
