@@ -25,6 +25,7 @@ is a failure like any other.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -46,6 +47,7 @@ __all__ = [
     "StoreError",
     "below",
     "self_verification_told",
+    "shown",
 ]
 
 
@@ -147,3 +149,22 @@ self_verification_told: ContextVar[Callable[[str], None] | None] = ContextVar("t
 """Who is told of such a pipeline in place of a warning; None where Python's warnings are. The command line sets it:
 what `warnings` does is one state of the whole process, and a thread that leaves a `catch_warnings` puts an older one
 back."""
+
+
+_ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
+
+
+def without_addresses(text: str) -> str:
+    """A text in which no object stands with its place in memory, which is another in every process."""
+    return _ADDRESS.sub("", text) if " at 0x" in text else text
+
+
+def shown(value: object) -> str:
+    """A value and its type, for a message, in the same words in every run."""
+    try:
+        text = redact(without_addresses(repr(value)))  # before it is cut: half a key is too much of it
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # a value so odd that it cannot even be shown
+        return f"a {type(value).__name__}"
+    return f"{text if len(text) <= 60 else text[:59] + '…'} ({type(value).__name__})"

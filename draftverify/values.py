@@ -11,7 +11,6 @@ that it was drawn after, or -1 for the context itself; the distribution after pa
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
@@ -22,7 +21,7 @@ from typing import Any, Literal, TypeAlias, get_args, overload
 import msgspec
 from msgspec.structs import astuple, force_setattr
 
-from draftverify.errors import ConfigError, ContractError, OutcomeError
+from draftverify.errors import ConfigError, ContractError, OutcomeError, without_addresses
 from draftverify.frozen import FrozenDict, freeze
 from draftverify.randomness import Array as Array
 from draftverify.randomness import Draws
@@ -416,14 +415,6 @@ class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_onl
 def is_utf8(text: str) -> bool:
     """Whether a text can be written down: one with half of a surrogate pair cannot."""
     return text.isascii() or text == utf8(text)
-
-
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-
-
-def without_addresses(text: str) -> str:
-    """A text in which no object stands with its place in memory, which is another in every process."""
-    return _ADDRESS.sub("", text) if " at 0x" in text else text
 
 
 def utf8(text: str) -> str:

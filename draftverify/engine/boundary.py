@@ -9,13 +9,17 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from math import isfinite
+from operator import index as index_of
 from typing import Any, get_args
 
 import msgspec
 import numpy as np
+from array_api_compat import is_array_api_obj
 from msgspec.structs import replace
 
+from draftverify.calibration import read_summaries
 from draftverify.engine.parts import Parts, name_of
 from draftverify.engine.requests import (
     Answer,
@@ -28,11 +32,12 @@ from draftverify.engine.requests import (
     Request,
     Verify,
 )
-from draftverify.errors import ContractError
+from draftverify.errors import ContractError, StoreError, shown, without_addresses
 from draftverify.frozen import FrozenDict, FrozenList, freeze
 from draftverify.secret import redact
 from draftverify.values import (
     CAUSES,
+    EMPTY,
     PASS,
     REJECT,
     VERDICTS,
@@ -45,6 +50,7 @@ from draftverify.values import (
     Explanation,
     Failure,
     Law,
+    Place,
     Proposal,
     Refusal,
     Task,
@@ -54,7 +60,6 @@ from draftverify.values import (
     is_utf8,
     prefix,
     utf8,
-    without_addresses,
 )
 
 __all__ = [
@@ -67,7 +72,6 @@ __all__ = [
     "read_explanation",
     "read_size",
     "read_verification",
-    "shown",
 ]
 
 
@@ -86,7 +90,7 @@ def read(request: Request, value: Any, parts: Parts) -> Any:
         if type(value) is Failure:
             return _failure(value)
         return _READERS[type(request)](request, value, parts)
-    except Exception as error:
+    except BaseException as error:
         return _broken(error, value, request.part)
 
 
@@ -95,16 +99,28 @@ def read_verification(value: Any, n: int, part: object) -> Verification | Failur
     try:
         found: Verification | Failure = _failure(value) if type(value) is Failure else _verified(value, n)
         return found
-    except Exception as error:
+    except BaseException as error:
         return _broken(error, value, part)
 
 
-def _broken(error: Exception, value: Any, part: object) -> Failure:
+def _broken(error: BaseException, value: Any, part: object) -> Failure:
     if isinstance(error, ContractError):
-        return Failure("error", "ContractError", f"{name_of(part)}: {error}" if part else str(error))
-    # an answer so odd that even looking at it fails
-    problem = f"{name_of(part)} returned a {type(value).__name__} that cannot be read: {Failure.of(error)}"
+        problem = str(error) if part is None else f"{name_of(part)}: {error}"
+    else:  # an answer so odd that even looking at it fails
+        problem = f"{name_of(part)} returned a {type(value).__name__} that cannot be read: {raised(error)}"
     return Failure("error", "ContractError", problem)
+
+
+def _field(what: str, read: Callable[..., Any], value: Any, *more: Any) -> Any:
+    """A field as `read(value, what, *more)` has it; what is wrong with it is said with its name."""
+    try:
+        return read(value, what, *more)
+    except ContractError as error:
+        if what in str(error):
+            raise
+        raise ContractError(f"{what}: {error}") from error
+    except BaseException as error:
+        raise ContractError(f"{what} cannot be read: {raised(error)}") from error
 
 
 def raised(error: BaseException) -> Failure:
@@ -126,9 +142,7 @@ def read_size(value: Any, part: object) -> int:
     Raises:
         ContractError: it is another thing.
     """
-    if type(value) is int and value >= 0:
-        return value
-    return _count(value, f"{name_of(part)}: a block size")
+    return _field(f"{name_of(part)}: a block size", _count, value)  # type: ignore[no-any-return]
 
 
 def read_drafts(value: Any, part: object) -> bool:
@@ -137,9 +151,7 @@ def read_drafts(value: Any, part: object) -> bool:
     Raises:
         ContractError: it is neither True nor False.
     """
-    if type(value) is not bool:
-        raise ContractError(f"{name_of(part)}: whether to draft is {shown(value)}; True or False is needed")
-    return value
+    return _field(f"{name_of(part)}: whether to draft", _truth, value)  # type: ignore[no-any-return]
 
 
 def read_cut(value: Any, new: int, part: object) -> int | None:
@@ -150,7 +162,7 @@ def read_cut(value: Any, new: int, part: object) -> int | None:
     """
     if value is None:
         return None
-    return min(_count(value, f"{name_of(part)}: how many values to keep"), new)
+    return min(int(_field(f"{name_of(part)}: how many values to keep", _count, value)), new)
 
 
 def read_explanation(value: Any, part: object) -> Explanation:
@@ -161,9 +173,8 @@ def read_explanation(value: Any, part: object) -> Explanation:
     """
     if type(value) is not Explanation:
         raise ContractError(f"{name_of(part)}: explain() must return an Explanation, not {shown(value)}")
-    if value.cause not in CAUSES:
-        raise ContractError(f"{name_of(part)}: {value.cause!r} is no cause; one of {', '.join(CAUSES)} is")
-    return replace(value, text=_text(value.text, f"{name_of(part)}: the text of an explanation"))
+    cause = _field(f"{name_of(part)}: the cause of an explanation", _word, value.cause, "cause", CAUSES)
+    return Explanation(cause, _field(f"{name_of(part)}: the text of an explanation", _text, value.text))
 
 
 # Items
@@ -191,42 +202,66 @@ def canonical(value: Any, depth: int = 0) -> Any:
     if isinstance(value, (list, tuple)):
         return FrozenList([canonical(entry, depth + 1) for entry in value])
     if isinstance(value, Mapping):
-        return FrozenDict({key: canonical(entry, depth + 1) for key, entry in value.items()})
+        return FrozenDict({_key(key): canonical(entry, depth + 1) for key, entry in value.items()})
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
         found = value.item()
         return value if type(found) is kind else canonical(found, depth + 1)
-    for base in (str, int, float):  # an enumeration's member, or the like
+    for base, plain in _PLAIN.items():  # an enumeration's member, or the like
         if isinstance(value, base):
-            return base(value)
+            return plain(value)
     return value
 
 
-def _items(values: Any) -> Any:
+_PLAIN: Mapping[type, Callable[[Any], Any]] = {str: str.__str__, int: int.__int__, float: float.__float__}
+"""The value below a class of somebody's own, whatever that makes of its words."""
+
+
+def _key(key: Any) -> Any:
+    return str.__str__(key) if isinstance(key, str) else key
+
+
+def _items(values: Any, what: str) -> Any:
     """Canonical items: a tuple, or an array that stays on its device."""
-    if type(values) is not tuple:
-        if hasattr(values, "tolist") and hasattr(values, "shape"):
-            if len(values.shape) != 1:
-                raise ContractError(f"items came as an array of shape {tuple(values.shape)}; [n] is needed")
-            if getattr(getattr(values, "dtype", None), "kind", "") not in _OBJECTS:
-                return values
-            values = values.tolist()
-        if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
-            raise ContractError(f"items came as a {type(values).__name__}; a tuple or a list is needed")
-        values = tuple(values)
-    return values if _are_scalars(values) else tuple([canonical(each) for each in values])
+    if type(values) is not tuple and is_array_api_obj(values):
+        if len(values.shape) != 1:
+            raise ContractError(f"{what} came as an array of shape {tuple(values.shape)}; [n] is needed")
+        if isinstance(values, np.ndarray):
+            values = np.asarray(values)  # a subclass may say anything
+        if getattr(values.dtype, "kind", "") not in _OBJECTS:
+            return values
+        values = values.tolist()
+    return _values(values, what)
 
 
 _OBJECTS = ("O", "V", "M", "m")
 """Kinds of NumPy's arrays whose entries are objects rather than numbers or texts."""
 
 
-def _values(values: Any) -> tuple[Any, ...]:
+def _values(values: Any, what: str) -> tuple[Any, ...]:
     """Canonical values that join what is accepted: a tuple, of an array too."""
-    if type(values) is not tuple and hasattr(values, "tolist") and hasattr(values, "shape"):
-        values = values.tolist()
-    return _items(values)  # type: ignore[no-any-return]
+    if type(values) is not tuple:
+        if is_array_api_obj(values):
+            values = values.tolist()
+        values = _entries(values, what)
+    return values if _are_scalars(values) else tuple([canonical(each) for each in values])
+
+
+MOST = 1 << 17
+"""So many entries are taken of what tells no end: a generator's may never come."""
+
+
+def _entries(values: Any, what: str) -> tuple[Any, ...]:
+    """The entries of a tuple, a list, or what else can be gone through and is no text."""
+    if type(values) is tuple:
+        return values
+    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+        raise ContractError(f"{what} came as a {type(values).__name__}; a tuple or a list is needed")
+    entries = tuple(islice(values, MOST + 1))
+    if len(entries) > MOST:
+        raise ContractError(f"{what} came as a {type(values).__name__} of more than {MOST} entries")
+    return entries
 
 
 def _are_scalars(values: tuple[Any, ...]) -> bool:
@@ -281,20 +316,27 @@ def plain_problem(value: Any) -> str | None:
 
 def _failure(value: Failure) -> Failure:
     """A driver's, of what a part raised; or a part's own, which may hold anything."""
-    if value.kind not in ("error", "timeout"):
-        raise ContractError(f"{value.kind!r} is no kind of failure; error and timeout are")
-    for name in ("error", "message", "traceback"):
-        if type(getattr(value, name)) is not str:
-            raise ContractError(f"the {name} of a failure is {shown(getattr(value, name))}; a text is needed")
-    return Failure(value.kind, _said(value.error), _said(value.message), _said(value.traceback))
+    kind = _field("the kind of a failure", _word, value.kind, "kind of failure", ("error", "timeout"))
+    texts = [
+        _field(f"the {name} of a failure", _text, getattr(value, name))
+        for name in ("error", "message", "traceback")
+    ]
+    return Failure(kind, *texts)
 
 
 def _task(request: Prepare, value: Any, parts: Parts) -> Task:
-    if type(value) is not Task or value.id != request.task.id:
-        raise ContractError("prepare() must return a Task with the id that it was given")
-    if type(value.group) is not str or not isinstance(value.input, Mapping):
-        raise ContractError("prepare() must return a Task whose input is a mapping and whose group is a text")
-    return value
+    if type(value) is not Task:
+        raise ContractError(f"prepare() must return a Task, not {shown(value)}")
+    if type(value.id) is not str or value.id != request.task.id:
+        raise ContractError(
+            f"prepare() must return a Task with the id that it was given, not {shown(value.id)}"
+        )
+    given: Any = value.group
+    group = _field("the group of the prepared task", _text, given)
+    _field("the input of the prepared task", _mapping, value.input)
+    if type(given) is str and given == group and value.truth is EMPTY:
+        return value
+    return Task(id=value.id, input=value.input, group=group)
 
 
 def _proposal(request: Draft, value: Any, parts: Parts) -> Any:
@@ -302,23 +344,26 @@ def _proposal(request: Draft, value: Any, parts: Parts) -> Any:
         raise ContractError(f"propose() must return a Proposal, not {shown(value)}")
     items, parents = value.items, value.parents
     if type(items) is not tuple or not _are_scalars(items):
-        items = _items(items)
+        items = _field("items", _items, items)
     n = len(items)
     if n > request.n:
         raise ContractError(f"{n} items were proposed where at most {request.n} were asked for")
     chain = chain_parents(n)
-    is_chain = parents is chain or (type(parents) is tuple and parents == chain)
+    integers = parents is chain or (type(parents) is tuple and _are_integers(parents))
+    is_chain = parents is chain or (parents == chain if integers else _field("parent", _are, parents, chain))
     if is_chain:
         parents = chain  # False and 0.0 are equal to 0, and are none
     else:
-        parents = _indices(parents, "parent")
+        if not integers:
+            parents = _field("parent", _indices, parents)
         if len(parents) != n:
             raise ContractError(f"{n} items came with {len(parents)} parents")
         for index, parent in enumerate(parents):
             if not -1 <= parent < index:
                 raise ContractError(
-                    f"item {index} has parent {parent}; a parent stands before its item, or is -1"
+                    f"item {index} has parent {shown(parent)}; a parent stands before its item, or is -1"
                 )
+        is_chain = parents == chain  # of a list, say
     if items is not value.items or parents is not value.parents:
         value = replace(value, items=items, parents=parents)
     shape, laws = parts.declared[id(request.part)]
@@ -333,53 +378,88 @@ def _proposal(request: Draft, value: Any, parts: Parts) -> Any:
         _check_law(law, laws, n, n if is_chain else max(parents, default=-1) + 2)
     elif "given" not in laws:
         raise ContractError(f"law 'given' was used; the generator declares {sorted(laws)}")
-    if value.extends:
-        held, extends = len(request.context.held), _indices(value.extends, "entry of extends")
-        if len(extends) != n:
-            raise ContractError(f"{n} items came with {len(extends)} entries in extends")
-        for entry in extends:
-            if not -1 <= entry < held:
-                raise ContractError(f"extends names held item {entry}; {held} are held")
-        value = replace(value, extends=extends)
-    if value.nested:
-        value = replace(value, nested=tuple(value.nested))
-        if not all(type(record) is TaskRecord for record in value.nested):
-            raise ContractError("nested must hold TaskRecords")
-        if not isinstance(request.part, Parts):  # not of the engine's own making
-            try:
-                msgspec.json.decode(msgspec.json.encode(value.nested), type=tuple[TaskRecord, ...])
-            except (TypeError, ValueError, OverflowError, RecursionError) as error:
-                raise ContractError(f"nested holds a record that cannot be read again: {error}") from error
+    if value.extends is not _NONE:
+        value = replace(value, extends=_extended(value.extends, n, len(request.context.held)))
+    if value.nested is not _NONE:
+        own = isinstance(request.part, Parts)
+        value = replace(value, nested=_field("nested", _own_records if own else _records, value.nested))
+    if value.evidence is not EMPTY:
+        _field("the evidence of a proposal", _mapping, value.evidence)
     if value.cost is not None:
-        value = replace(value, cost=_cost(value.cost))
+        value = replace(value, cost=_field("the cost", _cost, value.cost))
     if type(value.exhausted) is not bool:
-        value = replace(value, exhausted=_truth(value.exhausted, "exhausted"))
+        value = replace(value, exhausted=_field("exhausted", _truth, value.exhausted))
     return value
 
 
 _GIVEN = Proposal.chain(()).law
+_NONE: tuple[Any, ...] = Decision().kept
+"""What a field of entries holds where it was given none: of Python there is one empty tuple."""
+
+
+def _are(values: Any, what: str, others: tuple[int, ...]) -> bool:
+    return type(values) is tuple and values == others
+
+
+def _extended(values: Any, n: int, held: int) -> tuple[int, ...]:
+    extends = _field("entry of extends", _indices, values)
+    if extends and len(extends) != n:
+        raise ContractError(f"{n} items came with {len(extends)} entries in extends")
+    for entry in extends:
+        if not -1 <= entry < held:
+            raise ContractError(f"extends names held item {entry}; {held} are held")
+    return extends  # type: ignore[no-any-return]
+
+
+def _records(values: Any, what: str) -> tuple[TaskRecord, ...]:
+    """Records of inner tasks, as they will be read again."""
+    records = _entries(values, what)
+    if not all(type(record) is TaskRecord for record in records):
+        raise ContractError(f"{what} must hold TaskRecords")
+    try:
+        plain = canonical(msgspec.to_builtins(records))
+        problem = plain_problem(plain)
+        if problem is None:
+            return msgspec.convert(plain, tuple[TaskRecord, ...])
+    except (TypeError, ValueError, OverflowError, RecursionError, ContractError) as error:
+        problem = f": {error}"
+    raise ContractError(f"{what} holds a record that cannot be read again{problem}")
+
+
+def _own_records(records: tuple[TaskRecord, ...], what: str) -> tuple[TaskRecord, ...]:
+    """Of the engine's own making, where all but a chain's value is as it will be read again."""
+    return tuple(
+        [
+            replace(each, outcome=replace(each.outcome, value=_item(each.outcome.value, what)))
+            for each in records
+        ]
+    )
 
 
 def _check_law(law: Any, laws: frozenset[str], n: int, rows: int) -> None:
     if type(law) is not Law:
         raise ContractError(f"the law is {shown(law)}; a Law is needed")
-    kind, q = law.kind, law.q
+    kind: Any = law.kind
+    q = law.q
+    if type(kind) is not str:
+        raise ContractError(f"the kind of the law is {shown(kind)}; a word is needed")
     if kind not in laws:
         raise ContractError(f"law {kind!r} was used; the generator declares {sorted(laws)}")
     if q is not None if kind == "given" else q is None and n:
         raise ContractError(f"law {kind!r} must come {'without' if kind == 'given' else 'with'} q")
     if q is not None and n:
-        found = getattr(q, "shape", None)
-        if found is None:
-            raise ContractError(f"q is {shown(q)}; an array is needed")
+        found = _shape(q, "q")
         if len(found) != 2 or found[0] < rows:
+            raise ContractError(f"q has shape {found}; [>= {rows}, vocabulary] is needed: a row per parent")
+        if law.raw_maxima is not None and _shape(law.raw_maxima, "raw_maxima of q") != found[:1]:
+            came = tuple(law.raw_maxima.shape)
             raise ContractError(
-                f"q has shape {tuple(found)}; [>= {rows}, vocabulary] is needed: a row per parent"
+                f"raw_maxima of q came of shape {came}; [{found[0]}] is needed, one of each row"
             )
-        maxima = getattr(law.raw_maxima, "shape", None)
-        if law.raw_maxima is not None and maxima != found[:1]:
-            came = shown(law.raw_maxima) if maxima is None else f"of shape {tuple(maxima)}"
-            raise ContractError(f"raw_maxima of q came {came}; [{found[0]}] is needed, one of each row")
+    elif law.raw_maxima is not None:
+        _shape(law.raw_maxima, "raw_maxima of q")
+    if law.place is not None:
+        _check_place(law.place, "the place of q")
 
 
 def _verification(request: Verify, value: Any, parts: Parts) -> Any:
@@ -391,7 +471,7 @@ def _verified(value: Any, n: int) -> Any:
         raise ContractError(f"verify() must return a Verification, not {shown(value)}")
     checks, evidence = value.checks, value.evidence
     if type(checks) is not tuple:
-        checks = tuple(checks)
+        checks = _field("checks", _entries, checks)
         value = replace(value, checks=checks)
     if checks:
         if len(checks) != n:
@@ -402,21 +482,26 @@ def _verified(value: Any, n: int) -> Any:
         raise ContractError(f"neither checks nor evidence came for {n} items")
     if evidence is not None:
         _check_evidence(evidence, n)
-    if type(value.correction) is not tuple or value.correction:
-        value = replace(value, correction=_values(value.correction))
+    if value.correction is not _NONE:
+        value = replace(value, correction=_field("correction", _values, value.correction))
     if value.cost is not None:
-        value = replace(value, cost=_cost(value.cost))
+        value = replace(value, cost=_field("the cost", _cost, value.cost))
     if type(value.deterministic) is not bool:
-        value = replace(value, deterministic=_truth(value.deterministic, "deterministic"))
-    if value.notes:
-        if not isinstance(value.notes, Mapping):
-            raise ContractError(f"notes came as {shown(value.notes)}; a mapping of JSON values is needed")
-        notes = canonical(value.notes)
-        problem = plain_problem(notes)
-        if problem is not None:
-            raise ContractError(f"notes{problem}")
-        value = replace(value, notes=freeze(_said_within(notes)))
-    return value if value.by == "verifier" else replace(value, by="verifier")
+        value = replace(value, deterministic=_field("deterministic", _truth, value.deterministic))
+    if value.notes is not EMPTY:
+        value = replace(value, notes=_field("notes", _notes, value.notes))
+    by = value.by
+    return value if type(by) is str and by == "verifier" else replace(value, by="verifier")
+
+
+def _notes(values: Any, what: str) -> dict[str, Any]:
+    if not isinstance(values, Mapping):
+        raise ContractError(f"{what} came as {shown(values)}; a mapping of JSON values is needed")
+    notes = canonical(values)
+    problem = plain_problem(notes)
+    if problem is not None:
+        raise ContractError(f"{what}{problem}")
+    return freeze(_said_within(notes))  # type: ignore[no-any-return]
 
 
 _KNOWN = frozenset(VERDICTS)
@@ -428,50 +513,76 @@ def _are_plain(checks: tuple[Any, ...]) -> bool:
     for check in checks:
         if check is PASS or check is REJECT:
             continue
-        if type(check) is not Check or check.verdict not in _KNOWN or check.correction is not _UNSET:
+        if type(check) is not Check or check.correction is not _UNSET:
             return False
-        score = check.score
+        verdict: Any = check.verdict
+        score: Any = check.score
+        if type(verdict) is not str or verdict not in _KNOWN:
+            return False
         if score is not None and (type(score) is not float or not isfinite(score)):
             return False
         for text in (check.reason, check.feedback, check.stage, check.caveat):
-            if text != "" and not _is_plain(text):
+            if text is not _SILENT and not _is_plain(text):
                 return False
     return True
+
+
+_SILENT = PASS.reason
 
 
 def _check(check: Any, index: int) -> Check:
     if type(check) is not Check:
         raise ContractError(f"the check of item {index} is {shown(check)}; a Check is needed")
-    if check.verdict not in _KNOWN:
-        raise ContractError(f"{check.verdict!r} is no verdict; one of {', '.join(VERDICTS)} is")
+    verdict = _field(f"the verdict of item {index}", _word, check.verdict, "verdict", VERDICTS)
+    score = _field(f"the score of item {index}", _number_or_none, check.score)
     reason, feedback, stage, caveat = [
-        _text(getattr(check, name), f"the {name} of item {index}")
+        _field(f"the {name} of item {index}", _text, getattr(check, name))
         for name in ("reason", "feedback", "stage", "caveat")
     ]
-    correction = check.correction if check.correction is _UNSET else canonical(check.correction)
-    score = _number_or_none(check.score, f"the score of item {index}")
-    return Check(check.verdict, score, reason, feedback, stage, correction, caveat)
+    correction = check.correction
+    if correction is not _UNSET:
+        correction = _field(f"the correction of item {index}", _item, correction)
+    return Check(verdict, score, reason, feedback, stage, correction, caveat)
 
 
 def _check_evidence(evidence: Any, n: int) -> None:
     if type(evidence) is not Evidence:
         raise ContractError(f"evidence is {shown(evidence)}; an Evidence is needed")
     if evidence.target is not None:
-        _check_rows(evidence.target, "target", n + 1, 2, n)
+        _check_rows(evidence.target, "evidence target", n + 1, 2, n)
     if evidence.raw_maxima is not None:
-        _check_rows(evidence.raw_maxima, "raw_maxima", n + 1, 1, n)
+        _check_rows(evidence.raw_maxima, "evidence raw_maxima", n + 1, 1, n)
     if evidence.cross is not None:
-        _check_rows(evidence.cross, "cross", n, 2, n)
+        _check_rows(evidence.cross, "evidence cross", n, 2, n)
+    if evidence.place is not None:
+        _check_place(evidence.place, "the place of evidence target")
 
 
 def _check_rows(array: Any, name: str, rows: int, dimensions: int, n: int) -> None:
-    found = getattr(array, "shape", None)
-    if found is None:
-        raise ContractError(f"evidence {name} is {shown(array)}; an array is needed")
+    found = _shape(array, name)
     if len(found) != dimensions:
-        raise ContractError(f"evidence {name} has shape {tuple(found)}; {dimensions} dimensions are needed")
+        raise ContractError(f"{name} has shape {found}; {dimensions} dimensions are needed")
     if found[0] != rows:
-        raise ContractError(f"evidence {name} has {found[0]} rows; {rows} are needed for {n} items")
+        raise ContractError(f"{name} has {found[0]} rows; {rows} are needed for {n} items")
+
+
+def _check_place(place: Any, what: str) -> None:
+    if type(place) is not Place:
+        raise ContractError(f"{what} is {shown(place)}; a Place is needed")
+    whole, index = _shape(place.whole, what), _field(what, _index, place.index)
+    if len(whole) != 3 or not 0 <= index < whole[0]:
+        raise ContractError(f"{what} is block {index} of an array of shape {whole}")
+
+
+def _shape(array: Any, what: str) -> tuple[int, ...]:
+    """The shape of an array of numbers, at whose values nobody looks here: they may be on a device."""
+    try:
+        shape, kind = array.shape, getattr(array.dtype, "kind", "f")
+        if isinstance(shape, tuple) and kind not in "OSUMmc":
+            return shape if type(shape) is tuple else tuple(shape)
+    except BaseException as error:
+        raised(error)  # what is asked for its shape and has none is no array
+    raise ContractError(f"{what} is {shown(array)}; an array is needed")
 
 
 def _decision(request: Decide, value: Any, parts: Parts) -> Any:
@@ -483,7 +594,17 @@ def _decision(request: Decide, value: Any, parts: Parts) -> Any:
 
 def _is_usual(value: Any, n: int) -> bool:
     """Whether a decision keeps a prefix, refuses at most the item after it, and splices scalars: nearly all do."""
-    if value.held or value.released or value.corrected or value.items or value.drift or value.tokens:
+    # By identity: what is not the default is looked at in full, and nothing here asks a value whether it is true.
+    if not (
+        value.held
+        is value.released
+        is value.corrected
+        is value.items
+        is value.drift
+        is value.emitted
+        is _NONE
+        and value.tokens is _NO_BYTES
+    ):
         return False
     kept, refused, spliced = value.kept, value.refused, value.spliced
     if not (type(kept) is type(refused) is type(spliced) is tuple and len(kept) <= n and len(refused) < 2):
@@ -491,7 +612,7 @@ def _is_usual(value: Any, n: int) -> bool:
     if type(value.done) is not bool or type(value.abstain) is not bool:
         return False
     first = prefix(len(kept))
-    if kept is not first and (kept != first or not _are_integers(kept)):
+    if kept is not first and not (_are_integers(kept) and kept == first):
         return False
     for each in spliced:
         if type(each) not in _JSON_SCALARS:
@@ -499,11 +620,14 @@ def _is_usual(value: Any, n: int) -> bool:
     for each in refused:
         if type(each) is not Refusal or type(each.index) is not int:
             return False
-        if each.reason != "" and not _is_plain(each.reason):
+        if each.reason is not _SILENT and not _is_plain(each.reason):
             return False
         if not len(kept) <= each.index < n:
             return False
     return True
+
+
+_NO_BYTES = Decision().tokens
 
 
 def _are_integers(values: tuple[Any, ...]) -> bool:
@@ -514,65 +638,102 @@ def _are_integers(values: tuple[Any, ...]) -> bool:
 
 
 def _whole_decision(value: Decision, n: int, holds: int) -> Decision:
-    kept, held = _indices(value.kept, "kept"), _indices(value.held, "held")
-    released = _indices(value.released, "released")
-    refused = tuple(
-        [
-            Refusal(_index_of(each, Refusal, "refused"), _text(each.reason, "a reason"))
-            for each in value.refused
-        ]
-    )
-    corrected = tuple(
-        [
-            Correction(_index_of(each, Correction, "corrected"), canonical(each.value))
-            for each in value.corrected
-        ]
-    )
-    named = kept + held + tuple([each.index for each in refused]) + tuple([each.index for each in corrected])
-    for index in named:
-        if not 0 <= index < n:
-            raise ContractError(f"item {index} was decided on in a block of {n}")
+    kept, held, released = [
+        _NONE if entries is _NONE else _field(name, _indices, entries)
+        for name, entries in (("kept", value.kept), ("held", value.held), ("released", value.released))
+    ]
+    refused, corrected, items, spliced, drift = [
+        _NONE if entries is _NONE else _field(name, read, entries)
+        for name, read, entries in (
+            ("refused", _refused, value.refused),
+            ("corrected", _corrected, value.corrected),
+            ("items", _values, value.items),
+            ("spliced", _values, value.spliced),
+            ("drift", _shares, value.drift),
+        )
+    ]
+    named: list[int] = []
+    for name, indices in (
+        ("kept", kept),
+        ("held", held),
+        ("refused", [each.index for each in refused]),
+        ("corrected", [each.index for each in corrected]),
+    ):
+        named += indices
+        for index in indices:
+            if not 0 <= index < n:
+                raise ContractError(f"{name}: item {index} was decided on in a block of {n}")
     if len(set(named)) != len(named):
         raise ContractError("an item was decided on twice (kept, corrected, held or refused)")
     for index in released:
         if not 0 <= index < holds:
             raise ContractError(f"held item {index} was released; {holds} are held")
-    items = _items(value.items)
     if len(items) not in (0, n):
         raise ContractError(f"{len(items)} items were brought along for a block of {n}")
-    return replace(
-        value,
+    return Decision(
         kept=kept,
         held=held,
         released=released,
         refused=refused,
         corrected=corrected,
         items=items,
-        spliced=_values(value.spliced),
-        drift=tuple([_share(each, "drift") for each in value.drift]),
-        tokens=_bytes(value.tokens, "tokens"),
-        done=_truth(value.done, "done"),
-        abstain=_truth(value.abstain, "abstain"),
+        spliced=spliced,
+        drift=drift,
+        tokens=_NO_BYTES if value.tokens is _NO_BYTES else _field("tokens", _summaries, value.tokens),
+        done=value.done if type(value.done) is bool else _field("done", _truth, value.done),
+        abstain=value.abstain if type(value.abstain) is bool else _field("abstain", _truth, value.abstain),
     )
+
+
+def _refused(values: Any, what: str) -> tuple[Refusal, ...]:
+    return tuple(
+        [
+            Refusal(_index_of(each, what, Refusal), _field("the reason of a refusal", _text, each.reason))
+            for each in _entries(values, what)
+        ]
+    )
+
+
+def _corrected(values: Any, what: str) -> tuple[Correction, ...]:
+    return tuple(
+        [
+            Correction(_index_of(each, what, Correction), _field("a corrected value", _item, each.value))
+            for each in _entries(values, what)
+        ]
+    )
+
+
+def _shares(values: Any, what: str) -> tuple[float, ...]:
+    return tuple([_share(each, what) for each in _entries(values, what)])
+
+
+def _summaries(value: Any, what: str) -> bytes:
+    """What is kept of drafted tokens, which every table goes through later."""
+    if type(value) is not bytes:
+        raise ContractError(f"{what} came as {shown(value)}; bytes are needed")
+    try:
+        read_summaries(value)
+    except StoreError as error:
+        raise ContractError(f"{what}: {error}") from error
+    return value
 
 
 def _value(request: Finish, value: Any, parts: Parts) -> Choice | None:
     if value is None:
         return None
     if type(value) is not Choice:
-        return Choice(_answer_value(value))
+        return Choice(_field("the value", _answer_value, value))
     if value.value is None:
         return None
-    numbers = {
-        name: _number_or_none(getattr(value, name), f"the {name} of the value")
+    score, support, margin = [
+        _field(f"the {name} of the value", _number_or_none, getattr(value, name))
         for name in ("score", "support", "margin")
-    }
-    return Choice(
-        _answer_value(value.value), **numbers, reason=_text(value.reason, "the reason of the value")
-    )
+    ]
+    answer = _field("the value", _answer_value, value.value)
+    return Choice(answer, score, support, margin, _field("the reason of the value", _text, value.reason))
 
 
-def _answer_value(value: Any) -> Any:
+def _answer_value(value: Any, what: str) -> Any:
     """A tuple of items stays one, as the value of a chain is."""
     return tuple(map(canonical, value)) if type(value) is tuple else canonical(value)
 
@@ -580,9 +741,13 @@ def _answer_value(value: Any) -> Any:
 def _answer(request: Ask, value: Any, parts: Parts) -> Answer | None:
     if value is None:
         return None
-    if type(value) is not Answer or value.kind not in get_args(AnswerKind) or not isinstance(value.note, str):
+    if type(value) is not Answer:
         raise ContractError(f"a person answers with an Answer, or None; this came: {shown(value)}")
-    return replace(value, value=canonical(value.value))
+    return Answer(
+        _field("the kind of a person's answer", _word, value.kind, "answer", get_args(AnswerKind)),
+        _field("the value of a person's answer", _item, value.value),
+        _field("the note of a person's answer", _text, value.note),
+    )
 
 
 _READERS: Mapping[type, Callable[[Any, Any, Parts], Any]] = {
@@ -602,20 +767,22 @@ _DEAREST = 1e200
 """No call costs more, so that sums of costs are finite too."""
 
 
-def _cost(cost: Any) -> Cost:
+def _cost(cost: Any, what: str) -> Cost:
     if type(cost) is not Cost:
-        raise ContractError(f"the cost is {shown(cost)}; a Cost is needed")
-    seconds = None if cost.seconds is None else _amount(cost.seconds, "seconds")
-    return Cost(seconds, _amount(cost.units, "units"))
+        raise ContractError(f"{what} is {shown(cost)}; a Cost is needed")
+    seconds = cost.seconds
+    if seconds is not None:
+        seconds = _field("the cost's seconds", _amount, seconds)
+    return Cost(seconds, _field("the cost's units", _amount, cost.units))
 
 
-def _amount(value: Any, name: str) -> float:
+def _amount(value: Any, what: str) -> float:
     try:
-        number = _number(value, name)
-    except (ContractError, OverflowError):
+        number = _number(value, what)
+    except ContractError:
         number = -1.0
     if not 0 <= number < _DEAREST:
-        raise ContractError(f"the cost's {name} are {shown(value)}; a finite number, 0 or more, is needed")
+        raise ContractError(f"{what} are {shown(value)}; a finite number, 0 or more, is needed")
     return number
 
 
@@ -626,19 +793,18 @@ def _share(value: Any, what: str) -> float:
     return number
 
 
-def _bytes(value: Any, what: str) -> bytes:
-    if type(value) is not bytes:
-        raise ContractError(f"{what} came as {shown(value)}; bytes are needed")
-    return value
-
-
 def _number(value: Any, what: str) -> float:
     """A finite float; numbers of array libraries are numbers, True and False are none."""
+    number = value
     if not isinstance(value, (int, float)) and getattr(value, "shape", None) == () and hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value):
+        number = value.item()
+    try:
+        finite = isinstance(number, (int, float)) and not isinstance(number, bool) and isfinite(number)
+    except OverflowError:  # an integer beyond all floats
+        finite = False
+    if not finite:
         raise ContractError(f"{what} is {shown(value)}; a finite number is needed")
-    return float(value)
+    return float(number)
 
 
 def _number_or_none(value: Any, what: str) -> float | None:
@@ -653,20 +819,26 @@ def _count(value: Any, what: str) -> int:
 
 
 def _index(value: Any, what: str) -> int:
-    """A whole number; those of array libraries are numbers, True and False are none."""
-    if type(value) is int:
-        return value
-    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
-        raise ContractError(f"{what}: {shown(value)} is no whole number")
-    return int(value.__index__())
+    """A whole number that a record can hold; those of array libraries are numbers, True and False are none."""
+    number = value
+    if type(value) is not int:
+        if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
+            raise ContractError(f"{what}: {shown(value)} is no whole number")
+        number = int.__int__(index_of(value))
+    if not _INT_MIN <= number <= _INT_MAX:
+        raise ContractError(
+            f"{what}: a number of {number.bit_length()} bits is beyond the 64 bits of a record"
+        )
+    return number  # type: ignore[no-any-return]
 
 
 def _indices(values: Any, what: str) -> tuple[int, ...]:
     if type(values) is tuple and _are_integers(values):
-        return values
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        if not values or (min(values) >= _INT_MIN and max(values) <= _INT_MAX):
+            return values
+    elif isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise ContractError(f"{what}: {shown(values)} is no list of indices")
-    return tuple([_index(value, what) for value in values])
+    return tuple([_index(value, what) for value in _entries(values, what)])
 
 
 def _truth(value: Any, what: str) -> bool:
@@ -675,10 +847,27 @@ def _truth(value: Any, what: str) -> bool:
     return bool(value)
 
 
+def _word(value: Any, what: str, noun: str, words: tuple[str, ...]) -> Any:
+    word = str.__str__(value) if isinstance(value, str) else None
+    if word not in words:
+        came = shown(value) if word is None else repr(word)
+        raise ContractError(f"{what}: {came} is no {noun}; one of {', '.join(words)} is")
+    return word
+
+
+def _item(value: Any, what: str) -> Any:
+    return canonical(value)
+
+
+def _mapping(value: Any, what: str) -> None:
+    if not isinstance(value, Mapping):
+        raise ContractError(f"{what} is {shown(value)}; a mapping is needed")
+
+
 def _text(value: Any, what: str) -> str:
     if not isinstance(value, str):
         raise ContractError(f"{what} is {shown(value)}; a text is needed")
-    return _said(value)
+    return _said(str.__str__(value))
 
 
 def _is_plain(text: Any) -> bool:
@@ -688,7 +877,7 @@ def _is_plain(text: Any) -> bool:
 
 def _said(text: str) -> str:
     """Words for people, as a record can hold them: without secrets, and without addresses of memory."""
-    return redact(without_addresses(utf8(str(text))))
+    return redact(without_addresses(utf8(text)))
 
 
 def _said_within(value: Any) -> Any:
@@ -702,17 +891,8 @@ def _said_within(value: Any) -> Any:
     return value
 
 
-def _index_of(entry: Any, kind: type[Correction | Refusal], what: str) -> int:
+def _index_of(entry: Any, what: str, kind: type[Correction | Refusal]) -> int:
     """The item that an entry of a decision names."""
     if type(entry) is not kind:
         raise ContractError(f"{what}: {shown(entry)} is no {kind.__name__}")
-    return _index(entry.index, what)
-
-
-def shown(value: Any) -> str:
-    """A value and its type, for a message."""
-    try:
-        text = redact(without_addresses(repr(value)))  # before it is cut: half a key is too much of it
-    except Exception:  # a value so odd that it cannot even be shown
-        return f"a {type(value).__name__}"
-    return f"{text if len(text) <= 60 else text[:59] + '…'} ({type(value).__name__})"
+    return _field(what, _index, entry.index)  # type: ignore[no-any-return]

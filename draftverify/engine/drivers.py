@@ -11,6 +11,7 @@ import inspect
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextvars import copy_context
+from itertools import islice
 from time import perf_counter
 from types import CoroutineType
 from typing import Any
@@ -122,7 +123,7 @@ async def _acalled(
             value = method(*arguments)
         else:
             value = await in_thread(method, arguments)
-        if inspect.isawaitable(value):
+        if _is_awaitable(value):
             value = await value
     except asyncio.CancelledError as error:
         if is_cancelled():
@@ -131,6 +132,15 @@ async def _acalled(
     except BaseException as error:
         value = raised(error)
     return value, perf_counter() - start
+
+
+def _is_awaitable(value: Any) -> bool:
+    """Whether an answer is still to come; one that cannot even be asked is for the boundary to name."""
+    try:
+        return inspect.isawaitable(value)
+    except BaseException as error:
+        raised(error)
+        return False
 
 
 async def in_thread(method: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
@@ -188,9 +198,9 @@ def _shared(group: Group, many: Callable[..., Any], values: Any, took: float) ->
             if not isinstance(values, Sequence):
                 kind = type(values).__name__
                 raise TypeError(f"returned a {kind}; a list with an answer to each request is needed")
-            values = list(values)
-        except Exception as error:
-            values = Failure.of(error)
+            values = list(islice(values, count + 1))
+        except BaseException as error:
+            values = raised(error)
     if type(values) is list and len(values) != count:
         values = Failure("error", "ContractError", f"returned {len(values)} answers to {count} requests")
     if type(values) is Failure:

@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from draftverify.engine.boundary import shown
-from draftverify.errors import ContractError
+from draftverify.errors import ContractError, shown
 from draftverify.values import PASS, REJECT, UNCHECKED, Check, Context, Failure, Proposal, Shape, Verification
 
 __all__ = ["each_item", "failed", "failure_of", "generator", "verifier"]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from inspect import iscoroutinefunction
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FunctionType, MethodType
 from typing import Any, get_args
 
 import numpy as np
@@ -30,12 +30,13 @@ from draftverify.errors import (
     SelfVerificationWarning,
     below,
     self_verification_told,
+    shown,
 )
 from draftverify.frozen import freeze
 from draftverify.protocols import AcceptanceRule, BlockSize, Collects, Done, Generator, Verifier
-from draftverify.rejection import Policy
+from draftverify.rejection import Clause, Policy
 from draftverify.secret import Secret
-from draftverify.values import EMPTY, Context, LawKind, Shape
+from draftverify.values import EMPTY, Context, LawKind, Shape, is_utf8
 
 __all__ = ["Parts", "check_made_with", "either", "identity_of", "is_asynchronous", "name_of", "read_by"]
 
@@ -120,7 +121,7 @@ class Parts:
         self.undrafted = self.policy.undrafted if stops or hasattr(self.block, "drafts") else None
         self.generators = [
             generator,
-            *(clause.generator for clause in self.policy.clauses if clause.generator),
+            *(clause.generator for clause in self.policy.clauses if clause.generator is not None),
         ]
         parts = [*self.generators, verifier, rule, self.block]
         self.deterministic = self.budget.seconds is None and all(
@@ -155,6 +156,12 @@ class Parts:
                 raise PipelineError(
                     f"{name} is {value!r}, a {type(value).__name__}; a {kind.__name__} is needed, as {name}={example}"
                 )
+        clauses: Any = self.policy.clauses
+        if type(clauses) is not tuple or not all(type(clause) is Clause for clause in clauses):
+            raise PipelineError(f"policy has the clauses {shown(clauses)}; a tuple of them is needed")
+        for clause in clauses:
+            if not is_utf8(clause.name):
+                raise PipelineError(f"a fallback is named {clause.name!r}, which cannot be written down")
         if self.monitor is not None and not isinstance(self.monitor, Monitor):
             raise PipelineError(f"monitor is {self.monitor!r}; a Monitor is needed, as monitor=Monitor(0.8)")
         if done is not None and (isinstance(done, type) or not callable(done)):
@@ -368,9 +375,11 @@ class Parts:
 
 
 def name_of(part: object) -> str:
-    """What messages call a part: its class, or the function that it was made of; of one that stands in for another
-    (`__wrapped__`), as that one."""
+    """What messages call a part: its class, or the function that it is or was made of; of one that stands in for
+    another (`__wrapped__`), as that one."""
     part = getattr(part, "__wrapped__", part)
+    if isinstance(part, (FunctionType, MethodType)):
+        return part.__qualname__.rpartition("<locals>.")[2]
     return getattr(getattr(part, "function", None), "__name__", None) or type(part).__name__
 
 
@@ -511,7 +520,11 @@ def either(*parts: object) -> Done | None:
         return brought[0] if brought else None
 
     def done(context: Context, new: tuple[Any, ...]) -> int | None:
-        return min((cut for each in brought if (cut := each(context, new)) is not None), default=None)
+        cuts = [cut for each in brought if (cut := each(context, new)) is not None]
+        for cut in cuts:
+            if type(cut) is bool or not isinstance(cut, (int, np.integer)):
+                return cut  # no number of values: the boundary says so
+        return min(cuts, default=None)
 
     return done
 

@@ -126,7 +126,7 @@ class Ask(Request, frozen=True, eq=False, gc=False):
 
     @property
     def call(self) -> Callable[..., Any]:
-        return self.part or _nobody
+        return _nobody if self.part is None else self.part
 
 
 def _nobody(_: Ask) -> None:

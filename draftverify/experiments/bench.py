@@ -26,6 +26,7 @@ from draftverify.errors import ConfigError, ContractError, DraftVerifyError, Pip
 from draftverify.experiments.memory import Memories, Recall
 from draftverify.records.encoding import check
 from draftverify.records.entries import Question, Texts
+from draftverify.secret import redact
 from draftverify.telemetry import Spans
 from draftverify.values import EMPTY, Failure, Memory, Outcome, Round, Task, TaskRecord, utf8
 
@@ -345,7 +346,7 @@ def _words(pipeline: Pipeline, rounds: Sequence[Round]) -> tuple[Texts | None, .
 
 def _described(verifier: Any, values: list[Any]) -> list[str]:
     with turn(verifier):
-        return [utf8(str(word)) for word in verifier.describe(values)] if values else []
+        return [redact(utf8(str(word))) for word in verifier.describe(values)] if values else []
 
 
 def _question(unit: Unit, pipeline: Pipeline, asked: Ask, record: TaskRecord) -> Question:

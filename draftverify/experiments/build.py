@@ -90,7 +90,7 @@ class Builder:
         try:
             policy = Policy()
             for clause in spec.on_rejection:
-                other = {"generator": drafting(clause.generator)} if clause.generator else {}
+                other = {"generator": drafting(clause.generator)} if clause.generator is not None else {}
                 policy = policy.then(STEPS[clause.do](**clause.options, **other))
             own: AcceptanceRule = self.part(spec.rule) if rule is None else rule
             return Pipeline(

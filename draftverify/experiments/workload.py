@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from draftverify.engine.boundary import shown
-from draftverify.errors import ConfigError, below
+from draftverify.errors import ConfigError, below, shown
 from draftverify.experiments.build import Builder
 from draftverify.experiments.specs import ComponentSpec, Experiment
 from draftverify.values import Task, is_utf8

@@ -12,9 +12,8 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 import msgspec
 import numpy as np
 
-from draftverify.errors import ConfigError, below
+from draftverify.errors import ConfigError, below, shown
 from draftverify.protocols import Metric
-from draftverify.secret import redact
 from draftverify.values import Failure, Outcome, Task
 
 __all__ = ["Measure", "Score", "check_metrics", "function", "measure_of", "measures_of", "score"]
@@ -114,7 +113,9 @@ def score(metric: Metric, task: Task, outcome: Outcome) -> Score:
     """
     try:
         score = _read(metric(task, outcome), measure_of(metric))
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         score = Score(None, str(Failure.of(error)))
     measures = getattr(metric, "unit", None) is not None
     if outcome.status == "waiting" and not measures and score != Score(None):
@@ -125,13 +126,27 @@ def score(metric: Metric, task: Task, outcome: Outcome) -> Score:
 def _read(said: Any, measure: Measure | None) -> Score:
     if said is None:
         return Score(None)
-    number = isinstance(said, (bool, int, float, np.bool_, np.integer, np.floating))
+    value = _finite(said)
     if measure is None:
-        wanted, fits = "True, False, 0 to 1, or None", number and 0 <= said <= 1
+        wanted, fits = "True, False, 0 to 1, or None", value is not None and 0 <= value <= 1
     elif measure.mean == "geometric":
-        wanted, fits = "a number above 0 where its mean is geometric, or None", number and 0 < said < math.inf
+        wanted, fits = (
+            "a number above 0 where its mean is geometric, or None",
+            value is not None and value > 0,
+        )
     else:
-        wanted, fits = "a finite number where it has a unit, or None", number and math.isfinite(said)
+        wanted, fits = "a finite number where it has a unit, or None", value is not None
     if not fits:
-        return Score(None, f"a metric says {wanted}; this came: {redact(repr(said))}"[:200])
-    return Score(float(said))
+        return Score(None, f"a metric says {wanted}; this came: {shown(said)}")
+    return Score(value)
+
+
+def _finite(said: Any) -> float | None:
+    """A number as a float, whatever class it is of; None of what is no finite one."""
+    if not isinstance(said, (bool, int, float, np.bool_, np.integer, np.floating)):
+        return None
+    try:
+        value = float(said)
+    except (ArithmeticError, TypeError, ValueError):
+        return None
+    return value if math.isfinite(value) else None

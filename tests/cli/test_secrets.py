@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import json
 import logging
@@ -99,10 +100,174 @@ def test_no_secret_is_left_anywhere(
             assert secret.encode() not in content, (name, secret)
 
 
+SPELLER = """
+import base64, json
+from urllib.parse import quote
+
+from draftverify import Check, Failure, Proposal, Refusal, Task, Verification
+from draftverify.rules import First
+from draftverify.secret import Secret
+
+WAYS = {
+    "plain": lambda key: key,
+    "base64": lambda key: base64.b64encode(key.encode()).decode(),
+    "unpadded": lambda key: base64.b64encode(key.encode()).decode().rstrip("="),
+    "urlsafe": lambda key: base64.urlsafe_b64encode(key.encode()).decode(),
+    "basic": lambda key: "Basic " + base64.b64encode(b"me:" + key.encode()).decode(),
+    "basic 1": lambda key: "Basic " + base64.b64encode(b"you1:" + key.encode()).decode(),
+    "basic 2": lambda key: "Basic " + base64.b64encode(b"they:" + key.encode()).decode(),
+    "hex": lambda key: key.encode().hex(),
+    "HEX": lambda key: key.encode().hex().upper(),
+    "quoted": lambda key: quote(key, safe=""),
+    "json": lambda key: json.dumps(key),
+}
+PLACES = ("raised", "failure", "reason", "feedback", "caveat", "notes", "described", "refused", "note")
+
+
+class Tasks:
+    def load(self):
+        return [Task(id=f"{place}, {way}") for place in PLACES for way in WAYS]
+
+
+class Speller:
+    \"\"\"Says its key in every spelling, at every place at which a part says anything.\"\"\"
+    shape = "alternatives"
+
+    def __init__(self, key: Secret) -> None:
+        self.key = key
+
+    def _said(self, task):
+        return f"401: {WAYS[task.partition(', ')[2]](self.key)} is no key"
+
+    def propose(self, context, n):
+        said = self._said(context.task.id)
+        if context.task.id.startswith("raised"):
+            raise OSError(said)
+        if context.task.id.startswith("failure"):
+            return Failure("error", said, said, said)
+        return Proposal.alternatives((context.task.id,))
+
+    def verify(self, context, proposal):
+        place, said = context.task.id.partition(", ")[0], self._said(context.task.id)
+        if place == "notes":
+            return Verification(checks=(Check("pass"),), notes={said: [said]})
+        texts = {place: said} if place in ("reason", "feedback", "caveat") else {}
+        return Verification(checks=(Check("pass" if place in ("caveat", "described") else "reject", **texts),))
+
+    def describe(self, values):
+        return [self._said(value) for value in values]
+
+
+class Refusing(First):
+    def decide(self, context, proposal, verification, rng):
+        decision = super().decide(context, proposal, verification, rng)
+        if context.task.id.startswith("refused"):
+            key = Speller(Secret(__import__("os").environ["SLIPPED"]))
+            return type(decision)(refused=(Refusal(0, key._said(context.task.id)),))
+        return decision
+"""
+
+
+def test_no_spelling_of_a_secret_is_left_anywhere(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As base64, within a header, as hexadecimal digits: neither in a run directory, an export, nor the terminal."""
+    monkeypatch.setenv("SLIPPED", KEY)
+    (tmp_path / "speller.py").write_text(SPELLER)
+    (tmp_path / "speller.yaml").write_text(
+        "name: spells\nparts: [speller.py]\ntasks: {use: speller.Tasks}\npipelines:\n  one:\n"
+        '    generator: {use: speller.Speller, key: "${SLIPPED}"}\n'
+        '    verifier: {use: speller.Speller, key: "${SLIPPED}"}\n'
+        "    rule: {use: speller.Refusing}\n"
+        "    on_rejection: [{do: feedback}, {do: escalate, on: [reject]}]\ndurable: round\n"
+    )
+    out = tmp_path / "run"
+    main(["run", str(tmp_path / "speller.yaml"), "--out", str(out)])
+    main(["show", str(out)])
+    for place in ("raised", "feedback", "described"):
+        main(["show", str(out), "--trace", f"{place}, basic"])
+    for form in ("csv", "jsonl"):
+        for level in ([], ["--rounds"], ["--items"]):
+            assert main(["export", str(out), "--to", form, *level]) == 0
+    assert main(["report", str(out), "-o", str(out / "again.html")]) == 0
+    captured = capfd.readouterr()
+    written = {path.name: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    written["terminal"] = (captured.out + captured.err).encode()
+    assert b"described, basic" in written["records.db"]
+    assert b"401: Basic" in written["records.db"]
+    alike = base64.b64encode(KEY.encode()).decode()
+    inside = [
+        base64.b64encode(bytes(before) + KEY.encode()).decode().rstrip("=")[before + 1 : -1]
+        for before in (1, 2)
+    ]
+    spelt = [KEY, alike.rstrip("="), *inside, KEY.encode().hex(), quote(KEY, safe="")]
+    for name, content in written.items():
+        for secret in (*spelt, alike.replace("/", "_").replace("+", "-"), KEY.encode().hex().upper()):
+            assert secret[:12].encode() not in content, (name, secret)
+            assert secret[-9:].encode() not in content, (name, secret)
+
+
+@pytest.mark.parametrize(
+    "secret",
+    ["sk-Very/Secret+Key=1", "abcdef", "Ã¼ber-key-é", "\u4e2d\u6587\u5bc6\u94a5\u5bc6\u94a5", "??>>??>>"],
+)
+@pytest.mark.parametrize("before", [b"", b"u", b"us", b"user:", b"\xff\xff"])
+def test_a_secret_is_found_within_base64(secret: str, before: bytes) -> None:
+    """Wherever it stands, and however the rest is written."""
+    Secret(secret)
+    octets = secret.encode()
+    for after in (b"", b";", b"ok", b"and more"):
+        encoded = base64.b64encode(before + octets + after).decode()
+        for text in (
+            encoded,
+            encoded.rstrip("="),
+            base64.urlsafe_b64encode(before + octets + after).decode(),
+            encoded.replace("/", "\\/"),
+            quote(encoded, safe=""),
+        ):
+            left = redact(f"it is {text}, he said")
+            assert "***" in left
+            assert left.startswith("it is ")
+            assert left.endswith(", he said")
+            assert len(left) < len(text) + 16 - len(secret) // 2
+
+
+@pytest.mark.parametrize("separator", ["", ":", "%", "\\x", "\\\\x"])
+def test_a_secret_is_found_in_hexadecimal_digits(separator: str) -> None:
+    """In one piece or in pairs, in small letters or large ones."""
+    Secret(KEY)
+    for case in (str.lower, str.upper):
+        text = separator.join(case(f"{octet:02x}") for octet in KEY.encode())
+        assert redact(f"<{text}>") == "<***>"
+
+
+def test_what_is_left_of_json_with_an_encoded_secret_is_json() -> None:
+    """What stands before it, a backslash or the letter that one escapes, stays."""
+    Secret(KEY)
+    for before in ("\n", "\\", '"', "\u00e9", "\x07"):
+        for encoded in (base64.b64encode(b"me:" + KEY.encode()).decode(), KEY.encode().hex()):
+            for escaped in (encoded, encoded.replace("/", "\\/")):
+                written = json.dumps({"said": before + escaped + before})
+                said = json.loads(redact(written))["said"]
+                assert said.startswith(before)
+                assert said.endswith(before)
+                assert "***" in said
+
+
 def test_a_short_placeholder_is_left_alone() -> None:
-    """Words that stand for no key at all are words of ordinary texts."""
+    """Words that stand for no key at all are words of ordinary texts, and so are their encodings."""
     Secret("none")
-    assert redact("none of the tests") == "none of the tests"
+    encoded = base64.b64encode(b"none").decode()
+    for text in ("none of the tests", f"{encoded} or {b'none'.hex()}"):
+        assert redact(text) == text
+
+
+def test_the_encodings_of_a_secret_take_no_words_away() -> None:
+    """Of thousands of ordinary lines none changes."""
+    for secret in ("abcdef", "secret", "passwd1", "sk-Very/Secret+Key=1"):
+        Secret(secret)
+    lines = Path(redact.__code__.co_filename).with_name("values.py").read_text().splitlines()
+    assert [redact(line) for line in lines] == [re.sub("secret|abcdef", "***", line) for line in lines]
 
 
 def test_what_an_address_carries_is_known_as_a_secret() -> None:

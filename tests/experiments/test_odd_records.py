@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from draftverify import ContractError, Task, TaskRecord, escalate
+from draftverify.engine.events import Event
 from draftverify.experiments.config import load_experiment
+from draftverify.experiments.forecast import Forecast
 from draftverify.experiments.run import run
-from draftverify.records import load_run
+from draftverify.records import load_run, timeless
+from draftverify.records.encoding import encode
+from tests.engine.guilty import beside_fine_ones, cases, is_fine, pipeline
 
 YAML = """
 name: odd
@@ -65,3 +71,72 @@ def test_a_part_that_means_to_leave_fails_its_task_alone(
     ended = statuses(tmp_path, executor=executor, durable="task", **quit)
     assert {ended.pop(name) for name in ("fine", "mute")} == {"accepted"}
     assert ended == dict.fromkeys(("exit", "panic", "generator", "checking", "choosing"), "failed")
+
+
+GUILTY = """
+name: guilty
+parts: [{parts}]
+tasks: {{use: guilty_parts.GuiltyTasks}}
+pipelines:
+  only:
+    generator: {{use: guilty_parts.GuiltyPart}}
+    verifier: {{use: guilty_parts.GuiltyPart}}
+    rule: {{use: guilty_parts.GuiltyRule}}
+    block: {{use: guilty_parts.GuiltyPart}}
+    on_rejection: [{{do: escalate, on: [reject]}}]
+    budget: {{rounds: 4}}
+metrics: {{how: {{use: guilty_parts.GuiltyMetric}}}}
+durable: round
+executor: {executor}
+"""
+
+
+@pytest.mark.parametrize("executor", EXECUTORS[:3])
+def test_a_wrong_value_of_any_field_fails_its_task_alone(tmp_path: Path, executor: str) -> None:
+    """In a run that is stopped and taken up again all tasks end, the fine ones as ever, and records are read again."""
+    file = tmp_path / "guilty.yaml"
+    file.write_text(GUILTY.format(parts=Path(__file__).with_name("guilty_parts.py"), executor=executor))
+
+    class Stopping:
+        left = 150
+
+        def started(self, phase: str, totals: Mapping[str, tuple[int, int]]) -> None:
+            pass
+
+        def event(self, event: Event) -> None:
+            pass
+
+        def forecast(self, forecast: Forecast) -> None:
+            pass
+
+        def done(self, pipeline: str, record: TaskRecord) -> None:
+            self.left -= 1
+            if not self.left:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(load_experiment(file), out=tmp_path / "run", watcher=Stopping())
+    done = run(load_experiment(file), out=tmp_path / "run")
+    tasks = beside_fine_ones(cases(1))
+    with load_run(tmp_path / "run") as found:
+        records = {entry.record.task: entry.record for entry in found.store.entries()}
+        waiting = {question.task for question in found.store.questions()}
+    assert done.resumed
+    assert {*records, *waiting} == {task.id for task in tasks}
+    assert all(name.startswith(("answer|", "whole|ask|")) for name in waiting)
+    fine = {record.outcome.value for record in records.values() if is_fine(record)}
+    assert fine == {"a"}
+    alone = pipeline(policy=escalate(on=["reject"]))
+    for name, record in records.items():
+        expected = alone.record(Task(id=name))
+        try:
+            text = encode(timeless(expected), "x")
+        except ContractError:
+            assert record.outcome.status == "failed", name
+        else:
+            assert (
+                encode(timeless(record), "x")
+                .replace("GuiltyPart: ", "Guilty: ")
+                .replace("GuiltyRule: ", "Guilty: ")
+                == text
+            ), name

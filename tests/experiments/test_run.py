@@ -10,12 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from draftverify import Task, generator, verifier
 from draftverify.engine.events import Event, RoundDone, TaskDone
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, StoreError
+from draftverify.experiments.bench import Bench, Unit
 from draftverify.experiments.config import load_experiment
 from draftverify.experiments.run import RunResult, run
-from draftverify.records import load_run
+from draftverify.records import Store, load_run
+from draftverify.rules import All, Limit
 from draftverify.values import TaskRecord
 from tests.experiments.run_parts import LENGTH, truth
 from tests.experiments.runs import load, results, write
@@ -420,3 +423,62 @@ def test_a_report_that_cannot_be_made_is_a_warning(
     assert "draftverify --traceback report" in caplog.text
     assert (tmp_path / "run" / "summary.json").exists()
     assert not (tmp_path / "run" / "report.html").exists()
+
+
+def test_the_rounds_of_a_retry_are_kept_as_its_own() -> None:
+    """A second attempt that is stopped goes on from what it has come to, and not from the one that failed."""
+    sent: list[tuple[int, int]] = []
+    parts = generator(lambda context, n: [context.round]), verifier(lambda context, item: True)
+    bench = Bench({"only": Pipeline(*parts, All(), done=Limit(3))})
+    bench.on_round = lambda pipeline, task, attempt, round, texts: sent.append((attempt, round.index))
+    bench.perform(Unit(pipeline="only", task=Task(id="t"), attempt=1))
+    assert sent == [(1, 0), (1, 1), (1, 2)]
+
+
+@pytest.mark.parametrize("executor", ["{use: serial}", "{use: process, workers: 1}"])
+def test_a_retry_that_is_stopped_goes_on_from_its_own_rounds(tmp_path: Path, executor: str) -> None:
+    """With `durable: round`: what the second attempt had decided is not drafted again."""
+    parts = tmp_path / "twice.py"
+    parts.write_text(TWICE.format(log=str(tmp_path / "log")))
+    file = tmp_path / "twice.yaml"
+    file.write_text(
+        f"name: twice\nparts: [{parts}]\ntasks: {{use: twice.One}}\npipelines:\n  only:\n"
+        "    generator: {use: twice.Twice}\n    verifier: {use: twice.Twice}\n    rule: {use: all}\n"
+        "    done: {use: limit, items: 3}\n"
+        f"durable: round\nexecutor: {executor}\n"
+    )
+    out, log = tmp_path / "run", tmp_path / "log"
+    assert run(load_experiment(file), out=out).failed == 1
+    log.write_text("")
+
+    class Stopping(Watch):
+        def done(self, pipeline: str, record: TaskRecord) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Store, "commit_all", lambda store, entries: {})  # the kill comes before it
+        with pytest.raises(KeyboardInterrupt):
+            run(load_experiment(file), out=out, retry_errors=True, watcher=Stopping())
+    assert log.read_text().split() == ["1/0", "1/1", "1/2"]
+    assert run(load_experiment(file), out=out, retry_errors=True).failed == 0
+    assert log.read_text().split() == ["1/0", "1/1", "1/2"]
+
+
+TWICE = """
+from draftverify import PASS, Proposal, Task, Verification
+
+class One:
+    def load(self):
+        return [Task(id="t")]
+
+class Twice:
+    def propose(self, context, n):
+        with open({log!r}, "a") as log:
+            print(f"{{context.attempt}}/{{context.round}}", file=log)
+        if not context.attempt and context.round == 1:
+            raise OSError("down")
+        return Proposal.alternatives((context.round,))
+
+    def verify(self, context, proposal):
+        return Verification(checks=(PASS,))
+"""

@@ -32,6 +32,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(db, "PAUSES", (0.0, 0.1, 0.2))
 
 
+PAUSES = db.PAUSES  # of a run: here they are shorter
 QUESTION = Question(pipeline="spec", task="t", round=2)
 WRITES: dict[str, Callable[[Store], Any]] = {
     "add_tasks": lambda opened: opened.add_tasks([Task(id="t")]),
@@ -67,6 +68,26 @@ def test_every_write_is_tried_again_while_the_file_is_held(
         assert slept == list(db.PAUSES)
         WRITES[write](opened)
         assert slept == [*db.PAUSES, *db.PAUSES]
+        held.close()
+
+
+def test_forty_seconds_without_the_database_end_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A restart takes as long."""
+    monkeypatch.setattr(db, "PAUSES", PAUSES)
+    path, waited = tmp_path / "records.db", [0.0]
+    with Store.open(db.sqlite_url(path), "run", config_hash="x") as opened:
+        held = sqlite3.connect(path)
+
+        def sleep(seconds: float) -> None:
+            waited[0] += seconds
+            if waited[0] >= 40:
+                held.rollback()
+
+        monkeypatch.setattr(db.time, "sleep", sleep)
+        held.execute("BEGIN IMMEDIATE")
+        assert opened.commit("spec", record())
         held.close()
 
 

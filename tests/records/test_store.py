@@ -300,6 +300,15 @@ def test_an_answer_whose_acknowledgement_is_lost_is_sent_again(
     assert not store.answer(question(), "accept", holder="him")
 
 
+def test_a_round_is_kept_under_its_attempt(store: Store) -> None:
+    """The next attempt at a task goes on from its own rounds, beside those of the one that failed."""
+    store.commit_round("spec", "t", 0, ROUNDS[0])
+    first = Round(index=0, source="big")
+    store.commit_round("spec", "t", 1, first)
+    assert store.rounds("spec", "t", 0) == ROUNDS[:1]
+    assert store.rounds("spec", "t", 1) == (first,)
+
+
 def test_a_later_question_uses_the_earlier_answer(store: Store) -> None:
     """A task that asks again after an edit waits with its newest question alone."""
     store.park("spec", waiting(), question())
@@ -362,6 +371,28 @@ def test_an_answer_is_kept_when_another_question_takes_its_place(store: Store) -
     (last,) = store.questions()
     said = [(each.asking, each.note, each.holder) for each in (*last.before, last)]
     assert said == [(f"t.{i}", f"t.{i}", "ann") for i in range(3)]
+
+
+def test_an_inner_question_that_is_asked_twice_stays_who_claimed_and_answered_it(store: Store) -> None:
+    """A write whose acknowledgement was lost is made again: the claim stays, and so does the answer."""
+    inner = msgspec.structs.replace(record("t.0"), rounds=())
+    asked = msgspec.structs.replace(question(), asking="t.0", inner=(inner,))
+    store.park("spec", record(), asked)
+    (first,) = store.questions("pending")
+    assert store.claim(first, "ann", 60)
+    store.park("spec", record(), asked)
+    assert store.questions("pending") == (store.question(first),)
+    assert not store.claim(first, "bob", 60)
+    assert store.answer(first, "edit", "y", holder="ann")
+    store.park("spec", record(), asked)
+    (answered,) = store.questions()
+    assert (answered.state, answered.answer, answered.value, answered.holder) == (
+        "answered",
+        "edit",
+        "y",
+        "ann",
+    )
+    assert answered.asked == first.asked
 
 
 def test_questions_come_oldest_first(store: Store) -> None:

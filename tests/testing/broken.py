@@ -568,7 +568,7 @@ class CorrectsWithAText(_Even):
     """Goes on with one text, which is no tuple of values."""
 
     caught_by = "answers_can_be_read"
-    says = "items came as a str; a tuple or a list is needed"
+    says = "correction came as a str; a tuple or a list is needed"
 
     def verify(self, context: Any, proposal: Proposal) -> Verification:
         return Verification(checks=super().verify(context, proposal).checks, correction="so on")  # type: ignore[arg-type]
