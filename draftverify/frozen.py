@@ -56,7 +56,6 @@ class FrozenDict(dict[Any, Any]):
 
 
 _SCALARS = frozenset({str, int, float, bool, type(None), bytes})
-_FROZEN = frozenset({FrozenList, FrozenDict})
 
 
 def freeze(value: Any) -> Any:
@@ -66,7 +65,7 @@ def freeze(value: Any) -> Any:
     Any other object is passed on as it is.
     """
     kind = type(value)
-    if kind in _SCALARS or kind in _FROZEN:
+    if kind in _SCALARS or issubclass(kind, (FrozenList, FrozenDict)):
         return value
     if kind is tuple:
         entries = tuple([freeze(entry) for entry in value])
@@ -83,6 +82,8 @@ def freeze(value: Any) -> Any:
         changed = {}
         for name in value.__struct_fields__:
             field = getattr(value, name)
+            if type(field) is dict and not field:
+                continue  # a default, which is left out where the struct is written
             if (frozen := freeze(field)) is not field:
                 changed[name] = frozen
         return msgspec.structs.replace(value, **changed) if changed else value

@@ -17,6 +17,7 @@ import numpy as np
 
 from draftverify.engine.parts import is_asynchronous
 from draftverify.errors import ContractError
+from draftverify.frozen import FrozenDict
 from draftverify.testing.assertions import ERROR_PROBABILITY, ensure, exercised
 from draftverify.testing.calls import LAWS, SHAPES
 from draftverify.testing.contexts import difference, snapshot
@@ -249,7 +250,7 @@ def _said(answer: Any) -> str:
     return repr([list(found) for name in names if (found := getattr(answer, name, None)) is not None])
 
 
-class _Told(dict[str, Any]):
+class _Told(FrozenDict):
     """A task's truth that has one value under every name."""
 
     def __init__(self, value: Any) -> None:

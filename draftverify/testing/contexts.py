@@ -15,6 +15,7 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 
 from draftverify.engine.pipeline import as_task
+from draftverify.frozen import freeze
 from draftverify.randomness import Draws, stream_key
 from draftverify.values import (
     EMPTY,
@@ -77,7 +78,7 @@ def make_context(
         feedback=tuple(feedback),
         refused=tuple(refused),
         enough=enough,
-        settings=settings,
+        settings=freeze(settings),
         memory=memory or Memory(),
         draws=make_draws(task.id, seed=seed, attempt=attempt, role=role, round=len(records)),
         scratch={} if scratch is None else scratch,

@@ -373,7 +373,7 @@ class ReturnsAList:
 class ChangesTheTask:
     """Takes words out of the task's own input."""
 
-    caught_by = "leaves_its_arguments_alone"
+    caught_by = "answers"
 
     def propose(self, context: Any, n: int) -> Proposal:
         context.task.input["seen"] = n

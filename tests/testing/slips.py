@@ -474,13 +474,6 @@ class RenamesTheTask(Evens):
         return msgspec.structs.replace(task, id=task.id + " prepared")
 
 
-@slip("prepare_adds_to_the_task", "changed the task that it was given")
-class PreparesInPlace(Evens):
-    def prepare(self, task: Any) -> Any:
-        task.input["length"] = len(task.input)
-        return task
-
-
 @slip("prepare_adds_to_the_task", "gives two")
 class PreparesOtherwiseEachTime(Evens):
     def prepare(self, task: Any) -> Any:
@@ -842,7 +835,7 @@ class NeedsAWinner(Votes):
         return value
 
 
-@slip("finish_reads_the_context_alone", "finish() changed what it was given")
+@slip("finish_makes_a_value", "so it is frozen; change a copy")
 class TakesFromTheTask(Votes):
     def finish(self, context: Any) -> Any:
         context.task.input.setdefault("votes", len(context.held))

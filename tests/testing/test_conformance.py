@@ -169,18 +169,20 @@ def test_a_part_that_reads_the_memory_is_given_some() -> None:
 
 
 class Marks:
-    """A verifier that leaves a mark in its task's input."""
+    """A verifier that leaves a mark in what the generator says of its items."""
 
     def verify(self, context: Any, proposal: Proposal) -> Verification:
-        context.task.input["seen"] = True
+        if proposal.evidence:
+            proposal.evidence["seen"] = True  # type: ignore[index]
         return Verification(checks=tuple(Check("pass") for _ in proposal.items))
 
 
 def test_a_report_names_the_key_that_was_added_and_the_check_that_failed() -> None:
     """Two long mappings look alike when cut; and what is skipped for another skipped check names the failed one."""
+    marked = Proposal.alternatives([1], evidence={"scores": [1.0], "hidden": [2.0]})
     with pytest.raises(ConformanceError) as caught:
-        check_component(Marks())
-    assert "task.input has the keys ['prompt', 'text', 'question', 'prompt_ids'], then" in str(caught.value)
+        check_component(Marks(), proposals=[marked])
+    assert "evidence has the keys ['scores', 'hidden'], then" in str(caught.value)
     skipped = caught.value.report.ended("skipped")
     assert {each.message for each in skipped} == {"not run, since leaves_its_arguments_alone failed"}
 
