@@ -30,7 +30,6 @@ PAGES = [
     "operating-point.md",
     "trust.md",
     "thresholds.md",
-    "release.md",
     "monitors.md",
     "plugins.md",
     "retrieval.md",

@@ -17,7 +17,6 @@ from draftverify.calibration.artifact import (
     Kept,
     ParallelPass,
     PartIdentity,
-    ReleaseArtifact,
     ScoreArtifact,
     Tried,
     read_artifact,
@@ -44,7 +43,6 @@ from draftverify.calibration.paired import (
 from draftverify.calibration.places import Places, StageCounts, position_trials, trials
 from draftverify.calibration.prediction import Prediction, coverage, measured_ratio, predict
 from draftverify.calibration.progress import geometric_progress, is_alternatives
-from draftverify.calibration.release import ReleasePool, failures_needed, release_pool
 from draftverify.calibration.roc import Roc, RocPoint, roc
 from draftverify.calibration.scores import Reliability, ScoreFit, fit_scores, reliability
 from draftverify.calibration.selective import (
@@ -116,8 +114,6 @@ __all__ = [
     "Places",
     "Prediction",
     "RateMonitor",
-    "ReleaseArtifact",
-    "ReleasePool",
     "Reliability",
     "Roc",
     "RocPoint",
@@ -152,7 +148,6 @@ __all__ = [
     "error_correlation",
     "drafting",
     "expected_acceptance",
-    "failures_needed",
     "fit_costs",
     "fewest_samples",
     "fit_scores",
@@ -183,7 +178,6 @@ __all__ = [
     "read_artifact",
     "read_summaries",
     "remaining",
-    "release_pool",
     "reliability",
     "risk_coverage",
     "roc",

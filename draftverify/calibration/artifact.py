@@ -10,13 +10,11 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
-from draftverify.calibration.release import ReleasePool
 from draftverify.calibration.scores import ScoreFit
 from draftverify.errors import ConfigError
 
 __all__ = [
     "Artifact",
-    "ReleaseArtifact",
     "DataHash",
     "Interval",
     "Kept",
@@ -275,30 +273,6 @@ class ScoreArtifact(Kept, frozen=True, kw_only=True, tag="draftverify.scores"):
     name: str
     metric: str
     best: bool
-    versions: Mapping[str, str] = {}
-
-
-class ReleaseArtifact(Kept, frozen=True, kw_only=True, tag="draftverify.release"):
-    """The file of a pool of failed tasks, by which answers are released.
-
-    Args:
-        pool: the failed tasks' scores.
-        generator, verifier: whose tries they are; those of others reach other scores by luck.
-        settings: of the pipeline.
-        metric: by which the tries were wrong.
-        tasks: how many tasks were tried to find the failed ones.
-        versions: of the package and whatever else the scores depend on.
-    """
-
-    what: ClassVar[str] = "release pool"
-    made_by: ClassVar[str] = "draftverify fit CONFIG --release"
-
-    pool: ReleasePool
-    generator: PartIdentity
-    verifier: PartIdentity
-    settings: Mapping[str, Any] = {}
-    metric: str
-    tasks: int
     versions: Mapping[str, str] = {}
 
 

@@ -13,7 +13,6 @@ from rich.text import Text
 if TYPE_CHECKING:
     from draftverify.calibration import Beforehand
     from draftverify.experiments.fit import Fitted
-    from draftverify.experiments.release import Pooled
 
 __all__ = ["fit"]
 
@@ -48,9 +47,6 @@ __all__ = ["fit"]
 )
 @click.option("--best", is_flag=True, help="Count each task's best item alone, for the rule `best`.")
 @click.option(
-    "--release", is_flag=True, help="Make the pools of rules `release` instead: their tasks' failures."
-)
-@click.option(
     "--blocks", type=click.IntRange(min=1), default=1, show_default=True, help="Blocks of each task."
 )
 @click.option(
@@ -66,7 +62,6 @@ def fit(
     lost: float,
     dry: bool,
     best: bool,
-    release: bool,
     blocks: int,
     overrides: tuple[str, ...],
     limit: int | None,
@@ -77,27 +72,15 @@ def fit(
     {use: calibrated, scores: FILE} and each threshold {use: calibrated, path: FILE} names: the probability of every
     score, the lowest score to accept and the lowest not to reject. Give it other tasks than the run will have: --set
     tasks.path=labelled.jsonl.
-
-    With --release it runs each pipeline with {use: release, pool: FILE} and releases nothing, asks the metric which
-    tasks had no right try, and writes their scores to FILE.
     """
-    if release and (given := _given("precision", "confidence", "lost", "best", "blocks")):
-        raise click.UsageError(
-            f"--release takes no {given}: its pipelines run as they are, and their rules say alpha"
-        )
     from draftverify.experiments.config import load_experiment
     from draftverify.experiments.fit import fit as perform
     from draftverify.experiments.fit import plan
-    from draftverify.experiments.release import fit_release, planned
 
     experiment = load_experiment(config, overrides=overrides, limit=limit)
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = 200  # a table in a file or a log is not to be folded
-    if dry and release:
-        for path, (have, needed) in planned(experiment, pipelines=names).items():
-            _show_release_plan(console, path, have, needed)
-        return
     if dry:
         able_by_path = plan(
             experiment, pipelines=names, precision=precision, confidence=confidence, lost=lost
@@ -115,66 +98,19 @@ def fit(
                 bar[name] = bars.add_task(name, total=total)
             bars.update(bar[name], completed=done)  # type: ignore[arg-type]
 
-        if release:
-            pools = fit_release(experiment, pipelines=names, metric=metric, watcher=watcher)
-        else:
-            found = perform(
-                experiment,
-                pipelines=names,
-                metric=metric,
-                blocks=blocks,
-                precision=precision,
-                confidence=confidence,
-                lost=lost,
-                best=best,
-                watcher=watcher,
-            )
-    if release:
-        for pooled in pools:
-            _show_pool(console, pooled)
-    else:
-        for each in found:
-            _show(console, each)
-
-
-def _given(*names: str) -> str:
-    """Those of some options that stand in the command, as they are written there."""
-    context = click.get_current_context()
-    by_default = click.core.ParameterSource.DEFAULT
-    return ", ".join(f"--{name}" for name in names if context.get_parameter_source(name) is not by_default)
-
-
-def _show_release_plan(console: Console, path: str, have: int, needed: int) -> None:
-    """Whether so many tasks can make a pool."""
-    console.print(Text(f"{path}: {have} tasks with labels"))
-    can = "enough if so many fail" if have >= needed else "too few, were all to fail"
-    console.print(f"{needed} of them have to fail in all their tries; {have} are {can}")
-
-
-def _show_pool(console: Console, pooled: Pooled) -> None:
-    """How many tasks failed, and from which score an answer is released."""
-    from draftverify.calibration import failures_needed
-
-    pool, alpha = pooled.artifact.pool, pooled.alpha
-    console.print(
-        Text(
-            f"{', '.join(pooled.pipelines)}: {len(pool.scores)} of {pooled.artifact.tasks} tasks failed in all "
-            f"their tries, {pool.tries} at most; {pooled.solved} had a try that is right"
+        found = perform(
+            experiment,
+            pipelines=names,
+            metric=metric,
+            blocks=blocks,
+            precision=precision,
+            confidence=confidence,
+            lost=lost,
+            best=best,
+            watcher=watcher,
         )
-    )
-    if pooled.unheard:
-        console.print(
-            f"of {pooled.unheard} tasks nothing is known: they broke off, wait, or had no try or no verdict"
-        )
-    above = pool.threshold(alpha)
-    if above is None:
-        needed = failures_needed(alpha)
-        console.print(
-            Text(f"too few: alpha {alpha:g} needs {needed} failed tasks, and nothing is released", "bold red")
-        )
-    else:
-        console.print(f"released above score {above:.4g}, at alpha {alpha:g}")
-    console.print(Text(f"wrote {pooled.path}"))
+    for each in found:
+        _show(console, each)
 
 
 def _show_plan(

@@ -294,7 +294,7 @@ class Parts:
         )
 
     def check_fitted(self) -> None:
-        """Refuse files that were made with other parts than these: an operating point, thresholds, a rule's pool.
+        """Refuse files that were made with other parts than these: an operating point, or thresholds.
 
         Looked at once, as the pipeline opens or at its first task, since an identity may read a model's files.
 

@@ -4,7 +4,6 @@ from draftverify.experiments.calibrate import Calibrated, calibrate
 from draftverify.experiments.config import load_experiment
 from draftverify.experiments.evaluate import Evaluation, evaluate
 from draftverify.experiments.fit import fit_verifier
-from draftverify.experiments.release import pool_of
 from draftverify.experiments.replay import RecordedPipeline, Recording
 from draftverify.experiments.run import RunResult, run
 
@@ -18,6 +17,5 @@ __all__ = [
     "evaluate",
     "fit_verifier",
     "load_experiment",
-    "pool_of",
     "run",
 ]

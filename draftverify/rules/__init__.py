@@ -18,7 +18,6 @@ from draftverify.rules.lenience import Lenience
 from draftverify.rules.lossy import Lossy
 from draftverify.rules.matching import GreedyMatch, TokenMatch
 from draftverify.rules.positionwise import Positionwise
-from draftverify.rules.release import Release, Withhold, tries_of
 from draftverify.rules.selection import (
     All,
     Beam,
@@ -71,7 +70,6 @@ __all__ = [
     "Lossy",
     "Majority",
     "Positionwise",
-    "Release",
     "Rounds",
     "Speculative",
     "SpeculativeRejection",
@@ -83,10 +81,8 @@ __all__ = [
     "Tree",
     "Typical",
     "WeightedVote",
-    "Withhold",
     "consensus_sets",
     "count",
     "leader_confidence",
     "leader_evidence",
-    "tries_of",
 ]

@@ -112,13 +112,17 @@ def test_a_rule_of_steps_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("opened", [True, False])
 def test_another_verifier_is_refused(tmp_path: Path, opened: bool) -> None:
-    """As the pipeline opens, or at its first task where nobody opens it: other scores mean something else."""
+    """As the pipeline opens or at its first task, within another pipeline too: other scores mean something else."""
     other = pipeline(First(threshold=CertifiedThreshold(scores(tmp_path))), Scorer(2.0))
-    with pytest.raises(
-        ConfigError, match=r"made with the verifier Scorer .*`draftverify fit CONFIG`"
-    ) as caught:
-        other.open() if opened else other.run("t")
-    assert caught.value.path == "rule.threshold"
+    for one, path in (
+        (other, "rule.threshold"),
+        (Pipeline(other, Scorer(), All()), "generator.rule.threshold"),
+    ):
+        with pytest.raises(
+            ConfigError, match=r"made with the verifier Scorer .*`draftverify fit CONFIG`"
+        ) as caught:
+            one.open() if opened else one.run("t")
+        assert caught.value.path == path
 
 
 def test_a_verifier_of_probabilities_is_another(tmp_path: Path) -> None:
