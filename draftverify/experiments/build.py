@@ -64,14 +64,11 @@ class Builder:
             self._made[key] = made
         return made
 
-    def pipeline(
-        self, spec: PipelineSpec, *, rule: AcceptanceRule | None = None, summaries: bool = False
-    ) -> Pipeline:
+    def pipeline(self, spec: PipelineSpec, *, summaries: bool = False) -> Pipeline:
         """A pipeline, checked: parts that do not fit each other are refused here.
 
         Args:
             spec: what it is made of.
-            rule: stands in the place of its own.
             summaries: whether its records keep summaries of drafted tokens, where its rule reads what they are made of.
 
         Raises:
@@ -92,11 +89,11 @@ class Builder:
             for clause in spec.on_rejection:
                 other = {"generator": drafting(clause.generator)} if clause.generator is not None else {}
                 policy = policy.then(STEPS[clause.do](**clause.options, **other))
-            own: AcceptanceRule = self.part(spec.rule) if rule is None else rule
+            rule: AcceptanceRule = self.part(spec.rule)
             return Pipeline(
                 drafting(spec.generator),
                 self.part(spec.verifier),
-                Summarised(own) if summaries and _reads_target(own) else own,
+                Summarised(rule) if summaries and _reads_target(rule) else rule,
                 policy=policy,
                 block=self.part(spec.block) if isinstance(spec.block, ComponentSpec) else spec.block,
                 calibration=spec.calibration or None,

@@ -200,7 +200,7 @@ def fit_verifier(
         return *_items(record, task, asking), record.outcome.failure
 
     # In the order of their ids: which tasks are left out together must not depend on which ended first.
-    heard, (who,) = labelled(pipeline, tasks, metric, hear, watcher, (verifier,))
+    heard, who = labelled(pipeline, tasks, metric, hear, watcher, verifier)
     items = [item for own, _, _ in heard for item in own]
     unscored = sum(without for _, without, _ in heard)
     failures = [failure for _, _, failure in heard if failure is not None]

@@ -47,8 +47,8 @@ def labelled(
     metric: Metric,
     hear: Callable[[TaskRecord, Task, Metric], T],
     watcher: Callable[[int, int], None],
-    parts: Sequence[object],
-) -> tuple[list[T], list[PartIdentity]]:
+    part: object,
+) -> tuple[list[T], PartIdentity]:
     """Run a pipeline over labelled tasks.
 
     Args:
@@ -57,10 +57,10 @@ def labelled(
         metric: opened for `hear`.
         hear: told of each task's record, as it ends.
         watcher: told how many tasks are done.
-        parts: some of the pipeline's.
+        part: one of the pipeline's.
 
     Returns:
-        What `hear` made of each, in the order of the tasks' ids; and who those parts were, when open, as they will be
+        What `hear` made of each, in the order of the tasks' ids; and who that part was, when open, as it will be
         compared.
 
     Raises:
@@ -76,7 +76,7 @@ def labelled(
             name = each.record.task
             heard[name] = hear(each.record, of_task[name], asking)
             watcher(done, len(tasks))
-        who = [PartIdentity(name_of(part), identity_of(part)) for part in parts]
+        who = PartIdentity(name_of(part), identity_of(part))
     finally:
         bench.close()
     return [heard[name] for name in sorted(heard)], who
