@@ -8,22 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from itertools import chain
 from typing import Any
 from weakref import ref
 
-import torch
-from torch.multiprocessing.reductions import StorageWeakRef
-from torch.nn.modules import module as machinery
-
-__all__ = ["GLOBAL_HOOKS", "RECORDERS", "Fingerprint", "hooks_of"]
+__all__ = ["RECORDERS", "Fingerprint", "global_hooks", "hooks_of"]
 
 RECORDERS = "transformers.utils.output_capturing"
 """Whose hooks record hidden states when a call asks for them and do nothing else; the first such call leaves them."""
 
 
-OWN = frozenset(torch.nn.Module().__dict__)
-"""The attributes of every module: its parts, hooks, and mode. Others are its class's, or somebody's."""
 PLAIN = (bool, int, float, str, type(None))
 LISTED = 64
 """Longer lists among the attributes are known by their length alone."""
@@ -45,7 +40,9 @@ class Fingerprint:
     """
 
     def __init__(self, module: Any) -> None:
-        self.code: list[Any] = [*_plain(getattr(module, "config", None)), *_keys(GLOBAL_HOOKS)]
+        import torch
+
+        self.code: list[Any] = [*_plain(getattr(module, "config", None)), *_keys(global_hooks())]
         self.weights: list[Any] = []
         # An address is an object's own only as long as that lives: these say whether it does, and keep storages' own.
         self._parts: list[Any] = []
@@ -56,7 +53,7 @@ class Fingerprint:
             self._name(type(part).forward)
             self.code += hooks_of(part)
             for name, value in part.__dict__.items():
-                if name in OWN:
+                if name in _own():
                     continue
                 if isinstance(value, torch.Tensor):
                     self._add(value)
@@ -94,6 +91,8 @@ class Fingerprint:
             for name in tensor.__tensor_flatten__()[0]:
                 self._add(getattr(tensor, name))
             return
+        from torch.multiprocessing.reductions import StorageWeakRef
+
         self._tensors.append(ref(tensor))
         storage = StorageWeakRef(tensor.untyped_storage())
         self._storages.append(storage)
@@ -113,11 +112,19 @@ def hooks_of(module: Any) -> list[int]:
     return _keys((module._forward_pre_hooks, module._forward_hooks))
 
 
-GLOBAL_HOOKS: tuple[Mapping[int, Any], ...] = (
-    machinery._global_forward_pre_hooks,
-    machinery._global_forward_hooks,
-)
-"""Hooks of all modules of the process."""
+def global_hooks() -> tuple[Mapping[int, Any], ...]:
+    """The hooks of all modules of the process."""
+    from torch.nn.modules import module as machinery
+
+    return machinery._global_forward_pre_hooks, machinery._global_forward_hooks
+
+
+@cache
+def _own() -> frozenset[str]:
+    """The attributes of every module: its parts, hooks, and mode. Others are its class's, or somebody's."""
+    import torch
+
+    return frozenset(torch.nn.Module().__dict__)
 
 
 def _keys(tables: tuple[Mapping[int, Any], ...]) -> list[int]:

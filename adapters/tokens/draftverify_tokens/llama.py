@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import torch
 from torch.nn import functional
 
-from draftverify_tokens.fingerprint import GLOBAL_HOOKS, hooks_of
+from draftverify_tokens.fingerprint import global_hooks, hooks_of
 from draftverify_tokens.graphs import Graphs
 from draftverify_tokens.layer import Pieces
 from draftverify_tokens.slots import Group, Slots, put, seen
@@ -92,7 +92,7 @@ def _runs_as_written(module: Any) -> bool:
             for part, name in expected.items()
         )
         and not any(hooks_of(part) or "forward" in vars(part) for part in module.modules())
-        and not any(GLOBAL_HOOKS)
+        and not any(global_hooks())
     )
 
 
