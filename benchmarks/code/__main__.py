@@ -1,6 +1,6 @@
 """The command: which parts to run, on what, and whether a figure was missed.
 
-    python -m benchmarks.code --data DIR [--part hidden,codet,harness,block,planner] [--out benchmarks/results]
+    python -m benchmarks.code --data DIR [--part hidden,codet,harness,block] [--out benchmarks/results]
 
 DIR holds the folder humaneval_codegen16b. Each part writes code_<part>.json; the exit status is 1 when a figure is not
 where it should be. `--limit N` takes N problems only, for a try; the reference figures are not asked for then.
@@ -17,13 +17,13 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.code import block, codet, harness, hidden, planner
+from benchmarks.code import block, codet, harness, hidden
 from benchmarks.code.estimators import Targets
 from benchmarks.code.recorded import PUBLISHED_STOPS, Recording, load
 from benchmarks.provenance import provenance
 from draftverify.calibration import Estimate
 
-PARTS = ("hidden", "codet", "harness", "block", "planner")
+PARTS = ("hidden", "codet", "harness", "block")
 
 
 def main() -> int:
@@ -53,11 +53,8 @@ def main() -> int:
             figures, targets = codet.measure(recordings, published, tests, verdicts, whole=whole)
         elif part == "harness":
             figures, targets = harness.measure(recordings, whole=whole, repeats=options.repeats)
-        elif part == "block":
-            figures, targets = block.measure(recordings, repeats=options.repeats)
         else:
-            plan = options.out / "code_plan.json"
-            figures, targets = planner.measure(recordings, plan, whole=whole)
+            figures, targets = block.measure(recordings, repeats=options.repeats)
         _write(options.out / f"code_{part}.json", {"targets": targets.rows, **figures})
         missed += _show(figures, targets)
     return 1 if missed else 0

@@ -112,10 +112,6 @@ class Targets:
         """`value` must reach `bound`."""
         self._add(what, value, f">= {bound:g}", value >= bound)
 
-    def between(self, what: str, value: float, low: float, high: float) -> None:
-        """`value` must lie in an interval."""
-        self._add(what, value, f"in [{low:.4g}, {high:.4g}]", low <= value <= high)
-
     def holds(self, what: str, found: Any, wanted: str, ok: bool) -> None:
         """Something that is no number must be so."""
         self._add(what, found, wanted, ok)

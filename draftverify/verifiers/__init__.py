@@ -1,13 +1,13 @@
 """General verifiers: a regular expression, a JSON schema, a known answer, a command, and verifiers of verifiers.
 
 `draftverify.verifier` makes one of a function. What takes verifiers in stages apart, for stages with an order of their
-own, is here too: a `Way`, and `walk`; for those whose scores decide `at_threshold`,
-and for those that rest on models `families_of` and `stands_outside`.
+own, is here too: `Combined` and a `Way`; for those whose scores decide `at_threshold`, and for those that rest on
+models `families_of` and `stands_outside`.
 """
 
 from draftverify.engine.families import families_of, stands_outside
 from draftverify.verifiers.calibrated import Calibrated
-from draftverify.verifiers.combined import AllOf, AnyOf, Combined, stage_pass, walk
+from draftverify.verifiers.combined import AllOf, AnyOf, Combined
 from draftverify.verifiers.command import Command
 from draftverify.verifiers.exact import Exact
 from draftverify.verifiers.json_schema import JsonSchema
@@ -32,7 +32,5 @@ __all__ = [
     "families_of",
     "names_of",
     "resting_on",
-    "stage_pass",
     "stands_outside",
-    "walk",
 ]

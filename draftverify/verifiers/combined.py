@@ -26,7 +26,7 @@ from draftverify.protocols import Done, Verifier
 from draftverify.values import Context, Explanation, Failure, Proposal, Task, Verification
 from draftverify.verifiers.stages import AllWay, AnyWay, StagePass, Way, heard, named, names_of, part_of
 
-__all__ = ["AllOf", "AnyOf", "Combined", "as_stages", "stage_pass", "walk"]
+__all__ = ["AllOf", "AnyOf", "Combined", "as_stages"]
 
 Recall: TypeAlias = "Callable[[Verifier, Context, Proposal, Sequence[int]], tuple[Verification, float, bool]]"
 """recall(stage, context, items, indices): what a stage said of these items of a block, in how many seconds, and whether
@@ -364,23 +364,8 @@ class AnyOf(Combined):
         return frozenset({"verdicts", "scores"} if scored else {"verdicts"})
 
 
-def stage_pass(
-    stage: Verifier, name: str, context: Context, proposal: Proposal, indices: Sequence[int]
-) -> StagePass:
-    """Give a stage some of a block's items in one call; none of them is left unchecked for the sake of others."""
-    alone = msgspec.structs.replace(context, enough=None)
-    (found,) = _called(_Asked(name, stage, [indices], [alone], [part_of(proposal, indices)]))
-    return found
-
-
-def walk(
-    names: Sequence[str], stages: Sequence[Verifier], ways: Sequence[Way], contexts: Sequence[Context]
-) -> None:
-    """Take blocks through stages, each of which is given what is still open, in one call where it can."""
-    _walk(_steps(names, stages, ways, contexts))
-
-
 def _walk(steps: _Steps) -> None:
+    """Take blocks through stages, each of which is given what is still open, in one call where it can."""
     answers: Any = None
     try:
         while True:
@@ -390,7 +375,7 @@ def _walk(steps: _Steps) -> None:
 
 
 async def _later(steps: _Steps, found: Callable[[], Any]) -> Any:
-    """As `walk`, awaited; then what was found."""
+    """As `_walk`, awaited; then what was found."""
     answers: Any = None
     try:
         while True:
@@ -404,7 +389,7 @@ def _steps(
     stages: Sequence[Verifier],
     ways: Sequence[Way],
     contexts: Sequence[Context],
-    ask_all: bool = False,
+    ask_all: bool,
 ) -> _Steps:
     """What the stages are to be asked, one after the other; takes what they said."""
     for beside in (False, True) if ask_all else (False,):

@@ -179,8 +179,8 @@ class Way(ABC):
     def checks(self) -> tuple[Check, ...]:
         """Each item's check, by all that was heard."""
 
-    def verification(self, order: Sequence[str], provides: Collection[str], **more: Any) -> Verification:
-        """The block's verification; `order` are the names of the stages, `more` goes into the notes."""
+    def verification(self, order: Sequence[str], provides: Collection[str]) -> Verification:
+        """The block's verification; `order` are the names of the stages."""
         told = [found.verification for found in self.passes if found.verification is not None]
         checks = self.checks
         costs = [one.cost for one in told]
@@ -199,7 +199,7 @@ class Way(ABC):
             evidence=Evidence(cross=self._cross(order[-1])) if "cross" in provides else None,
             cost=cost,
             deterministic=all(one.deterministic for one in told),
-            notes={"order": list(order), **more, **self.notes(), **self._told(checks)},
+            notes={"order": list(order), **self.notes(), **self._told(checks)},
         )
 
     def _told(self, checks: Sequence[Check]) -> dict[str, Any]:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from draftverify import Check, ConfigError, ContractError, Proposal, Task
+from draftverify import Check, ConfigError, ContractError, Proposal
 from draftverify.testing import make_context
-from draftverify_code import Sandbox, Suite, Syntax, check, measure
+from draftverify_code import Sandbox, Suite, Syntax, check
 
 RIGHT = "def add(a, b):\n    return a + b\n"
 WRONG = "def add(a, b):\n    return a - b\n"
@@ -126,5 +126,3 @@ def test_a_text_is_no_list_of_texts() -> None:
         ):
             with pytest.raises(ContractError, match=f"{said} must be a list of texts"):
                 wrong()
-    with pytest.raises(ConfigError, match="must be a list"):
-        measure([Syntax()], [(Task(id="t"), RIGHT)])

@@ -4,11 +4,9 @@ from draftverify_code.agreement import GeneratedTests
 from draftverify_code.checking import check
 from draftverify_code.generators import Mutate, Recorded, Sample
 from draftverify_code.hidden_tests import HiddenTests
-from draftverify_code.planner import Planned, measure
 from draftverify_code.program import REASONS, Reason, program_of
 from draftverify_code.repair import Repair
 from draftverify_code.sandbox import Command, Exit, Finding, Limits, Sandbox, Suite, Tier
-from draftverify_code.stage_plan import StagePlan, StageTable, load_plan, plan_stages, save_plan
 from draftverify_code.stages import Cases, Compile, ExitStatus, Ir, Lint, Stages, Suites, Syntax, Tests, Types
 from draftverify_code.tasks import HumanEval, Mbpp
 
@@ -28,14 +26,11 @@ __all__ = [
     "Lint",
     "Mbpp",
     "Mutate",
-    "Planned",
     "Reason",
     "Recorded",
     "Repair",
     "Sample",
     "Sandbox",
-    "StagePlan",
-    "StageTable",
     "Stages",
     "Suite",
     "Suites",
@@ -44,9 +39,5 @@ __all__ = [
     "Tier",
     "Types",
     "check",
-    "load_plan",
-    "measure",
-    "plan_stages",
     "program_of",
-    "save_plan",
 ]

@@ -17,13 +17,13 @@ import msgspec
 from draftverify import Check, ConfigError, Context, Proposal, Verifier
 from draftverify.verifiers import Combined, StagePass, Way, names_of, resting_on, stands_outside
 
-__all__ = ["Stages", "StagesWay", "check_stages"]
+__all__ = ["Stages"]
 
 TIERS = ("none", "landlock", "namespaces", "bubblewrap")
 """Isolation, from the weakest."""
 INTEGRITIES = ("shared-process", "mixed", "separate-process", "static")
 """Integrity, from the weakest; a stage that runs nothing of the candidate does not weaken what others did."""
-KNOWN = frozenset({"isolation", "integrity", "order", "dropped", "skipped"})
+KNOWN = frozenset({"isolation", "integrity", "order", "skipped"})
 
 
 class Stages(Combined):
@@ -46,7 +46,7 @@ class Stages(Combined):
     """
 
     def __init__(self, stages: list[Verifier], trusted: int = 1, ask_all: bool = False) -> None:
-        check_stages(stages, trusted)
+        _check_stages(stages, trusted)
         super().__init__(stages, ask_all)
         self.trusted = trusted
 
@@ -84,7 +84,7 @@ def _texts(values: Sequence[Any]) -> list[str]:
     return [str(value.get("text", value)) if isinstance(value, Mapping) else str(value) for value in values]
 
 
-def check_stages(stages: Sequence[Verifier], trusted: int) -> None:
+def _check_stages(stages: Sequence[Verifier], trusted: int) -> None:
     """Refuse stages that cannot be composed.
 
     Raises:
