@@ -151,7 +151,8 @@ what `warnings` does is one state of the whole process, and a thread that leaves
 back."""
 
 
-_ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
+_ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]{8,}(?=>|, file )")
+"""As Python's own reprs write it: <Part object at 0x7f4556ae3d50>."""
 
 
 def without_addresses(text: str) -> str:

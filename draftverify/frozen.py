@@ -1,7 +1,7 @@
 """Frozen lists and dicts: what several parts are shown, none of them can change by accident.
 
 They are lists and dicts to everything that reads them: equal ones, JSON, `isinstance`. What would change one raises a
-TypeError that says to change a copy; `copy.deepcopy`, `list(…)` and `dict(…)` give ordinary ones.
+TypeError that says to change a copy; `copy.copy` and `copy.deepcopy`, `list(…)` and `dict(…)` give ordinary ones.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from typing import Any, NoReturn
 import msgspec
 import numpy as np
 
-__all__ = ["FrozenDict", "FrozenList", "freeze", "thaw"]
+from draftverify.errors import ConfigError
+
+__all__ = ["FrozenDict", "FrozenList", "freeze", "frozen_array", "thaw"]
 
 
 def _refuse(self: Any, *_: object, **__: object) -> NoReturn:
@@ -26,7 +28,7 @@ def _refuse(self: Any, *_: object, **__: object) -> NoReturn:
 
 
 class FrozenList(list[Any]):
-    """A list that cannot be changed."""
+    """A list that none of its methods changes."""
 
     __slots__ = ()
 
@@ -34,14 +36,17 @@ class FrozenList(list[Any]):
     __delitem__ = __iadd__ = __imul__ = __setitem__ = _refuse
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return FrozenList, (list(self),)
+        return freeze, (list(self),)
+
+    def __copy__(self) -> list[Any]:
+        return list(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> list[Any]:
         return [copy.deepcopy(entry, memo) for entry in self]
 
 
 class FrozenDict(dict[Any, Any]):
-    """A dict that cannot be changed."""
+    """A dict that none of its methods changes."""
 
     __slots__ = ()
 
@@ -49,7 +54,10 @@ class FrozenDict(dict[Any, Any]):
     __delitem__ = __ior__ = __setitem__ = _refuse
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return FrozenDict, (dict(self),)
+        return freeze, (dict(self),)
+
+    def __copy__(self) -> dict[Any, Any]:
+        return dict(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> dict[Any, Any]:
         return {key: copy.deepcopy(entry, memo) for key, entry in self.items()}
@@ -58,36 +66,60 @@ class FrozenDict(dict[Any, Any]):
 _SCALARS = frozenset({str, int, float, bool, type(None), bytes})
 
 
-def freeze(value: Any) -> Any:
-    """A value whose lists, dicts and NumPy arrays cannot be changed, at any depth; a frozen one stays as it is.
+def freeze(value: Any, what: str = "a value") -> Any:
+    """A copy whose lists, dicts, sets and NumPy arrays cannot be changed, at any depth; a frozen one stays as it is.
 
-    Lists and dicts are copied, an array is a read-only view. Structs of this library are followed into their fields.
-    Any other object is passed on as it is.
+    Lists and dicts of other classes become these ones, other mappings dicts, sets frozensets. Structs and tuples are
+    followed into their fields. Any other object is passed on as it is.
+
+    Args:
+        value: what is shared.
+        what: it is, for the message.
+
+    Raises:
+        ConfigError: it is nested too deep, or holds itself.
     """
+    try:
+        return _frozen(value)
+    except RecursionError:
+        raise ConfigError(f"{what} is nested too deep, or holds itself") from None
+
+
+def _frozen(value: Any) -> Any:
     kind = type(value)
     if kind in _SCALARS or issubclass(kind, (FrozenList, FrozenDict)):
         return value
-    if kind is tuple:
-        entries = tuple([freeze(entry) for entry in value])
-        return value if all(map(is_, entries, value)) else entries
-    if isinstance(value, list):
-        return FrozenList([freeze(entry) for entry in value])
-    if isinstance(value, Mapping):
-        return FrozenDict({key: freeze(entry) for key, entry in value.items()})
-    if isinstance(value, np.ndarray):
-        view = value.view()
-        view.flags.writeable = False
-        return view
-    if isinstance(value, msgspec.Struct):
+    if issubclass(kind, tuple):
+        entries = tuple([_frozen(entry) for entry in value])
+        if all(map(is_, entries, value)):
+            return value
+        return kind(*entries) if hasattr(kind, "_fields") else entries
+    if issubclass(kind, list):
+        return FrozenList([_frozen(entry) for entry in value])
+    if issubclass(kind, Mapping):
+        return FrozenDict({key: _frozen(entry) for key, entry in value.items()})
+    if issubclass(kind, set):
+        return frozenset(value)
+    if issubclass(kind, np.ndarray):
+        return frozen_array(value)
+    if issubclass(kind, msgspec.Struct):
         changed = {}
         for name in value.__struct_fields__:
             field = getattr(value, name)
             if type(field) is dict and not field:
                 continue  # a default, which is left out where the struct is written
-            if (frozen := freeze(field)) is not field:
+            if (frozen := _frozen(field)) is not field:
                 changed[name] = frozen
         return msgspec.structs.replace(value, **changed) if changed else value
     return value
+
+
+def frozen_array(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A copy that cannot be written into; a read-only array as it is."""
+    if array.flags.writeable:
+        array = array.copy()
+        array.flags.writeable = False
+    return array
 
 
 def thaw(value: Any) -> Any:

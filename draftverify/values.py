@@ -65,12 +65,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, eq=False):
                     f"the {name} of task {self.id!r:.80} is {value!r:.80} ({type(value).__name__}); a mapping is "
                     f"needed, as {name}={{{hint!r}: …}}"
                 )
-            try:
-                force_setattr(self, name, freeze(value))
-            except RecursionError:
-                raise ConfigError(
-                    f"the {name} of task {self.id!r:.80} is nested too deep, or holds itself"
-                ) from None
+            force_setattr(self, name, freeze(value, f"the {name} of task {self.id!r:.80}"))
 
     def without_truth(self) -> Task:
         """The task as parts and persons are shown it."""
@@ -426,7 +421,9 @@ def _said(error: BaseException) -> str:
     """An exception's message; some cannot make theirs."""
     try:
         return redact(without_addresses(utf8(str(error))))
-    except Exception:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
         return "(its message cannot be made)"
 
 

@@ -33,7 +33,7 @@ from draftverify.engine.requests import (
     Verify,
 )
 from draftverify.errors import ContractError, StoreError, shown, without_addresses
-from draftverify.frozen import FrozenDict, FrozenList, freeze
+from draftverify.frozen import FrozenDict, FrozenList, freeze, frozen_array
 from draftverify.secret import redact
 from draftverify.values import (
     CAUSES,
@@ -208,6 +208,8 @@ def canonical(value: Any, depth: int = 0) -> Any:
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
         found = value.item()
         return value if type(found) is kind else canonical(found, depth + 1)
+    if isinstance(value, np.ndarray):
+        return frozen_array(value)
     for base, plain in _PLAIN.items():  # an enumeration's member, or the like
         if isinstance(value, base):
             return plain(value)
@@ -228,7 +230,7 @@ def _items(values: Any, what: str) -> Any:
         if len(values.shape) != 1:
             raise ContractError(f"{what} came as an array of shape {tuple(values.shape)}; [n] is needed")
         if isinstance(values, np.ndarray):
-            values = np.asarray(values)  # a subclass may say anything
+            values = frozen_array(np.asarray(values))  # a subclass may say anything
         if getattr(values.dtype, "kind", "") not in _OBJECTS:
             return values
         values = values.tolist()

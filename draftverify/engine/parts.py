@@ -85,11 +85,12 @@ class Parts:
     ) -> None:
         self.policy = policy if policy is not None else Policy()
         self.budget = budget if budget is not None else Budget()
-        self.settings: Mapping[str, Any] = freeze(settings)
+        self.settings: Mapping[str, Any] = settings
         self.seed = seed
         self.name = name
         self.monitor = monitor
         self._check_arguments(done)
+        self.settings = freeze(settings, "settings")
         self.generator = generator
         self.verifier = verifier
         self.rule = rule

@@ -324,7 +324,7 @@ class Session:
             return
         clause, pipeline = self.state.fallback, self.pipeline
         drafts = True
-        if context.refused:
+        if context.refused and not self._stopped:
             n = len(context.refused)
         else:
             block = pipeline.block
@@ -579,7 +579,7 @@ class Session:
         again = places or (failure is not None and making.passes > 0)
         policy = self.pipeline.policy
         askable = policy.escalates and state.is_askable(self._round(decision, troubles, failure))
-        if making.doubted:
+        if making.doubted and "abstain" in troubles:
             place = policy.asks if askable else None  # at once: more drafts would be doubted as these are
         else:
             place = policy.next(
@@ -613,7 +613,7 @@ class Session:
         context = self.state.context
         if not self.pipeline.collects or (context.refused and context.accepted.length):
             return False
-        if "exhausted" in troubles or not {"reject", "abstain"} & {*troubles}:
+        if self._making.proposal.exhausted or set(troubles) <= {"error", "timeout"}:
             return False
         before = self.rounds[1 - _BLANK_ROUNDS :]
         return len(before) < _BLANK_ROUNDS - 1 or any(round.decision.progress for round in before)
@@ -764,12 +764,12 @@ class Session:
 
     def _is_empty_answer(self) -> bool:
         """Whether a task that ended with no accepted value was answered by none: the stopping rule cut away all that
-        the rule kept, or ended a chain for which there was nothing to draft."""
-        rounds, shapes = self.rounds, self.pipeline.shapes
-        decision = rounds[-1].decision
+        the rule kept, or ended a chain in its first round, for which there was nothing to draft."""
+        last: Round = self.rounds[-1]
+        decision = last.decision
         if decision.kept or decision.corrected or decision.spliced:
             return True
-        return (shapes is None or "chain" in shapes) and not any(round.items for round in rounds)
+        return "chain" in (self.pipeline.shapes or ()) and last.index == 0 and not last.items
 
     def _make_outcome(self, ending: tuple[Status, str, Failure | None], choice: Choice | None) -> None:
         status, reason, failure = ending

@@ -94,6 +94,7 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
             or before.tries
             or before.refused
             or self.heard
+            or self.answered
         )
         return state._after_trouble(round) if eventful else state
 
@@ -266,7 +267,9 @@ def _is_equal(left: object, right: object) -> bool:
     """Whether two items are equal, as far as they can tell: arrays and odd objects may not."""
     try:
         return left is right or bool(left == right)
-    except Exception:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
         return False
 
 

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from draftverify.errors import ConfigError, below, shown
+from draftverify.frozen import freeze
 from draftverify.protocols import Metric
 from draftverify.values import Failure, Outcome, Task
 
@@ -112,7 +113,7 @@ def score(metric: Metric, task: Task, outcome: Outcome) -> Score:
         outcome: how it ended, whatever the status; or that it waits.
     """
     try:
-        score = _read(metric(task, outcome), measure_of(metric))
+        score = _read(metric(task, freeze(outcome)), measure_of(metric))  # which the next metric reads too
     except KeyboardInterrupt:
         raise
     except BaseException as error:

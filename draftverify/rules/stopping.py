@@ -147,9 +147,14 @@ class AdaptiveConsistency:
 
 
 def _samples(context: Context) -> int:
-    """How many items were drawn by now; ballots that came with no record of a round were too."""
+    """How many items were drawn by now, but for those whose check failed; ballots that came with no record of a round
+    were too."""
     last = context.last
-    drawn = context.drafted + (0 if last is None else len(last.proposal.items))
+    checks = [round.checks or round.items for round in context.rounds if round.source == "generator"]
+    checks += [] if last is None else [last.verification.checks or last.proposal.items]
+    drawn = sum(
+        getattr(check, "verdict", "") not in ("error", "timeout") for block in checks for check in block
+    )
     return max(drawn, len(context.held))
 
 

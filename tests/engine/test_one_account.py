@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import re
+from collections import Counter, namedtuple
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +18,7 @@ from draftverify import (
     Check,
     ConfigError,
     Context,
+    Outcome,
     Pipeline,
     Policy,
     Proposal,
@@ -31,7 +34,12 @@ from draftverify import (
     reverify,
     verifier,
 )
+from draftverify.calibration import Monitor
+from draftverify.engine.drivers import drive
 from draftverify.engine.requests import Answer, Ask
+from draftverify.engine.scheduler import Scheduler
+from draftverify.engine.session import Session
+from draftverify.metrics import score
 from draftverify.records import timeless
 from draftverify.records.encoding import decode, encode
 from draftverify.rules import All, First, LongestPrefix, Majority, Rounds
@@ -270,6 +278,66 @@ def test_an_input_that_holds_itself_is_refused():
         Task(id="0", input={"loop": loop})
 
 
+def test_arrays_are_copied_and_cannot_be_written_into():
+    """Neither the user's own array nor a part changes what others read, in an input or among items, pickled too."""
+    mine = np.arange(3)
+    task = Task(id="0", input={"a": mine, "deep": {"a": mine}})
+    mine[0] = 77
+    reached = [task.input["a"], task.input["deep"]["a"], pickle.loads(pickle.dumps(task)).input["a"]]
+
+    def keep(context: Context, item: Any) -> bool:
+        reached.append(item if isinstance(item, np.ndarray) else item["v"])
+        return True
+
+    for items in ([np.arange(3)], [{"v": np.arange(3)}]):
+        Pipeline(generator(lambda context, n, items=items: items), verifier(keep), First()).run(task)
+
+    class Sorts:
+        def verify(self, context: Context, proposal: Proposal) -> Verification:
+            reached.append(proposal.items)
+            return Verification(checks=(Check("pass"),) * len(proposal))
+
+    draft = generator(lambda context, n: Proposal.alternatives(np.arange(3)))
+    Pipeline(draft, Sorts(), First(), block=3).run(task)
+    assert len(reached) == 6
+    for array in reached:
+        assert list(array) == [0, 1, 2]
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 99
+
+
+def test_tuples_of_a_class_and_sets_are_frozen_and_counters_become_dicts():
+    """A named tuple stays one; what is in it cannot be changed."""
+    point = namedtuple("point", "x y")
+    task = Task(id="0", input={"p": point([1], 2), "s": {1}, "c": Counter("aab")})
+    with pytest.raises(TypeError):
+        task.input["p"].x.append(3)
+    assert (task.input["p"].y, task.input["s"], task.input["c"]) == (2, frozenset({1}), {"a": 2, "b": 1})
+    assert not hasattr(task.input["s"], "add")
+
+
+def test_a_metric_cannot_change_what_the_next_one_reads():
+    """Editing the outcome's value is that metric's own problem."""
+
+    def edits(task: Task, outcome: Any) -> bool:
+        outcome.value["words"].append("edited")
+        return True
+
+    task, outcome = Task(id="0"), Outcome(status="accepted", value={"words": ["a"]})
+    assert "frozen" in score(edits, task, outcome).problem
+    assert outcome.value == {"words": ["a"]}
+
+
+def test_settings_that_hold_themselves_are_refused():
+    """As an input that does."""
+    loop: dict[str, Any] = {}
+    loop["loop"] = loop
+    with pytest.raises(ConfigError, match="settings is nested too deep, or holds itself"):
+        Pipeline(
+            generator(lambda context, n: []), verifier(lambda context, item: True), First(), settings=loop
+        )
+
+
 # What the policy's page says
 
 
@@ -312,6 +380,69 @@ def test_an_equal_item_at_a_later_place_is_another_candidate():
     record = pipeline.record(Task(id="0"), ask=person)
     assert (asked, record.outcome.value) == (["b", "b"], ("good", "good"))
     assert_restores(pipeline, record, ask=person)
+
+
+def test_an_equal_item_is_another_candidate_once_a_plain_round_was_accepted():
+    """Also where the answer itself was refused, and something else was accepted since."""
+    asked, person = asked_about(Answer("edit", "E"))
+    judge = Judge(lambda context, item: "pass" if item == "k" else "reject")
+    blocks = Blocks(*["X"] * 3, "k", *["X"] * 9)
+    pipeline = Pipeline(blocks, judge, All(), policy=escalate(on=["reject"]), done=Rounds(9))
+    record = pipeline.record(Task(id="0"), ask=person)
+    assert asked == ["X", "E", "X", "E"]
+    assert_restores(pipeline, record, ask=person)
+
+
+def test_a_rule_that_fails_after_an_alarm_fails_its_task_alone():
+    """The monitor has everything asked of a person; a failed call is no question."""
+
+    class Breaks(First):
+        def decide(self, context: Context, proposal: Any, verification: Any, rng: Any) -> Any:
+            if context.task.id == "1":
+                raise ConnectionError("gone")
+            return super().decide(context, proposal, verification, rng)
+
+    monitor = Monitor(0.99, on_alarm="escalate")
+    policy = escalate(on=["abstain"])
+    draft, judge = generator(lambda context, n: ["a"]), verifier(lambda context, item: True)
+    pipeline = Pipeline(draft, judge, Breaks(), policy=policy, monitor=monitor)
+    outcomes = []
+    for number in range(3):
+        session = Session(pipeline, Task(id=str(number)), alarmed=True)
+        for _ in drive(Scheduler([session])):
+            pass
+        outcomes.append(session.record().outcome)
+    assert [outcome.status for outcome in outcomes] == ["waiting", "failed", "waiting"]
+    assert outcomes[1].failure.error == "ConnectionError"
+
+
+def test_exits_of_items_and_messages_end_nothing_but_their_task():
+    """An item whose comparison exits, and an exception whose text does."""
+
+    class Exits:
+        def __eq__(self, other: object) -> bool:
+            raise SystemExit
+
+        __hash__ = None  # type: ignore[assignment]
+
+    class Unsaid(Exception):
+        def __str__(self) -> str:
+            raise SystemExit
+
+    person = asked_about(Answer("edit", Exits()), Answer("reject"))[1]
+    odd = Pipeline(
+        generator(lambda context, n: [Exits()]),
+        verifier(lambda context, item: False),
+        All(),
+        policy=escalate(),
+    )
+    assert odd.run("", ask=person).status == "exhausted"
+
+    def fail(context: Context, n: int) -> Any:
+        raise Unsaid
+
+    outcome = Pipeline(generator(fail), verifier(lambda context, item: True), First()).run("")
+    assert outcome.failure.error == "Unsaid"
 
 
 def test_a_person_is_asked_about_each_new_candidate_and_about_a_refused_edit():
@@ -466,7 +597,8 @@ def test_no_memory_address_stands_in_a_record():
 
     def crash(context: Context, item: Any) -> Any:
         if context.round == 0:
-            return Check("reject", reason=f"not {Odd()}", feedback=repr(Odd()))
+            words = "expected 0x90 at 0x1F, got 0x91 at 0x20"
+            return Check("reject", reason=f"not {Odd()}", feedback=f"{Odd()}: {words}")
         if context.round == 1:
             return Odd()
         raise ValueError(Odd())
@@ -479,7 +611,8 @@ def test_no_memory_address_stands_in_a_record():
     )
     record = encode(pipeline.record(""), "")
     assert "Odd object>" in record
-    assert " at 0x" not in record
+    assert "expected 0x90 at 0x1F, got 0x91 at 0x20" in record
+    assert not re.search("0x[0-9a-f]{8}", record)
 
 
 def test_giving_up_beside_accepted_items_keeps_them():

@@ -275,7 +275,7 @@ class Model:
         if self.case.rule not in ("Majority", "All"):  # every case has a `done`
             return False
         again = bool((self.redraft or round.among_refused) and self.accepted)
-        if again or "exhausted" in round.trouble or set(round.trouble) <= set(FAILED_CHECKS):
+        if again or round.last or set(round.trouble) <= set(FAILED_CHECKS):
             return False
         before = self.rounds[-99:]
         return len(before) < 99 or any(earlier.progress for earlier in before)
@@ -538,7 +538,7 @@ class Model:
             one = self.case.enough == 1
             return (self.accepted[0] if one else tuple(self.accepted)) if self.accepted else None
         if not self.accepted and status == "accepted" and self.case.rule == "LongestPrefix":
-            return () if not any(round.items for round in self.rounds) else None
+            return () if len(self.rounds) == 1 and not self.rounds[0].items else None
         return tuple(self.accepted) or None
 
 

@@ -27,7 +27,7 @@ from draftverify.rules.stopping import log_capital
 
 def after(accepted: int = 0, round: int = 0, ballots: str = "") -> Any:
     held = tuple(Held(vote, None, 0, i) for i, vote in enumerate(ballots))
-    return SimpleNamespace(accepted=Trail.of(range(accepted)), round=round, held=held, drafted=0, last=None)
+    return SimpleNamespace(accepted=Trail.of(range(accepted)), round=round, held=held, rounds=(), last=None)
 
 
 @given(st.integers(1, 20), st.lists(st.integers(1, 6), min_size=1, max_size=30))
