@@ -224,9 +224,16 @@ def _key(key: Any) -> Any:
     return str.__str__(key) if isinstance(key, str) else key
 
 
+def _is_array(value: Any) -> bool:
+    try:
+        return bool(is_array_api_obj(value))
+    except AttributeError:  # a library whose import is blocked stands in sys.modules as None
+        return False
+
+
 def _items(values: Any, what: str) -> Any:
     """Canonical items: a tuple, or an array that stays on its device."""
-    if type(values) is not tuple and is_array_api_obj(values):
+    if type(values) is not tuple and _is_array(values):
         if len(values.shape) != 1:
             raise ContractError(f"{what} came as an array of shape {tuple(values.shape)}; [n] is needed")
         if isinstance(values, np.ndarray):
@@ -244,7 +251,7 @@ _OBJECTS = ("O", "V", "M", "m")
 def _values(values: Any, what: str) -> tuple[Any, ...]:
     """Canonical values that join what is accepted: a tuple, of an array too."""
     if type(values) is not tuple:
-        if is_array_api_obj(values):
+        if _is_array(values):
             values = values.tolist()
         values = _entries(values, what)
     return values if _are_scalars(values) else tuple([canonical(each) for each in values])

@@ -91,13 +91,18 @@ def refused(found: Any, words: str) -> bool:
         Proposal.chain((5, 6, 7), q(4)),
         Proposal.alternatives((5, 6, 7), q(1)),
         Proposal.tree((5, 6, 7), (-1, 0, 0), q(2)),
-        Proposal.chain(np.array([5, 6]), q(2)),
         Proposal.chain(("a", None, 2.5, True)),
     ],
 )
 def test_a_proposal_with_a_row_of_q_for_each_parent_is_taken(proposal):
     """A chain of n needs n rows, siblings one; more do no harm. What is right comes through as it is."""
     assert propose(proposal) is proposal
+
+
+def test_items_in_an_array_are_taken_as_a_read_only_copy():
+    """With their row of q for each parent."""
+    taken = propose(Proposal.chain(np.array([5, 6]), q(2)))
+    assert (list(taken.items), taken.items.flags.writeable) == ([5, 6], False)
 
 
 @pytest.mark.parametrize(
