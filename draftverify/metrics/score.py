@@ -104,8 +104,8 @@ def check_metrics(metrics: Mapping[str, Metric], tasks: Sequence[Task]) -> None:
 def score(metric: Metric, task: Task, outcome: Outcome) -> Score:
     """Ask a metric.
 
-    A task that waits for a person has no answer yet and is not solved, whatever a metric makes of that: a metric that
-    has a say of the task says 0.
+    A task that waits for a person has no answer yet and is not solved, whatever a metric makes of that: where it gives a
+    figure, that is 0. One that fails on a task without an answer does so whether the task waits or was given up.
 
     Args:
         metric: the function.
@@ -119,7 +119,7 @@ def score(metric: Metric, task: Task, outcome: Outcome) -> Score:
     except BaseException as error:
         score = Score(None, str(Failure.of(error)))
     measures = getattr(metric, "unit", None) is not None
-    if outcome.status == "waiting" and not measures and score != Score(None):
+    if outcome.status == "waiting" and not measures and score.value is not None:
         return Score(0.0)
     return score
 

@@ -300,7 +300,8 @@ def test_evaluate_counts_waiting_tasks() -> None:
 
 
 def test_a_waiting_task_is_not_solved_whatever_a_metric_makes_of_it() -> None:
-    """A metric that has a say of the task says 0; without truth there is none, and a measure says what it says."""
+    """A metric that gives it a figure gives 0; without truth there is none, a measure says what it says, and one that
+    fails on a task without an answer fails as on a task that was given up."""
     task, waits = Task(id="t", truth={"answer": "yes"}), Outcome(status="waiting", seconds=2.0)
 
     class Seconds:
@@ -313,7 +314,10 @@ def test_a_waiting_task_is_not_solved_whatever_a_metric_makes_of_it() -> None:
         return 1.0 if task.truth else None
 
     assert score(lenient, task, waits).value == 0.0
-    assert score(lambda task, outcome: len(outcome.value) > 2, task, waits).value == 0.0
+    gave_up = Outcome(status="exhausted")
+    longer = lambda task, outcome: len(outcome.value) > 2
+    assert score(longer, task, waits) == score(longer, task, gave_up)
+    assert "TypeError" in score(longer, task, waits).problem
     assert score(lenient, task.without_truth(), waits).value is None
     assert score(Seconds(), task, waits).value == 2.0
 
