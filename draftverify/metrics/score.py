@@ -104,8 +104,8 @@ def check_metrics(metrics: Mapping[str, Metric], tasks: Sequence[Task]) -> None:
 def score(metric: Metric, task: Task, outcome: Outcome) -> Score:
     """Ask a metric.
 
-    A task that waits for a person has no answer yet and is not solved, whatever a metric makes of that: where it gives a
-    figure, that is 0. One that fails on a task without an answer does so whether the task waits or was given up.
+    A task that waits for a person has no answer yet and is not solved, whatever a metric makes of that: where it gives
+    a figure, that is 0. One that fails on a task without an answer does so whether the task waits or was given up.
 
     Args:
         metric: the function.
