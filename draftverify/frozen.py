@@ -125,8 +125,8 @@ def frozen_array(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def thaw(value: Any) -> Any:
     """The value with ordinary lists and dicts for frozen ones: what the caller is handed is the caller's."""
     kind = type(value)
-    if kind is tuple:
-        return tuple([thaw(entry) for entry in value])
+    if kind is tuple:  # a chain's values: nearly always scalars
+        return value if _SCALARS.issuperset(map(type, value)) else tuple([thaw(entry) for entry in value])
     if kind is FrozenList:
         return [thaw(entry) for entry in value]
     if kind is FrozenDict:

@@ -142,6 +142,8 @@ def read_size(value: Any, part: object) -> int:
     Raises:
         ContractError: it is another thing.
     """
+    if type(value) is int and 0 <= value <= _INT_MAX:
+        return value
     return _field(f"{name_of(part)}: a block size", _count, value)  # type: ignore[no-any-return]
 
 
