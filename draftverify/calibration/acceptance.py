@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -177,24 +178,26 @@ def pass_at_k_rate(records: Iterable[TaskRecord], k: int, *, group: str | None =
         else:
             raise ConfigError(
                 f"task {task!r} has {total.unchecked} unchecked items of {drawn}, so its blocks stopped early, and "
-                f"pass@{k} would be biased; a rule with enough=None has all checked"
+                f"pass@{k} would be biased; a rule such as `best` or `all` has all of them checked"
             )
     return PassAtK(k, rate(values, [1.0] * len(values)), left_out)
 
 
 def fewest_samples(records: Iterable[TaskRecord]) -> int:
-    """The largest k of which no task is left out of pass@k for want of samples; 0 where nothing is known of any."""
+    """The largest k of which no task with samples is left out of pass@k for want of more; 0 where none is known."""
     tasks = _first_tries(records).values()
-    known = (each for each in tasks if not _unknown(each, Tally.total(entry.tally for entry in each)))
-    return min((sum(len(entry.items) for entry in each) for each in known), default=0)
+    known = (rounds for rounds in tasks if not _unknown(rounds, Tally.total(entry.tally for entry in rounds)))
+    drawn = (sum(len(entry.items) for entry in rounds) for rounds in known)
+    return min((count for count in drawn if count), default=0)
 
 
 def _first_tries(records: Iterable[TaskRecord]) -> dict[str, list[Round]]:
     """By task the rounds that the pipeline's own generator drafted before any retry, failed ones too."""
     found: dict[str, list[Round]] = {}
     for record in records:
-        own = [entry for entry in record.rounds if entry.source == "generator" and entry.tries == 0]
-        found.setdefault(record.task, []).extend(own)
+        # After a retry that made progress `tries` is 0 again, but what is drafted then builds on the retry.
+        first = takewhile(lambda entry: entry.tries == 0, record.rounds)
+        found.setdefault(record.task, []).extend(entry for entry in first if entry.source == "generator")
     return found
 
 

@@ -124,10 +124,14 @@ def certified(
     Returns:
         The score, or None, and why, in words. None where a task has several items.
 
+    Raises:
+        ConfigError: precision or confidence lies outside (0, 1); or as `columns` says.
+
     References:
         Bauer, Multiple testing in clinical trials, Statistics in Medicine 10 (1991), for the fixed sequence;
         Angelopoulos et al., Learn then test, 2110.01052, for thresholds whose risk is controlled.
     """
+    inside(precision=precision, confidence=confidence)
     scores, right, groups = columns(judged)
     if several := _several(groups):
         return None, several
@@ -158,7 +162,11 @@ def certified_rejection(
 
     Returns:
         The score, or None, and why, in words. Items that score less may be rejected. None where a task has several.
+
+    Raises:
+        ConfigError: lost or confidence lies outside (0, 1); or as `columns` says.
     """
+    inside(lost=lost, confidence=confidence)
     scores, right, groups = columns(judged)
     if several := _several(groups):
         return None, several

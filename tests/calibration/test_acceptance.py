@@ -183,7 +183,7 @@ def test_pass_at_k_refuses_what_was_not_sampled() -> None:
     """More samples than were taken are not extrapolated, and early-stopped blocks are named."""
     with pytest.raises(ConfigError, match="pass@5"):
         pass_at_k(4, 1, 5)
-    with pytest.raises(ConfigError, match="stopped early"):
+    with pytest.raises(ConfigError, match=r"stopped early.* a rule such as `best` or `all` has all of them"):
         pass_at_k_rate([record("a", checked(0, [False, True], left=2))], 2)
 
 
@@ -210,6 +210,26 @@ def test_pass_at_k_over_tasks() -> None:
     assert found.rate.high > 0.95
     assert found.left_out == {"c": "1 of 2 samples were drawn"}
     assert pass_at_k_rate([*records, record("c", checked(0, [False]))], 2).rate.value == pytest.approx(2 / 3)
+
+
+def test_pass_at_k_ends_at_the_first_retry() -> None:
+    """A round after a retry that made progress is a first try of its own block, and yet no independent sample."""
+    retried = record(
+        "a", checked(0, [False, False]), checked(1, [True, False], tries=1), checked(2, [True, True])
+    )
+    found = pass_at_k_rate([retried, record("b", checked(0, [False, True]))], 1)
+    assert found.rate.value == 0.25
+    assert fewest_samples([retried]) == 2
+
+
+def test_a_task_without_samples_does_not_set_k() -> None:
+    """It is left out by name, and pass@k is that of the others."""
+    records = [record("a", checked(0, [True, False])), record("empty", checked(0, []))]
+    assert fewest_samples(records) == 2
+    assert fewest_samples(records[1:]) == 0
+    found = pass_at_k_rate(records, 2)
+    assert found.rate.value == 1.0
+    assert found.left_out == {"empty": "0 of 2 samples were drawn"}
 
 
 def test_errors_of_the_checker_leave_the_task_out_by_name() -> None:

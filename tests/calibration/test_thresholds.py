@@ -55,6 +55,20 @@ def test_two_wrong_of_three_hundred_do_not_certify_99_percent() -> None:
         assert certified(items, precision=0.99, confidence=confidence)[0] == expected
 
 
+@pytest.mark.parametrize("value", [0.0, 1.0, -0.1, 1.5, math.nan])
+def test_a_guarantee_outside_0_and_1_is_refused_by_name(value: float) -> None:
+    """Neither a share nor a confidence can be that."""
+    items = [Judged(str(task), 1.0, True) for task in range(300)]
+    for name, certify in (
+        ("precision", certified),
+        ("confidence", certified),
+        ("lost", certified_rejection),
+        ("confidence", certified_rejection),
+    ):
+        with pytest.raises(ConfigError, match=f"{name} is {value}; it lies between 0 and 1"):
+            certify(items, **{name: value})
+
+
 def test_several_items_a_task_certify_nothing() -> None:
     """However many and however right; it is said what to do instead, and probabilities are fitted all the same."""
     items = [*(Judged(str(task), 1.0, True) for task in range(100)), Judged("7", 1.0, True)]

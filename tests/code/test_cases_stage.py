@@ -111,7 +111,7 @@ class Recorder:
     """A sandbox that keeps what it is given, and echoes."""
 
     tier = "none"
-    workers = 4
+    workers = at_once = 4
     packages = ()
 
     def __init__(self):

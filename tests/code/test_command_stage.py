@@ -146,7 +146,7 @@ def test_a_block_with_enough_is_the_block_cut_after_the_pass(programs, enough, w
     class Box:
         tier = "none"
 
-    Box.workers = workers
+    Box.at_once = workers
 
     def check(piece):
         ran.extend(piece)

@@ -834,6 +834,16 @@ def test_a_test_that_does_not_end_is_ended_alone():
     assert verdict(IDENTITY, limits={"wall": 0.5}, kind="script", source=stubborn)[0] in ("error", "timeout")
 
 
+def test_memory_that_the_tests_need_for_what_came_back_is_not_told_as_broken_tests():
+    """Nothing is known of the program, and the tests are in order; without a call of it they are not."""
+    found = find(IDENTITY, **checking("assert bytearray(candidate(1 << 60))"))
+    assert (found["verdict"], found["reason"]) == ("error", "memory")
+    assert "what the tests do with what came back takes more memory than they have" in found["feedback"]
+    assert "assert bytearray(candidate(1 << 60))" in found["feedback"]
+    found = find(IDENTITY, **checking("bytearray(1 << 60)\nassert candidate(1) == 1"))
+    assert (found["verdict"], found["reason"]) == ("error", "tests")
+
+
 def test_time_over_before_the_last_test_is_no_pass():
     """The tests that were not run might have failed. It is a timeout: they took the time themselves."""
     slow = "import time\ntime.sleep(0.25)\nassert f(1) == 1"

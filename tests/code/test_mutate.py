@@ -104,7 +104,7 @@ class TooLong(BaseException):
 class InProcess:
     """Stands in for the sandbox: runs the asserts of programs that this repository holds, in this process."""
 
-    workers = 1
+    workers = at_once = 1
     tier = "none"
 
     def __init__(self) -> None:

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -248,23 +249,64 @@ def test_the_wall_clock_is_a_limit(box):
     assert 0.4 <= exit.seconds < 5
 
 
-def test_a_time_that_the_machine_took_is_told_from_one_that_the_program_took():
-    """Of several that share a processor, those that compute were kept waiting, and the one that sleeps was not."""
+@pytest.fixture
+def one_core():
+    """The only processor core that this process, and what it starts, may use."""
     processors = os.sched_getaffinity(0)
-    limits = Limits(wall=1.0)
     os.sched_setaffinity(0, {min(processors)})
+    yield
+    os.sched_setaffinity(0, processors)
+
+
+def test_a_time_that_the_machine_took_is_told_from_one_that_the_program_took(one_core):
+    """Beside strangers at work on its core a program that computes is kept waiting, and one that sleeps is not."""
+    limits = Limits(wall=1.0)
+    # Linux may part a core between sessions, so each has its own, as each program of a sandbox has.
+    busy = [sys.executable, "-S", "-c", "while True: pass"]
+    strangers = [subprocess.Popen(busy, start_new_session=True) for _ in range(4)]
     try:
-        with Sandbox(workers=5) as box:
-            commands = [
-                Command(("sleep", "60"), limits=limits),
-                *[script("while True: pass", limits=limits)] * 4,
-            ]
+        with Sandbox(workers=2) as box:
+            commands = [Command(("sleep", "60"), limits=limits), script("while True: pass", limits=limits)]
             checks = [abnormal(each, limits) for each in box.run(commands)]
     finally:
-        os.sched_setaffinity(0, processors)
-    assert [check.reason for check in checks] == ["wall"] * 5
-    assert [check.verdict for check in checks] == ["reject", *["timeout"] * 4], checks
+        for stranger in strangers:
+            stranger.kill()
+            stranger.wait()
+    assert [(check.verdict, check.reason) for check in checks] == [("reject", "wall"), ("timeout", "wall")], (
+        checks
+    )
     assert "the machine kept it from that" in checks[1].feedback
+
+
+def test_a_time_that_a_sandbox_took_itself_is_not_the_machines(one_core):
+    """Of more endless loops than cores each has failed, judged or run, begun together or one after the other."""
+    limits, loop = Limits(wall=1.0), "while True: pass"
+    suite = Suite(kind="check", entry_points=("f",), source="def check(candidate): candidate(1)")
+    with Sandbox(workers=6) as box, ThreadPoolExecutor(6) as pool:
+        judged = [finding.check for finding in box.judge(suite, [f"{loop}#{i}" for i in range(6)], limits)]
+        alone = pool.map(lambda _: box.run([script(loop, limits=limits)])[0], range(6))
+        checks = [*judged, *(abnormal(exit, limits) for exit in alone)]
+    assert {(check.verdict, check.reason) for check in checks} == {("reject", "wall")}, checks
+
+
+def test_as_many_run_at_once_as_there_are_usable_cores(one_core):
+    """Those of the machine that this process may not use are not counted."""
+    with Sandbox() as box:
+        assert box.at_once == 1
+        assert Sandbox(workers=3).at_once == 3
+
+
+def test_processor_time_is_that_of_ended_children_too(box):
+    """Of those too that a child of the program started and waited for, whatever the program itself did."""
+    burn = "t = time.process_time()\nwhile time.process_time() < t + 0.2: pass\nos._exit(0)"
+    program = (
+        "import os, time\nif os.fork() == 0:\n  if os.fork() == 0:\n"
+        + "".join(f"    {line}\n" for line in burn.splitlines())
+        + "  os.wait()\n  time.sleep(60)\ntime.sleep(60)\n"
+    )
+    exit = run(box, program, limits=Limits(wall=1.2))
+    assert exit.limit == "wall"
+    assert exit.cpu > 0.15
 
 
 def test_processor_time_is_a_limit(box):

@@ -190,7 +190,7 @@ class Judge:
     """A sandbox whose judge answers by a table."""
 
     tier = "namespaces"
-    workers = 2
+    at_once = 2
     packages = ()
 
     def __init__(self, found):

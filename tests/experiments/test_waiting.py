@@ -183,7 +183,7 @@ def test_show_says_both_figures(both: dict[str, RunResult], capsys: pytest.Captu
 def test_a_regression_fails_the_comparison(
     both: dict[str, RunResult], policy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """From .6 solved to .2: `--fail-on-worse` exits with 9 whatever is done with what was refused."""
+    """From .6 solved to .2: `--fail-on-worse` exits with 10 whatever is done with what was refused."""
     worse = run(experiment(tmp_path, policy, field="worse"), out=tmp_path / "run").path
     sides = [f"{both[policy].path}:quick", f"{worse}:quick"]
     assert main(["compare", *sides, "--fail-on-worse", "--on", "exact"]) == Exit.WORSE

@@ -132,6 +132,17 @@ def test_alternatives_have_pass_at_k_and_how_many_were_drawn() -> None:
     assert "pass@" not in text_of(summary())
 
 
+def test_a_task_without_samples_takes_pass_at_k_from_no_other() -> None:
+    """It is named below the table."""
+    blocks = {"t0": "prrr", "t1": "", "t2": "prrr"}
+    made = summarise(name="n", tasks=TASKS, records={"p": [drawn(*each) for each in blocks.items()]})
+    samples = made.pipelines[0].rows[-1].samples
+    assert samples is not None
+    assert samples.pass_k is not None
+    assert (samples.k, samples.pass_k.value) == (4, 1.0)
+    assert "tasks that are in no pass@k: t1 (0 of 4 samples were drawn)" in text_of(made)
+
+
 def test_where_checking_stopped_early_pass_at_1_is_not_shown() -> None:
     """And it is said why; that one of all passed is known nevertheless."""
     blocks = {"t0": "pu", "t1": "rp", "t2": "rr", "t3": "pu"}

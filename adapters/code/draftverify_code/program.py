@@ -22,7 +22,7 @@ Reason: TypeAlias = Literal[
     "missing",  # it does not define what the tests call
     "value",  # it returned something that cannot be compared outside its process
     "exit",  # its process ended before the tests did
-    "memory",  # it used more memory than it may
+    "memory",  # it used more memory than it may (an error where the tests did, on what it returned)
     "disk",  # it wrote more than it may
     "processes",  # it started more processes than it may
     "no tests",  # the run ended without a report of passed tests
@@ -34,7 +34,7 @@ Reason: TypeAlias = Literal[
     "tool",  # the checker itself failed (an error)
 ]
 """Why a check is not a pass. `sandbox`, `tests`, `needs shared-process` and `tool` are of verdict "error"; all others
-reject, but for the `cpu` and `wall` of who checks."""
+reject, but for the `cpu` and `wall` of who checks, and the `memory` of the tests."""
 
 REASONS: tuple[str, ...] = get_args(Reason)
 

@@ -32,7 +32,7 @@ from draftverify_code.sandbox.frames import receive, send
 from draftverify_code.sandbox.jobs import Command, Exit, Finding, Isolation, Limits, Suite, Tier
 from draftverify_code.sandbox.paths import Grants, grants
 
-__all__ = ["Sandbox", "default_sandbox"]
+__all__ = ["Sandbox", "default_sandbox", "usable_cores"]
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 COMPARING = 2.0  # seconds beyond a program's own that its judge may take
@@ -56,7 +56,7 @@ class Sandbox:
             DRAFTVERIFY_NO_ISOLATION_AS_ROOT must be 1.
         packages: installed Python packages that programs may read, with what they depend on.
         readable: further paths that programs may read.
-        workers: how many run at once; the number of processors when 0.
+        workers: how many run at once; as many as there are usable cores when 0.
 
     Examples:
         >>> with Sandbox(isolation="none") as box:
@@ -91,6 +91,11 @@ class Sandbox:
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
+
+    @property
+    def at_once(self) -> int:
+        """How many programs or commands it runs at once."""
+        return self.workers or usable_cores()
 
     @property
     def tier(self) -> Tier:
@@ -198,6 +203,11 @@ class Sandbox:
             return self._state
 
 
+def usable_cores() -> int:
+    """How many processor cores this process may use, which may be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 @cache
 def default_sandbox(packages: tuple[str, ...] = (), readable: tuple[Path, ...] = ()) -> Sandbox:
     """The sandbox that parts share which were given none: the strongest isolation, one for each set of grants."""
@@ -222,8 +232,8 @@ class _State:
         if isinstance(sandbox.packages, str):
             raise ConfigError(f"put {sandbox.packages!r} into a list", path="packages")
         if sandbox.workers < 0:
-            raise ConfigError(f"workers is {sandbox.workers}; 0 (as many as processors) or more is needed")
-        self.workers = sandbox.workers or os.cpu_count() or 1
+            raise ConfigError(f"workers is {sandbox.workers}; 0 (as many as usable cores) or more is needed")
+        self.workers = sandbox.at_once
         self.grants = grants(tuple(sandbox.packages), tuple(sandbox.readable))
         self.judges_grants = grants((*sandbox.packages, "numpy"), tuple(sandbox.readable))
         self.preload = tuple(name for name in sandbox.packages if name == "numpy")
@@ -231,6 +241,7 @@ class _State:
         self._keepers: list[_Server] = []
         self._judges: list[_Judge] = []
         self._waiting: list[tuple[Future[Finding], tuple[bytes, str, Limits, bool]]] = []
+        self.crowd = _Crowd()
         self.tier, first = self._choose(sandbox.isolation)
         self._keepers.append(first)
         self.unloadable: dict[bytes, str] = {}
@@ -244,7 +255,7 @@ class _State:
         reasons = []
         for tier in asked:
             try:
-                return tier, _Server.keeper(tier, self.grants, self.preload)
+                return tier, self.keeper(tier)
             except ResourceError as error:
                 reasons.append(f"{tier}: {error}")
         raise ResourceError(
@@ -253,6 +264,10 @@ class _State:
             + "). Install bubblewrap, or allow user namespaces or Landlock; or write `isolation: none` to run "
             "untrusted programs with no isolation but limits"
         )
+
+    def keeper(self, tier: Tier) -> _Server:
+        """A new keeper under a tier."""
+        return _Server.keeper(tier, self.grants, self.preload, self.crowd.file)
 
     def each(self, call: Callable[[Command], Exit], jobs: Sequence[Command]) -> list[Exit]:
         if len(jobs) == 1 or self.workers == 1:
@@ -271,9 +286,7 @@ class _State:
             "limits": msgspec.to_builtins(limits),
         }
         try:
-            with self._idle(
-                self._keepers, lambda: _Server.keeper(self.tier, self.grants, self.preload)
-            ) as keeper:
+            with self._idle(self._keepers, lambda: self.keeper(self.tier)) as keeper, self.crowd.joined():
                 answer = keeper.ask(request, limits.wall + PATIENCE)
         except ResourceError as error:
             return Exit(failure=str(error))
@@ -312,7 +325,8 @@ class _State:
                 if broken:
                     return Finding(Check("error", reason="tests", feedback=broken))
                 # The judge keeps the time, and may begin anew once. What takes longer is its own work on an answer.
-                answer = judge.ask(request, 2 * limits.wall + COMPARING)
+                with self.crowd.joined():
+                    answer = judge.ask(request, 2 * limits.wall + COMPARING)
         except TimeoutError:
             told = "what the program returned could not be read or compared in time"
             return Finding(Check("timeout", reason="wall", feedback=told))
@@ -362,6 +376,32 @@ class _State:
             server.kill()
 
 
+class _Crowd:
+    """How many of a sandbox's programs are under way: a number in shared memory, which its keepers read."""
+
+    def __init__(self) -> None:
+        self.file = os.memfd_create("draftverify")
+        # Not as the sandbox is closed: a command of another thread may be under way, and the number be another file's.
+        weakref.finalize(self, os.close, self.file)
+        self._lock = threading.Lock()
+        self._count = 0
+        self._add(0)
+
+    @contextmanager
+    def joined(self) -> Iterator[None]:
+        """One more is under way."""
+        self._add(1)
+        try:
+            yield
+        finally:
+            self._add(-1)
+
+    def _add(self, change: int) -> None:
+        with self._lock:
+            self._count += change
+            os.pwrite(self.file, self._count.to_bytes(4, "big"), 0)
+
+
 class _Unanswered(ResourceError, TimeoutError):
     """A server did not answer in time."""
 
@@ -381,20 +421,30 @@ class _Server:
         self._made = made
 
     @staticmethod
-    def keeper(tier: Tier, shown: Grants, preload: Sequence[str]) -> _Server:
+    def keeper(tier: Tier, shown: Grants, preload: Sequence[str], crowd: int) -> _Server:
         """Start a keeper under a tier.
 
         Args:
             tier: of the isolation.
             shown: what it may read.
             preload: modules that it imports before candidates are forked.
+            crowd: the file that says how many programs of the sandbox are under way.
 
         Raises:
             ResourceError: it did not start; the message says why.
         """
         ours, theirs = socket.socketpair()
         try:
-            server = _start("keeper.py", tier, shown, preload, theirs, [theirs.fileno()])
+            server = _start(
+                "keeper.py",
+                tier,
+                shown,
+                preload,
+                theirs,
+                [theirs.fileno(), crowd],
+                crowd=crowd,
+                cores=usable_cores(),
+            )
         finally:
             theirs.close()
         server.link = ours
@@ -476,7 +526,7 @@ class _Judge(_Server):
     """A judge with a keeper of its own."""
 
     def __init__(self, state: _State) -> None:
-        self._keeper = _Server.keeper(state.tier, state.grants, state.preload)
+        self._keeper = state.keeper(state.tier)
         to_keeper = self._keeper.link
         to_keeper.setblocking(True)  # the mode is shared with the process that gets it
         ours, theirs = socket.socketpair()

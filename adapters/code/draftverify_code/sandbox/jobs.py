@@ -75,7 +75,8 @@ class Exit(msgspec.Struct, frozen=True):
         files: the collected files.
         seconds: from start to end.
         cpu: seconds of processor time that it used, of all its processes together.
-        waited: seconds for which the machine kept it from the processor; measured of what was ended for a limit.
+        waited: seconds for which the machine kept it from the processor, less those that the sandbox's own programs
+            took from each other; measured of what was ended for a limit.
         failure: why the sandbox itself could not run it; "" when it did. Nothing else means anything then.
     """
 

@@ -597,6 +597,11 @@ class _Run:
             return _Outcome("error", "tests", f"{self.suite.place(error)} ends the process")
         if isinstance(error, AssertionError):
             return self._certain(_Outcome("reject", "assertion", self._explain(error)))
+        if self.trail and isinstance(error, MemoryError):
+            told = (
+                f"{self._last_call()}: what the tests do with what came back takes more memory than they have"
+            )
+            return _Outcome("error", "memory", f"{self.suite.place(error)}\n{told}")
         # What the tests' own process lacks is nobody's fault but theirs, whatever came back before.
         if not self.calls or isinstance(error, (ImportError, OSError, MemoryError)):
             return _Outcome(

@@ -38,6 +38,7 @@ from frames import receive, send
 from scratch import Scratch
 
 TICK = 0.05  # seconds between looks at what a running candidate uses
+TICKS = os.sysconf("SC_CLK_TCK")  # in which the kernel counts processor time, a second
 
 # What ordinary programs import, loaded once before any fork. Each module makes every fork dearer (its pages are mapped
 # anew), so those that few programs use stay out: `statistics` costs as much as all of these together.
@@ -109,8 +110,11 @@ class Sealed:
 class Keeper:
     """Serves one client; one candidate at a time."""
 
-    def __init__(self, link: socket.socket, sealed: Sealed, errors: int) -> None:
+    def __init__(self, link: socket.socket, sealed: Sealed, errors: int, crowd: int, cores: int) -> None:
         self.link = link
+        self.crowd = crowd  # the file that says how many candidates of the sandbox are under way
+        self.cores = cores
+        self.crowds: list[int] = []  # the same, as read at each look at the running candidate
         self.sealed = sealed
         self.pid = 0
         self.started = 0.0
@@ -134,7 +138,7 @@ class Keeper:
 
         self.bounds = 0.0, 0, 0, 0  # of the last candidate: processor seconds, memory, disk, processes
         self.steps: list[confine.Step] = []
-        self.own = [number for number in (link.fileno(), errors, self.original) if number >= 0]
+        self.own = [number for number in (link.fileno(), errors, crowd, self.original) if number >= 0]
         self.program = child.rehearse()
 
     # --- the client's requests
@@ -153,7 +157,7 @@ class Keeper:
             if operation == "drop":
                 self._end(False)
             elif operation == "end":
-                if self.pid and not request.get("gone"):
+                if self.pid and not self.limit and not request.get("gone"):
                     self._measure()
                 send(self.link, self._end(bool(request.get("gone"))))
             elif operation == "run":
@@ -215,6 +219,7 @@ class Keeper:
     def _fork(self, limits: dict[str, Any]) -> int:
         self.limits, self.limit, self.killed, self.reaped = limits, "", False, None
         self.cpu = self.waited = 0.0
+        self.crowds = []
         if self.own_processes:
             confine.unshare_processes(self.original)
         self.started = self.looked = time.monotonic()
@@ -269,6 +274,7 @@ class Keeper:
         # Who comes to look so late was not let run himself: the machine stood still, for the candidate too.
         self.waited += max(now - self.looked - 2 * TICK, 0.0)
         self.looked = now
+        self.crowds.append(self._crowd())
         if now - self.started > self.limits["wall"]:
             self._stop("wall")
             return
@@ -289,20 +295,31 @@ class Keeper:
         self._kill()
 
     def _measure(self) -> None:
-        """What the candidate has used of the processor, and how long its thread that waited most has waited for it.
+        """What the candidate has used of the processor, and how long the machine kept it from that.
 
-        A kernel that does not say (no CONFIG_SCHED_INFO) leaves what this process noticed itself.
+        The machine's part is what its thread that waited most has waited, less what the sandbox's own candidates cost
+        each other: where n share c cores, n / c − 1 seconds for each second of processor time. A kernel that does not
+        say how long a thread waited (no CONFIG_SCHED_INFO) leaves what this process noticed itself.
         """
         self.waited += max(time.monotonic() - self.looked - 2 * TICK, 0.0)
         self.looked = time.monotonic()
+        self.crowds.append(self._crowd())
         self.cpu = 0.0
         for pid in self._family():
             with contextlib.suppress(OSError, ValueError):  # it is gone
+                with open(f"/proc/{pid}/stat", "rb") as file:
+                    fields = file.read().rpartition(b")")[2].split()
+                # Its threads' that have ended too, and its children's that have ended and that it waited for.
+                self.cpu += sum(map(int, fields[11:15])) / TICKS
                 for thread in os.listdir(f"/proc/{pid}/task"):
                     with open(f"/proc/{pid}/task/{thread}/schedstat", "rb") as file:
-                        ran, waited, _ = map(int, file.read().split())
-                    self.cpu += ran / 1e9
-                    self.waited = max(self.waited, waited / 1e9)
+                        self.waited = max(self.waited, int(file.read().split()[1]) / 1e9)
+        shared = max(sum(self.crowds) / len(self.crowds) / self.cores, 1.0)
+        self.waited = max(self.waited - self.cpu * (shared - 1.0), 0.0)
+
+    def _crowd(self) -> int:
+        """How many candidates of the sandbox are under way."""
+        return int.from_bytes(os.pread(self.crowd, 4, 0), "big")
 
     def _kill(self) -> None:
         self.killed = True
@@ -491,7 +508,7 @@ def main() -> None:
         for name in (*WARM, *config["preload"]):
             importlib.import_module(name)
         sealed = Sealed(config)
-        keeper = Keeper(link, sealed, errors)
+        keeper = Keeper(link, sealed, errors, config["crowd"], config["cores"])
         if keeper.own_processes:
             # That a candidate can begin a namespace of its own is found out here, not at the first candidate.
             confine.unshare_processes(keeper.original)

@@ -28,7 +28,7 @@ from draftverify_code.stages.running import capped
 __all__ = [
     "ALONE", "Finding", "Job", "Static", "at_line", "broken", "check_block", "distributions",
     "executable", "file_names", "limits", "not_text", "outside", "programs_of", "refused", "verification",
-    "words", "workers_of",
+    "words",
 ]  # fmt: skip
 
 ALONE = 20.0
@@ -280,11 +280,6 @@ def _installed(name: str) -> bool:
     except metadata.PackageNotFoundError:
         return False
     return True
-
-
-def workers_of(box: Sandbox) -> int:
-    """How many commands a sandbox runs at once."""
-    return box.workers or os.cpu_count() or 1
 
 
 def verification(stage: str, checks: Iterable[Check], box: Sandbox | None) -> Verification:

@@ -27,7 +27,6 @@ from draftverify_code.stages.blocks import (
     outside,
     programs_of,
     verification,
-    workers_of,
 )
 from draftverify_code.stages.running import capped
 
@@ -131,7 +130,7 @@ class Compile(Static):
             at_once = lambda group: self._at_once(argv, suffix, group)
             return check_block(box, programs, at_once, tool, "compile")
         in_turn = lambda group: self._in_turn(argv, suffix, group)
-        return check_block(box, programs, in_turn, tool, "compile", in_order=True, at_once=workers_of(box))
+        return check_block(box, programs, in_turn, tool, "compile", in_order=True, at_once=box.at_once)
 
     def open(self) -> None:
         """Open the sandbox.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,7 +15,7 @@ import msgspec
 
 from draftverify import UNCHECKED, Check, ConfigError, Context, ContractError, Proposal, Verification
 from draftverify_code.program import program_of
-from draftverify_code.sandbox.host import Sandbox, default_sandbox
+from draftverify_code.sandbox.host import Sandbox, default_sandbox, usable_cores
 from draftverify_code.sandbox.jobs import MIB, Exit, Integrity, Limits
 from draftverify_code.sandbox.words import kept_waiting, used
 
@@ -42,7 +41,7 @@ class Sandboxed:
     @property
     def at_once(self) -> int:
         """How many programs run beside each other; where few are enough, as many are begun before one is known."""
-        return (self.sandbox.workers if self.sandbox is not None else 0) or os.cpu_count() or 1
+        return self.sandbox.at_once if self.sandbox is not None else usable_cores()
 
     def open(self) -> None:
         """Open the sandbox that was given."""
@@ -126,7 +125,7 @@ def verified(
         A verification whose checks after the `enough`-th passed one are "unchecked", whatever was found of them.
     """
     programs = [program_of(item) for item in proposal.items]
-    checks = once(programs, check, context.enough, sandbox.workers or os.cpu_count() or 1)
+    checks = once(programs, check, context.enough, sandbox.at_once)
     if integrity == SHARED:
         checks = map(weakened, checks)
     notes = {"isolation": sandbox.tier, "integrity": integrity}

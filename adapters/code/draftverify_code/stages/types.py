@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import msgspec
 
 from draftverify import Check, ConfigError, Context, Proposal, ResourceError, Verification
-from draftverify_code.sandbox.host import Sandbox
+from draftverify_code.sandbox.host import Sandbox, usable_cores
 from draftverify_code.sandbox.jobs import Command, Exit
 from draftverify_code.stages.blocks import (
     ALONE,
@@ -210,7 +210,7 @@ def _finding(found: _Diagnostic, name: str) -> Finding:
 
 PYTHON = "{}.{}".format(*sys.version_info[:2])
 # These start as many threads as there are processors, and each wants memory of its own.
-THREADS = str(min(8, os.cpu_count() or 1))
+THREADS = str(min(8, usable_cores()))
 
 
 def _mypy() -> _Tool:
