@@ -71,9 +71,10 @@ def test_a_module_that_is_handed_in_keeps_its_mode_and_its_weights_places() -> N
     """Unless it is given away with `own`."""
     model = Gated(bias=False).train()
     before = addresses(model, ("q_proj", "k_proj", "v_proj"), "weight")
-    LocalModel.from_module(model, None)
+    assert not LocalModel.from_module(model, None).owned
     assert model.training
     assert addresses(model, ("q_proj", "k_proj", "v_proj"), "weight") == before
-    LocalModel.from_module(model, None, own=True)
+    assert LocalModel.from_module(model, None, own=True).owned
+    assert LocalModel("by its name").owned
     assert model.training
     assert addresses(model, ("q_proj", "k_proj", "v_proj"), "weight") != before

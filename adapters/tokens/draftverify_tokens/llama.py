@@ -192,7 +192,11 @@ class LlamaForward:
         if not (self.compiled and isinstance(other, LlamaForward) and other.compiled):
             return
         self._pieces = other._pieces
-        if graphs and other._cos is not None:
+        inner, head = self.module.model, self.module.lm_head
+        plain = type(inner.embed_tokens) is torch.nn.Embedding and type(head) is torch.nn.Linear
+        if (
+            graphs and plain and other._cos is not None
+        ):  # of another's code a graph holds what nobody can look at
             self._graphs, self._cos, self._sin = other._graphs, other._cos, other._sin
             with torch.inference_mode():
                 for held, new in zip((self._cos, self._sin), self._table(len(self._cos)), strict=True):
