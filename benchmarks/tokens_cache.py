@@ -43,7 +43,7 @@ class Rows:
     """
 
     def __init__(self, module: Any, lengths: Sequence[int], block: int, vocabulary: int) -> None:
-        self.reader = Reader(module)
+        self.reader = Reader(module, owned=True)
         self.contexts = [
             make_context({"prompt_ids": ids(length, seed, vocabulary)}) for seed, length in enumerate(lengths)
         ]

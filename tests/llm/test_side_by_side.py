@@ -53,13 +53,28 @@ def test_a_weight_may_be_updated_while_its_neighbours_wait_for_their_gradients()
     y.backward()
 
 
+def test_weights_laid_within_inference_mode_can_be_trained() -> None:
+    """They are no inference tensors, of which torch takes no gradient."""
+    model = Gated(bias=True)
+    with torch.inference_mode():
+        LocalModel.from_module(model, None, own=True)
+    assert not any(parameter.data.is_inference() for parameter in model.parameters())
+    model.q_proj(torch.ones(1, 4)).sum().backward()
+    with torch.no_grad():
+        model.q_proj.weight.add_(1)
+    with torch.inference_mode():
+        made_there = Gated(bias=True)
+    lay_side_by_side(made_there)
+
+
 def test_a_module_that_is_handed_in_keeps_its_mode_and_its_weights_places() -> None:
     """Unless it is given away with `own`."""
     model = Gated(bias=False).train()
     before = addresses(model, ("q_proj", "k_proj", "v_proj"), "weight")
-    LocalModel.from_module(model, None)
+    assert not LocalModel.from_module(model, None).owned
     assert model.training
     assert addresses(model, ("q_proj", "k_proj", "v_proj"), "weight") == before
-    LocalModel.from_module(model, None, own=True)
+    assert LocalModel.from_module(model, None, own=True).owned
+    assert LocalModel("by its name").owned
     assert model.training
     assert addresses(model, ("q_proj", "k_proj", "v_proj"), "weight") != before

@@ -13,9 +13,10 @@ import torch
 from draftverify import Pipeline, Proposal, Task
 from draftverify.rules import Speculative
 from draftverify.testing import make_context
+from draftverify_llm import LocalModel
 from draftverify_tokens import DraftModel, NoDraft, PromptLookup, Stop, Target, slots
 from draftverify_tokens.reader import Reader
-from tests.tokens.tiny import rows_of, tiny_model, tiny_of
+from tests.tokens.tiny import byte_tokenizer, rows_of, tiny_llama, tiny_of
 
 VOCABULARY = 24
 NOTHING = Proposal.chain(())
@@ -38,7 +39,7 @@ def counted(module: Any) -> AbstractContextManager[list[int]]:
 @pytest.mark.parametrize("long", [4000, 2600, 129])
 def test_a_long_session_does_not_make_the_short_ones_long(long: int) -> None:
     """Fifteen of 100 tokens and one long one hold at most one and a half times what their tokens need."""
-    reader = Reader(tiny_of("llama", VOCABULARY, layers=1))
+    reader = Reader(tiny_of("llama", VOCABULARY, layers=1), owned=True)
 
     def forward(groups: Any, want: Any, tail: Any) -> Any:  # reading takes seconds, and holds the same
         for shelf in {group.shelf for group in groups if not group.shelf.keys}:
@@ -115,9 +116,14 @@ def pipeline_of(model: Any, temperature: float, generator: Any = None) -> Pipeli
     )  # fmt: skip
 
 
+def owned(seed: int = 0) -> LocalModel:
+    """A model of the library's own, whose ended tasks lend what they have read."""
+    return LocalModel.from_module(tiny_llama(VOCABULARY, seed=seed), byte_tokenizer(), own=True)
+
+
 @pytest.fixture(scope="module")
 def model() -> Any:
-    return tiny_model(VOCABULARY)
+    return owned()
 
 
 def alone(model: Any, tasks: list[Task], temperature: float) -> list[Any]:
@@ -151,7 +157,7 @@ def test_a_system_prompt_is_read_once_for_a_run(model: Any, driver: str, tempera
 @pytest.mark.parametrize("size", [1, 5])
 def test_drafters_share_too(model: Any, size: int) -> None:
     """A draft model with a cache of its own, one in the target's, and a lookup: the answers of plain decoding."""
-    small = tiny_model(VOCABULARY, seed=4)
+    small = owned(seed=4)
     wanted = alone(model, TASKS, 0.0)
     for generator in (DraftModel(small), DraftModel(model, own_cache=False), PromptLookup()):
         pipeline = pipeline_of(model, 0.0, generator)
@@ -170,7 +176,8 @@ def test_a_reader_of_hidden_states_reads_every_prompt(model: Any) -> None:
 
 @pytest.mark.parametrize("change", ["in place", "converted", "where it lies, uncounted"])
 def test_a_model_that_has_changed_forgets_what_it_read(change: str) -> None:
-    """After training, or in another type, nothing that the old weights gave is used."""
+    """After training, or in another type, nothing that the old weights gave is used; nor after a change that cannot be
+    seen, once no session is under way."""
     module = tiny_of("llama", VOCABULARY)
     reader = Reader(module)
     live = make_context({"prompt_ids": PROMPT})
@@ -182,11 +189,39 @@ def test_a_model_that_has_changed_forgets_what_it_read(change: str) -> None:
         if change.startswith("where"):
             for weight in module.parameters():
                 weight.data.mul_(1.5)
+            live.scratch.popitem()[1].close()
         else:
             module.model.layers[0].mlp.down_proj.weight.mul_(-1)
         wanted = module(input_ids=torch.tensor([PROMPT]), use_cache=False).logits[0, -1:]
     for context in (make_context({"prompt_ids": PROMPT}), live):
         torch.testing.assert_close(reader.read([context], [NOTHING]).logits, wanted, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_model_that_was_handed_in_is_lent_nothing_of_ended_tasks(
+    compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever begins alone reads all; those that are under way together share, with one that was there before too."""
+    monkeypatch.setattr(torch, "compile", lambda function, **_: function)
+    module = tiny_of("llama", VOCABULARY, layers=1)
+    reader = Reader(module, compiled=compiled)
+    contexts = [make_context(Task(id=str(i), input={"prompt_ids": PROMPT})) for i in range(4)]
+    with counted(module) as read:
+        for turn in (contexts[:1], contexts[:3], contexts[3:]):
+            reader.read(turn, [NOTHING] * len(turn))
+    assert max(read[1:]) <= 4
+    buffers = [shelf.keys[0] for shelf in reader.slots.shelves.values()]
+    with torch.inference_mode():
+        for buffer in buffers:
+            buffer.fill_(torch.nan)  # as weights that went astray would leave
+    for context in contexts:
+        context.scratch.popitem()[1].close()
+    with counted(module) as read:
+        logits = reader.read(contexts[:1], [NOTHING]).logits
+    assert sum(read) == 200
+    assert logits.isfinite().all()
+    if compiled:  # graphs hold the addresses
+        assert all(shelf.keys[0] is buffers[0] for shelf in reader.slots.shelves.values())
 
 
 def test_pipelines_that_are_compared_on_a_task_read_its_prompt_themselves(model: Any) -> None:
@@ -205,7 +240,7 @@ def test_pipelines_that_are_compared_on_a_task_read_its_prompt_themselves(model:
 def test_the_row_that_ended_first_is_used_again_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows remember what they hold until they are needed; shelves do not grow for it."""
     module = tiny_of("llama", VOCABULARY, layers=1)
-    reader = Reader(module)
+    reader = Reader(module, owned=True)
     texts = [text(40, seed) for seed in range(4)]
     contexts = [make_context({"prompt_ids": own}) for own in texts[:3]]
     reader.read(contexts, [NOTHING] * 3)

@@ -25,13 +25,13 @@ def test_reading_and_modes_leave_it_the_same() -> None:
 
 
 def test_new_data_at_an_old_address_is_told_apart() -> None:
-    """Memory is used again: neither the address nor a few numbers tell it from what lay there before."""
+    """Memory is used again: the address alone does not tell it from what lay there before."""
     model = tiny_llama()
     weight = model.model.layers[0].mlp.up_proj.weight
     for _ in range(20):
         before, numbers = Fingerprint(model), weight.data.clone()
         weight.data = torch.empty(0)
-        numbers.view(-1)[1] += 1  # none of those that are looked at
+        numbers.view(-1)[1] += 1
         weight.data = numbers
         del numbers
         assert Fingerprint(model) != before
@@ -48,6 +48,14 @@ def test_parts_at_an_old_address_are_told_apart() -> None:
         model.model.layers[0].mlp.up_proj = torch.nn.Linear(32, 48, bias=False)
         model.model.layers[0].mlp.up_proj.load_state_dict(state)
         assert not Fingerprint(model).same_code(before)
+
+
+def test_weights_made_in_inference_mode_are_read() -> None:
+    """torch counts no changes of them."""
+    with torch.inference_mode():
+        model = tiny_llama()
+    assert model.lm_head.weight.is_inference()
+    assert Fingerprint(model) == Fingerprint(model)
 
 
 def test_it_does_not_keep_a_model() -> None:

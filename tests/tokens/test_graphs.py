@@ -158,6 +158,21 @@ def test_buffers_that_grow_drop_their_graphs(device, caplog):
     assert all(buffer() is not None for made in held._made.values() for buffer in made.buffers)
 
 
+def test_graphs_outlast_a_task_and_hold_no_numbers_of_a_model(device):
+    """What may have changed unseen is read anew, weights and rotations, in the places that a graph knows."""
+    module, plain = device.put(tiny_of("qwen3")), tiny_of("qwen3")
+    reader = Reader(module)
+    for factor in (1.0, 0.5, -2.0):
+        for model in (module, plain):
+            model.model.rotary_emb.inv_freq.data.mul_(abs(factor))
+            model.model.layers[0].self_attn.v_proj.weight.data.mul_(factor)
+        session = Session(prompt(40))
+        got, want = (each.read([session.context()], [CHAIN]) for each in (reader, own(plain)))
+        torch.testing.assert_close(on_host(got.logits), want.logits, **CLOSE)
+        session.scratch[reader].close()
+    assert device.counts.captures == 1
+
+
 def test_the_number_of_graphs_is_bounded(device, monkeypatch):
     """Beyond the bound the one that was not used for longest goes."""
     monkeypatch.setattr(graphs, "MOST", 2)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable, Iterator
-from typing import Any
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -367,6 +369,82 @@ EDITS: dict[str, Callable[[Any], None]] = {
 }  # fmt: skip
 
 
+def closure(model: Any) -> Callable[[], None]:
+    strength = {"by": 1.0}
+    mlp = model.model.layers[0].mlp
+    mlp.register_forward_hook(lambda module, given, out: out * strength["by"])
+    return lambda: strength.update(by=-2.0)
+
+
+def vector(model: Any) -> Callable[[], Any]:
+    direction = torch.zeros(32)
+    model.model.layers[0].mlp.register_forward_hook(lambda module, given, out: out + direction)
+    return lambda: direction.add_(torch.linspace(-5, 5, 32))
+
+
+class Steered(torch.nn.Module):
+    """A part that adds what it keeps in ways that no state_dict shows."""
+
+    strength = 0.0
+
+    def __init__(self, base: Any) -> None:
+        super().__init__()
+        self.base = base
+        self.table = {"by": torch.zeros(1)}
+        self.listed = [torch.zeros(1)]
+        self.settings = SimpleNamespace(by=0.0)
+
+    def helper(self) -> float:
+        return 0.0
+
+    def forward(self, x: Any) -> Any:
+        by = self.table["by"] + self.listed[0] + self.settings.by + self.strength + self.helper()
+        return self.base(x) * (1 + by)
+
+
+def steered(edit: Callable[[Any], Any]) -> Callable[[Any], Callable[[], None]]:
+    """A change of a part of a class of its own."""
+
+    def prepare(model: Any) -> Callable[[], None]:
+        kind: Any = type("Steered", (Steered,), {})
+        part = model.model.layers[0].mlp = kind(model.model.layers[0].mlp)
+        return lambda: edit(part)
+
+    return prepare
+
+
+def made_in_inference_mode(model: Any) -> Callable[[], None]:
+    up = model.model.layers[0].mlp.up_proj
+    with torch.inference_mode():
+        up.weight = torch.nn.Parameter(up.weight * 1, requires_grad=False)
+
+    def edit() -> None:
+        with torch.inference_mode():
+            up.weight.mul_(-1)
+
+    return edit
+
+
+def not_contiguous(model: Any) -> Callable[[], Any]:
+    up = model.model.layers[0].mlp.up_proj
+    up.weight.data = up.weight.data.t().contiguous().t()
+    return lambda: up.weight.data.mul_(-1)
+
+
+PREPARED: dict[str, Callable[[Any], Callable[[], Any]]] = {
+    "strength of a hook, in its closure": closure,
+    "vector of a hook, in place": vector,
+    "tensor in a dict": steered(lambda part: part.table["by"].add_(2)),
+    "tensor in a list": steered(lambda part: part.listed[0].add_(2)),
+    "settings object": steered(lambda part: vars(part.settings).update(by=2.0)),
+    "class attribute": steered(lambda part: setattr(type(part), "strength", 2.0)),
+    "helper method of the class": steered(lambda part: setattr(type(part), "helper", lambda self: 2.0)),
+    "helper method of the part": steered(lambda part: setattr(part, "helper", lambda: 2.0)),
+    "weights of inference mode": made_in_inference_mode,
+    "data in place, not contiguous": not_contiguous,
+}
+"""Changes of what was put into a model before: nothing in it that can be looked at tells of them."""
+
 REPORTED = (
     "anew, layers.0.self_attn.k_proj.weight", "anew, layers.0.self_attn.v_proj.weight",
     "anew, layers.0.mlp.up_proj.weight", "another v_proj", "hook, layer", "hook, v_proj", "data anew",
@@ -381,18 +459,20 @@ def family(request: pytest.FixtureRequest) -> str:
 
 @pytest.mark.parametrize(
     ("family", "edit"),
-    [("qwen3", edit) for edit in EDITS]
+    [("qwen3", edit) for edit in (*EDITS, *PREPARED)]
     + [(family, edit) for family in ("llama", "qwen2", "mistral") for edit in REPORTED],
 )
 def test_an_edit_is_seen_by_the_next_call(family: str, edit: str) -> None:
-    """By a new call, and by a decoder that has read the same prompt before: the log-probabilities are the oracle's."""
+    """By a new call, and by a decoder that has read the same prompt before, in a task of another id so that its keys
+    and values could be lent: the log-probabilities are the oracle's."""
     model = model_of(family)
+    change = PREPARED[edit](model) if edit in PREPARED else partial(EDITS[edit], model)
     with Decoder(
         model, "none", tokenizer=byte_tokenizer(), max_new_tokens=TOKENS, logprobs=True, block=0
     ) as kept:
-        before: Any = kept.generate(PROMPT)
+        _, before = cast("list[Any]", kept.generate([[1, 2, 3], PROMPT]))
         assert before.logprobs == pytest.approx(scores(model, before.ids), abs=1e-4)
-        EDITS[edit](model)
+        change()
         for after in (kept.generate(PROMPT), answer(model)):
             assert after.logprobs == pytest.approx(scores(model, after.ids), abs=1e-4)
     assert after.logprobs != pytest.approx(before.logprobs, abs=1e-3)
@@ -445,6 +525,33 @@ def test_a_class_whose_forward_was_replaced_runs_itself(monkeypatch: pytest.Monk
     monkeypatch.setattr(mlp, "forward", lambda self, x: -own(self, x))
     found = answer(model)
     assert found.logprobs == pytest.approx(scores(model, found.ids), abs=1e-4)
+
+
+def test_a_rotation_that_was_replaced_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Libraries replace functions of a family's file too; the model runs itself then."""
+    from transformers.models.qwen3 import modeling_qwen3
+
+    model, own = model_of("qwen3"), modeling_qwen3.apply_rotary_pos_emb
+    with Decoder(model, "none", tokenizer=byte_tokenizer(), max_new_tokens=TOKENS, logprobs=True) as kept:
+        kept.generate([[1, 2, 3], PROMPT])
+        monkeypatch.setattr(
+            modeling_qwen3,
+            "apply_rotary_pos_emb",
+            lambda q, k, cos, sin, *more: own(q, k, cos * 0.5, sin, *more),
+        )
+        for after in (kept.generate(PROMPT), answer(model)):
+            assert after.logprobs == pytest.approx(scores(model, after.ids), abs=1e-4)
+
+
+def test_attention_that_looks_ahead_is_refused() -> None:
+    """It cannot be read block by block; that it was switched is seen."""
+    model = model_of("llama")
+    with Decoder(model, "none", tokenizer=byte_tokenizer(), max_new_tokens=TOKENS) as kept:
+        kept.generate(PROMPT)
+        for layer in model.model.layers:
+            layer.self_attn.is_causal = False
+        with pytest.raises(Exception, match="cannot be decoded by drafting and verifying"):
+            kept.generate(PROMPT)
 
 
 @pytest.mark.parametrize("register", ["register_forward_hook", "register_forward_pre_hook"])

@@ -39,13 +39,14 @@ def compiled(model: Any, backend: str = "eager", hidden: tuple[int, ...] = ()) -
     """A reader whose steps are compiled by a backend."""
     reader = Reader(model, hidden=hidden)
     reader._forward.compile(backend)
+    reader._how = hidden, True
     reader.slots = reader._new_slots()
     return reader
 
 
 def own(model: Any, hidden: tuple[int, ...] = ()) -> Reader:
     """A reader by the module's own code."""
-    reader = Reader(model, hidden=hidden)
+    reader = Reader(model, hidden=hidden, owned=True)
     reader._forward = ModuleForward(model, reader._forward.hidden)
     reader.slots = reader._new_slots()
     return reader
@@ -108,6 +109,7 @@ def test_compiled_steps_see_what_was_changed(monkeypatch):
     attention.q_norm.weight.data.mul_(2)
     same((reader, own(model)), [[1, 2, 3]], [((0,), CHAIN, [5])])
     assert reader._forward.compiled
+    reader._how = (), None  # as on a device, where nobody asks for it
     attention.v_proj.register_forward_hook(lambda _, given, out: 2 * out)
     same((reader, own(model)), [[1, 2, 3]], [((0,), CHAIN, [5])])
     assert isinstance(reader._forward, ModuleForward)

@@ -132,7 +132,7 @@ def test_reading_on_token_by_token_is_reading_the_block(small_classes, family, p
 def test_the_short_way_is_the_modules_own(family):
     """For the Llama family the pass in few operations gives what the module's code gives, weights still shared."""
     model = module(family)
-    quick, own = Reader(model), Reader(model)
+    quick, own = Reader(model), Reader(model, owned=True)
     assert isinstance(quick._forward, LlamaForward)
     own._forward = ModuleForward(model, ())
     proposal = block([1, 2, 3, 4, 5], [-1, 0, 0, -1, 3])

@@ -60,6 +60,7 @@ class LocalModel:
         self._lock = threading.RLock()
         self._loaded: tuple[Any, Any] | None = None
         self._live = False
+        self._owned = True
         self._vocabulary: str | None = None
 
     @classmethod
@@ -71,7 +72,8 @@ class LocalModel:
             tokenizer: its transformers tokenizer.
             own: the weights may be laid anew in memory, as those of a model that is loaded by name, so that layers
                 that read the same input are one product. Parameters stay the same objects; views of their memory that
-                somebody keeps (a flat buffer, an array) are the model's no more.
+                somebody keeps (a flat buffer, an array) are the model's no more. What a task has read may be lent to
+                later ones; which edits are seen between them is in docs/tokens.md.
 
         Returns:
             A LocalModel whose `close` leaves the module alone.
@@ -87,6 +89,7 @@ class LocalModel:
             lay_side_by_side(model)
         made._loaded = (model, tokenizer)
         made._live = True
+        made._owned = own
         return made
 
     def open(self) -> None:
@@ -118,6 +121,11 @@ class LocalModel:
     def live(self) -> bool:
         """Whether it was made `from_module`, so that no files stand behind it."""
         return self._live
+
+    @property
+    def owned(self) -> bool:
+        """Whether the weights are the library's own: loaded here, or given away with `own`."""
+        return self._owned
 
     @property
     def model(self) -> Any:

@@ -41,7 +41,7 @@ def alike(linears: list[Any]) -> bool:
 
 
 def _lay(parameters: list[Any]) -> None:
-    with torch.no_grad():
+    with torch.inference_mode(False), torch.no_grad():  # tensors made in inference mode cannot be trained
         whole = torch.cat(parameters)
         parts = whole.split([len(parameter) for parameter in parameters])
     for parameter, part in zip(parameters, parts, strict=True):

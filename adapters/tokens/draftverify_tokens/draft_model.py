@@ -16,7 +16,7 @@ from draftverify.errors import below
 from draftverify_tokens.block_size import default_block
 from draftverify_tokens.guest import Guest
 from draftverify_tokens.history import upload
-from draftverify_tokens.models import TokenModel, positions_of, prompt_of, room
+from draftverify_tokens.models import TokenModel, is_owned, positions_of, prompt_of, room
 from draftverify_tokens.reader import Reader, distributions, history_of
 from draftverify_tokens.sampling import SETTINGS
 from draftverify_tokens.self_test import self_test
@@ -79,9 +79,12 @@ class DraftModel:
 
     @cached_property
     def _reader(self) -> Reader:
+        owned = is_owned(self.model)
         if not self.own_cache:
-            return Guest(self.module, compiled=self.compiled)  # the target's cache, and its self-test
-        return Reader(self.module, compiled=self.compiled, test=self_test)
+            return Guest(
+                self.module, compiled=self.compiled, owned=owned
+            )  # the target's cache, and its self-test
+        return Reader(self.module, compiled=self.compiled, owned=owned, test=self_test)
 
     @property
     def module(self) -> Any:

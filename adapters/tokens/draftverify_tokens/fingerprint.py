@@ -1,7 +1,7 @@
 """What a model is made of at one moment, by which a reader sees that its user has changed it since.
 
 A model may be trained, hooked, patched, adapted and converted between two tasks, and nobody is told. What a reader has
-kept (keys and values of texts, tables, graphs, which code may run the model) is worth nothing then.
+kept (graphs, which code may run the model, and keys and values where those outlive their task) is worth nothing then.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ RECORDERS = "transformers.utils.output_capturing"
 PLAIN = (bool, int, float, str, type(None))
 LISTED = 64
 """Longer lists among the attributes are known by their length alone."""
-NUMBERS = 16
-"""About so many numbers of each tensor are looked at."""
 
 
 class Fingerprint:
@@ -33,10 +31,10 @@ class Fingerprint:
         module: the model.
 
     Attributes:
-        code: its modules, the forwards of their classes and of their own, their hooks, and the config's words.
-        weights: its tensors, where they lie, how often torch has changed each and some of its numbers; and the numbers
-            and words among the modules' attributes. torch counts no change through `.data`, so that one shows in the
-            numbers alone; on a device those are not looked at, since that would wait for it.
+        code: its modules, the forwards of their classes and of their own, their hooks, whether attention is causal,
+            and the config's words.
+        weights: its tensors, where they lie and how often torch has changed each; and the numbers and words among the
+            modules' attributes. torch counts no change through `.data`, nor of a tensor made in inference mode.
     """
 
     def __init__(self, module: Any) -> None:
@@ -48,12 +46,14 @@ class Fingerprint:
         self._parts: list[Any] = []
         self._tensors: list[Any] = []
         self._storages: list[Any] = []
+        own = _own()
         for part in module.modules():
             self._name(part)
             self._name(type(part).forward)
             self.code += hooks_of(part)
+            self.code.append(part.__dict__.get("is_causal"))
             for name, value in part.__dict__.items():
-                if name in _own():
+                if name in own:
                     continue
                 if isinstance(value, torch.Tensor):
                     self._add(value)
@@ -98,9 +98,6 @@ class Fingerprint:
         self._storages.append(storage)
         changes = 0 if tensor.is_inference() else tensor._version
         self.weights += id(tensor), storage.cdata, tensor.data_ptr(), tensor.dtype, tensor.device, changes
-        if tensor.device.type == "cpu" and tensor.is_contiguous():
-            flat = tensor.detach().view(-1)
-            self.weights.append(flat[:: max(1, len(flat) // NUMBERS)].tolist())
 
 
 def _live(references: list[Any]) -> bool:

@@ -94,10 +94,7 @@ class ModuleForward:
         self._telling = telling_of(module)
         self._positions, _ = positions_of(module)
 
-    def forget(self) -> None:
-        """Nothing was made of the weights."""
-
-    def go_on_from(self, other: Any) -> None:
+    def go_on_from(self, other: Any, *, graphs: bool) -> None:
         """Nothing is compiled."""
 
     @cached_property

@@ -58,6 +58,9 @@ class Guest(Reader):
     def _new_slots(self) -> Slots:
         return super()._new_slots() if self._owner is self else self._owner.slots
 
+    def _empty_slots(self) -> None:
+        self.slots = self._owner.slots  # they are the target's, who empties them
+
     def _take(self, context: Context) -> Slot:
         slot: Slot = context.scratch.pop(self._owner)
         return slot

@@ -13,6 +13,7 @@ without a hook anywhere; else the module runs itself.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -26,6 +27,8 @@ from draftverify_tokens.slots import Group, Slots, put, seen
 
 __all__ = ["LlamaForward", "is_llama", "products_are_plain"]
 
+CALLED = ("apply_rotary_pos_emb", "eager_attention_forward")
+"""The functions of a family's file that its attention calls."""
 ROTATIONS = frozenset({"default", "linear", "llama3", "yarn"})
 """Kinds of rotary embedding whose angles do not depend on the length of the sequence."""
 TABLE = 1 << 17
@@ -68,29 +71,36 @@ def _runs_as_written(module: Any) -> bool:
     and nobody listens at any module. Projections, embeddings and head are called, whatever they are."""
     from transformers.activations import SiLUActivation
 
-    inner = module.model
-    expected = {
-        module: "ForCausalLM",
-        inner: "Model",
-        inner.norm: "RMSNorm",
-        inner.rotary_emb: "RotaryEmbedding",
-    }
-    for layer in inner.layers:
-        attention, mlp = layer.self_attn, layer.mlp
-        norms = layer.input_layernorm, layer.post_attention_layernorm
-        heads = [getattr(attention, name) for name in ("q_norm", "k_norm") if hasattr(attention, name)]
-        expected |= {layer: "DecoderLayer", attention: "Attention", mlp: "MLP"}
-        expected |= dict.fromkeys((*norms, *heads), "RMSNorm")
-        if type(mlp.act_fn) not in (SiLUActivation, torch.nn.SiLU):
-            return False
-    written = type(module).__module__
-    family = type(module).__name__.removesuffix("ForCausalLM")
-    return (
-        all(
+    written, family = type(module).__module__, type(module).__name__.removesuffix("ForCausalLM")
+
+    def is_its(name: str, *parts: Any) -> bool:
+        return all(
             (type(part).__module__, type(part).__name__) == (written, family + name)
             and type(part).forward.__module__ == written
-            for part, name in expected.items()
+            for part in parts
         )
+
+    # From the outside in: a part of another kind need not have the parts that are looked at then.
+    inner = module.model
+    if not (
+        is_its("ForCausalLM", module) and is_its("Model", inner) and is_its("DecoderLayer", *inner.layers)
+    ):
+        return False
+    attentions, mlps = ([getattr(layer, name) for layer in inner.layers] for name in ("self_attn", "mlp"))
+    if not (is_its("Attention", *attentions) and is_its("MLP", *mlps)):
+        return False
+    norms = [inner.norm]
+    for layer in inner.layers:
+        norms += layer.input_layernorm, layer.post_attention_layernorm
+        norms += [
+            getattr(layer.self_attn, name) for name in ("q_norm", "k_norm") if hasattr(layer.self_attn, name)
+        ]
+    return (
+        is_its("RMSNorm", *norms)
+        and is_its("RotaryEmbedding", inner.rotary_emb)
+        and all(type(mlp.act_fn) in (SiLUActivation, torch.nn.SiLU) for mlp in mlps)
+        and all(attention.is_causal for attention in attentions)
+        and all(getattr(sys.modules[written], name).__module__ == written for name in CALLED)
         and not any(hooks_of(part) or "forward" in vars(part) for part in module.modules())
         and not any(global_hooks())
     )
@@ -171,17 +181,26 @@ class LlamaForward:
         parts = states[0].split([group.ids.numel() for group in groups])
         return found, [part.unflatten(0, group.ids.shape) for part, group in zip(parts, groups, strict=True)]
 
-    def forget(self) -> None:
-        """Make anew what was made of weights that have changed: the table of rotations, and graphs, which hold
-        addresses."""
-        self._layers, self._cos = [], None
-        if self._graphs is not None:
-            self._graphs.clear()
+    def go_on_from(self, other: Any, *, graphs: bool) -> None:
+        """Use what another one has compiled, if it has.
 
-    def go_on_from(self, other: Any) -> None:
-        """Use what another one has compiled, if it has."""
-        if self.compiled and isinstance(other, LlamaForward) and other.compiled:
-            self._pieces = other._pieces
+        Args:
+            other: the forward of the same module before this one.
+            graphs: whether its graphs too: all that they hold the addresses of lies where it lay. The table of
+                rotations, which they hold as well, is filled anew.
+        """
+        if not (self.compiled and isinstance(other, LlamaForward) and other.compiled):
+            return
+        self._pieces = other._pieces
+        inner, head = self.module.model, self.module.lm_head
+        plain = type(inner.embed_tokens) is torch.nn.Embedding and type(head) is torch.nn.Linear
+        if (
+            graphs and plain and other._cos is not None
+        ):  # of another's code a graph holds what nobody can look at
+            self._graphs, self._cos, self._sin = other._graphs, other._cos, other._sin
+            with torch.inference_mode():
+                for held, new in zip((self._cos, self._sin), self._table(len(self._cos)), strict=True):
+                    held.copy_(new)
 
     def warm(
         self, slots: Slots, rows: int, tokens: int, capacity: int, tails: Sequence[Tail | None] = (None,)
@@ -221,10 +240,15 @@ class LlamaForward:
                 most = max(most, min(self.module.config.max_position_embeddings, TABLE))
                 if self._graphs is not None:
                     self._graphs.clear()
-            places = torch.arange(-(-most // 1024) * 1024, device=embeddings.device)[None]
-            cos, sin = inner.rotary_emb(embeddings[:1], places)
-            half = sin.shape[-1] // 2
-            self._cos, self._sin = cos[0], torch.cat([-sin[0, :, :half], sin[0, :, half:]], dim=-1)
+            self._cos, self._sin = self._table(-(-most // 1024) * 1024)
+
+    def _table(self, positions: int) -> tuple[Any, Any]:
+        """What rotates queries and keys at each position: two of [positions, width]."""
+        embeddings = self.module.model.embed_tokens.weight
+        places = torch.arange(positions, device=embeddings.device)[None]
+        cos, sin = self.module.model.rotary_emb(embeddings[:1], places)
+        half = sin.shape[-1] // 2
+        return cos[0], torch.cat([-sin[0, :, :half], sin[0, :, half:]], dim=-1)
 
     def _compiled(self, groups: Sequence[Group], tail: Tail | None) -> tuple[Any, ...]:
         """A step; what it returns is of all tokens of the groups, and overwritten by the next one of its like.

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from draftverify import ConfigError, Context
 
-__all__ = ["TokenModel", "positions_of", "prompt_of", "room", "tokens_so_far"]
+__all__ = ["TokenModel", "is_owned", "positions_of", "prompt_of", "room", "tokens_so_far"]
 
 
 class TokenModel(Protocol):
@@ -36,6 +36,11 @@ class TokenModel(Protocol):
     def decode(self, ids: Sequence[int], /) -> str:
         """The text of token ids, without special tokens."""
         ...
+
+
+def is_owned(model: TokenModel) -> bool:
+    """Whether the weights are the library's own, and no module that its user goes on with; so it says in `owned`."""
+    return bool(getattr(model, "owned", False))
 
 
 def prompt_of(context: Context) -> list[int]:

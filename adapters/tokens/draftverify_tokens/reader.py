@@ -90,15 +90,19 @@ class _Ahead(NamedTuple):
 class Reader:
     """One component's way to read with a model; its caches lie in each session's scratch.
 
-    The model stays its user's, who may change it in any way between two tasks: whenever a session is new the model is
-    looked at, and of one that was changed nothing is used that was read or made before. It is read in eval mode, and is
-    in its own mode between passes.
+    The model stays its user's, who may change it in any way between two tasks, so nothing of a task that has ended is
+    lent: a session that is new while none is under way begins with an empty cache. Sessions that are under way together
+    share what they have in common. Whenever a session is new the model is looked at as well, and of one that is seen to
+    have changed nothing is used that was read or made before. It is read in eval mode, and is in its own mode between
+    passes.
 
     Args:
         module: a transformers causal language model.
         hidden: which hidden states to return, as indices into transformers' `hidden_states` (0 the embeddings, -1 what
             the head reads). With any, every session reads its whole prompt itself, since all its states are wanted.
         compiled: compile the steps; None: where the model is on a GPU.
+        owned: whether the model is the library's own, so that what a task has read is lent to later ones, until the
+            model is seen to have changed.
         lends: whether a `Guest` may read on in this cache.
         test: says why trees cannot be read with a model, None where they can, and raises a ConfigError where the model
             cannot be read at all; asked now, and again of a model that was changed.
@@ -116,12 +120,14 @@ class Reader:
         *,
         hidden: Sequence[int] = (),
         compiled: bool | None = None,
+        owned: bool = False,
         lends: bool = False,
         test: Callable[[Any], str | None] = lambda module: None,
     ) -> None:
         from draftverify_tokens.forward import forward_of
 
         self.module = module
+        self.owned = owned
         self.lends = lends
         self.no_trees: str | None = None
         self._test = test
@@ -331,25 +337,39 @@ class Reader:
         self.slots.note([context.scratch[self._owner] for context in contexts])
 
     def _look_at_model(self) -> None:
-        """Forget everything that was read with the model, or made for it, if it was changed since the last look."""
+        """Forget what was read with the model and made of it, if it was changed since the last look; or if it may have
+        been, unseen, since the last session ended."""
         from draftverify_tokens.forward import forward_of
 
-        before, now = self._fingerprint, Fingerprint(self.module)
-        if now == before:
+        now = Fingerprint(self.module)
+        same = now == self._fingerprint
+        under_way = any(slot.shelf is not None for slot in self._known)
+        if same and (self.owned or under_way):
             return
         self._fingerprint = None  # until it has stood the test: else it is refused each time
-        self._modules = list(self.module.modules())
-        self._embeddings, self._edge = self.module.get_input_embeddings(), None
-        self._tails.clear()
-        if before is not None and now.same_code(before):
-            self._forward.forget()
+        forward = forward_of(self.module, *self._how)
+        forward.go_on_from(self._forward, graphs=same)
+        self._forward = forward
+        if same:
+            self._empty_slots()
         else:
-            forward = forward_of(self.module, *self._how)
-            forward.go_on_from(self._forward)
-            self._forward = forward
-        self.slots = self._new_slots()
-        self.no_trees = self._test(self.module)
+            self._modules = list(self.module.modules())
+            self._embeddings, self._edge = self.module.get_input_embeddings(), None
+            self._tails.clear()
+            self.slots = self._new_slots()
+            self.no_trees = self._test(self.module)
         self._fingerprint = now
+
+    def _empty_slots(self) -> None:
+        """Begin with an empty cache; graphs hold the addresses of its buffers."""
+        import torch
+
+        if self.slots.padded and self._forward.compiled:
+            with torch.inference_mode():
+                for shelf in self.slots.shelves.values():
+                    shelf.forget()
+        else:
+            self.slots = self._new_slots()
 
     def _new_slots(self) -> Slots:
         compiled = self._forward.compiled

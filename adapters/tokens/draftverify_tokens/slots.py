@@ -147,6 +147,12 @@ class Shelf:
         found = [(bool(left[1]), left[0], row) for left, row in rows if left is not None]
         return [row for *_, row in sorted(found, key=lambda each: each[:2])]
 
+    def forget(self) -> None:
+        """Have nothing of what its rows hold lent; nobody may own one."""
+        self.line = [Row(index) for index in range(self.rows)]
+        for buffer in (*self.keys, *self.values):
+            buffer.zero_()  # the mask hides what it holds, but not a NaN
+
     def resize(self, line: list[Row], rows: int) -> None:
         """Make the buffers so many rows high; what the rows of `line` hold stands in the first of them after it."""
         kept = [row.index for row in line]

@@ -20,7 +20,7 @@ from draftverify import (
     Verification,
 )
 from draftverify_tokens.divergence import explain
-from draftverify_tokens.models import TokenModel, positions_of, prompt_of
+from draftverify_tokens.models import TokenModel, is_owned, positions_of, prompt_of
 from draftverify_tokens.reader import Reader, Reading, distributions, history_of
 from draftverify_tokens.sampling import SETTINGS, check_settings
 from draftverify_tokens.self_test import self_test
@@ -75,7 +75,12 @@ class Target:
     @cached_property
     def _reader(self) -> Reader:
         return Reader(
-            self.model.model, hidden=self.hidden, compiled=self.compiled, lends=True, test=self_test
+            self.model.model,
+            hidden=self.hidden,
+            compiled=self.compiled,
+            owned=is_owned(self.model),
+            lends=True,
+            test=self_test,
         )
 
     def open(self) -> None:
