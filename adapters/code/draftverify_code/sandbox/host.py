@@ -377,12 +377,12 @@ class _State:
 
 
 class _Crowd:
-    """How many of a sandbox's programs are under way: a number in shared memory, which its keepers read."""
+    """How many of a sandbox's programs are under way: a number in a file without a name, which its keepers read."""
 
     def __init__(self) -> None:
-        self.file = os.memfd_create("draftverify")
-        # Not as the sandbox is closed: a command of another thread may be under way, and the number be another file's.
-        weakref.finalize(self, os.close, self.file)
+        # Closed with this object, not as the sandbox is: a command of another thread may be under way.
+        self._kept = tempfile.TemporaryFile()  # noqa: SIM115
+        self.file = self._kept.fileno()
         self._lock = threading.Lock()
         self._count = 0
         self._add(0)
