@@ -247,6 +247,12 @@ def test_labels_do_not_depend_on_verdicts() -> None:
     assert shares_of(task, lambda item: item == 0, whole=False) == Shares(2 / 3, right=1.0, true_pass=0.0)
 
 
+def test_an_item_that_passed_and_that_the_rule_refused_was_not_accepted() -> None:
+    """By the labels as by the tally."""
+    task = record(a_round(0, "pp", refused=1))
+    assert shares_of(task, lambda item: True) == Shares(1 / 2, right=1.0, true_pass=0.5)
+
+
 def test_items_of_a_chain_have_no_labels() -> None:
     """None of them is a whole answer."""
     task = record(a_round(0, "ppr", chain=True))
