@@ -33,7 +33,7 @@ from draftverify.engine.requests import (
     Verify,
 )
 from draftverify.errors import ContractError, StoreError, shown, without_addresses
-from draftverify.frozen import FrozenDict, FrozenList, freeze, frozen_array
+from draftverify.frozen import FrozenDict, FrozenList, frozen_array
 from draftverify.secret import redact
 from draftverify.values import (
     CAUSES,
@@ -512,7 +512,7 @@ def _notes(values: Any, what: str) -> dict[str, Any]:
     problem = plain_problem(notes)
     if problem is not None:
         raise ContractError(f"{what}{problem}")
-    return freeze(_said_within(notes))  # type: ignore[no-any-return]
+    return _said_within(notes)  # type: ignore[no-any-return]
 
 
 _KNOWN = frozenset(VERDICTS)
@@ -892,13 +892,13 @@ def _said(text: str) -> str:
 
 
 def _said_within(value: Any) -> Any:
-    """A plain value whose texts and keys are for people."""
+    """A canonical value, whose texts and keys are for people."""
     if type(value) is str:
         return _said(value)
     if isinstance(value, list):
-        return [_said_within(inner) for inner in value]
+        return FrozenList([_said_within(inner) for inner in value])
     if isinstance(value, dict):
-        return {_said(key): _said_within(inner) for key, inner in value.items()}
+        return FrozenDict({_said(key): _said_within(inner) for key, inner in value.items()})
     return value
 
 

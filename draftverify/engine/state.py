@@ -310,7 +310,7 @@ def _better(best: Candidate | None, round: Round, answered: tuple[Any, ...]) -> 
 
 
 def _rank(candidate: Candidate, answered: tuple[Any, ...]) -> tuple[bool, bool, bool, float]:
-    fresh = not answered or not _is_among(candidate.value, answered)
+    fresh = not _is_among(candidate.value, answered)
     return fresh, candidate.judged, candidate.score is not None, candidate.score or 0.0
 
 
