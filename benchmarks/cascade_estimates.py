@@ -1,7 +1,7 @@
 """What `benchmarks.cascades` says of answers: costs and qualities of the ways to answer, and their intervals.
 
 A way is a row of figures per prompt. Prompts are the unit of sampling, every comparison is of the same prompts, and
-every interval is the delete-one-prompt jackknife of `draftverify.calibration`.
+every interval is the delete-one-prompt jackknife of `draftverify.stats`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from draftverify.calibration.intervals import BLOCKS, log_jackknife, t_quantile
+from draftverify.stats.intervals import BLOCKS, log_jackknife, t_quantile
 
 __all__ = [
     "Interval",

@@ -25,9 +25,9 @@ from ruamel.yaml import YAML
 
 from benchmarks.provenance import write
 from draftverify import TaskRecord
-from draftverify.calibration import acceptance_rate, items_per_pass, paired_difference
-from draftverify.experiments import load_experiment, run
-from draftverify.records import load_run
+from draftverify.bench import load_experiment, run
+from draftverify.bench.records import load_run
+from draftverify.stats import acceptance_rate, items_per_pass, paired_difference
 from draftverify_tokens import DrafterTraining
 
 LONG = ("summarization", "rag")

@@ -40,8 +40,8 @@ from draftverify import (
     Task,
     Verification,
 )
-from draftverify.records import Store
-from draftverify.records.database import sqlite_url
+from draftverify.bench.records import Store
+from draftverify.bench.records.database import sqlite_url
 
 PROPOSAL = Proposal.chain((1, 2, 3, 4))
 VERIFICATION = Verification(checks=(PASS, PASS, PASS, Check("reject")))

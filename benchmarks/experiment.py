@@ -19,8 +19,8 @@ import shutil
 from pathlib import Path
 
 from benchmarks.provenance import write
-from draftverify.experiments.config import load_experiment
-from draftverify.experiments.run import run
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.runner.run import run
 
 
 def main() -> None:

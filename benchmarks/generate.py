@@ -39,8 +39,8 @@ from typing import Any
 from benchmarks.provenance import write
 from benchmarks.tokens import interval
 from draftverify import Pipeline
-from draftverify.calibration import Measured
 from draftverify.rules import Speculative
+from draftverify.stats import Measured
 from draftverify_llm import LocalModel
 from draftverify_tokens import Decoder, PromptLookup, Stop, Target, generate
 

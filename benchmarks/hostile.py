@@ -51,11 +51,11 @@ from typing import Any, NamedTuple
 
 from benchmarks.provenance import provenance
 from draftverify import Context, Cost, Pipeline, Proposal, Task, TaskRecord, fallback
-from draftverify.calibration import Measured, drafting
-from draftverify.calibration.block_costs import FIRST_GAP
-from draftverify.calibration.intervals import log_interval
+from draftverify.checks.verifiers import Exact
 from draftverify.rules import First, LongestPrefix, Speculative
-from draftverify.verifiers import Exact
+from draftverify.stats import Measured, drafting
+from draftverify.stats.block.costs import FIRST_GAP
+from draftverify.stats.intervals import log_interval
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 RESULTS = Path(__file__).parent / "results"

@@ -2,9 +2,9 @@
 
     python -m benchmarks.judges [--data ../shared/data] --out benchmarks/results/judges.json
 
-The records are written as the JSON Lines that `llm.recorded_judge` and `{use: jsonl}` read, and audited by
-`draftverify.audit.audit_judge`, as `draftverify audit judge` does it. LLMBar's 200 pairs have both orders and a human
-majority; PandaLM's 999 have one order and three annotators.
+The records are written as the JSON Lines that `llm.recorded_judge` and `{use: jsonl}` read, and audited as
+`draftverify audit judge` does it. LLMBar's 200 pairs have both orders and a human majority; PandaLM's 999 have one
+order and three annotators.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any
 import msgspec
 
 from benchmarks.provenance import write
-from draftverify.audit import Comparison, JudgeAudit, audit_judge, comparisons_of
-from draftverify.experiments.tasks import Jsonl
+from draftverify.bench.config.tasks import Jsonl
+from draftverify.kit.audit import Comparison, JudgeAudit, audit_judge, comparisons_of
 from draftverify_llm import RecordedJudge
 
 DATA = Path("../shared/data")

@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.judges import DATA, llmbar, plain
 from benchmarks.provenance import write
-from draftverify.audit import PROBES, Comparison, ProbeName, audit_judge
+from draftverify.kit.audit import PROBES, Comparison, ProbeName, audit_judge
 from draftverify_llm import Judge, LlamaCpp, LocalModel, PairwiseJudge
 
 EVERY: tuple[ProbeName, ...] = tuple(

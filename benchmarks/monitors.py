@@ -30,9 +30,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.provenance import write
-from draftverify.calibration import Estimate, part_of
-from draftverify.calibration.intervals import rate
-from draftverify.calibration.monitor import Wealth
+from draftverify.lab import part_of
+from draftverify.lab.monitor import Wealth
+from draftverify.stats import Estimate
+from draftverify.stats.intervals import rate
 
 LEVEL, RATE, AFTER, STEPS, BLOCK, FIRST_LOOK, Z = 0.05, 0.8, 0.7, 2_000, 250, 30, 1.959963984540054
 RUNS, ESTIMATED_RUNS, LONG_RUNS = 10_000, 1_000, 20

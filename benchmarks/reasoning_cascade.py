@@ -32,8 +32,8 @@ import numpy as np
 
 from benchmarks.provenance import write
 from draftverify import Pipeline, Task, fallback
-from draftverify.calibration import Estimate, bootstrap
 from draftverify.rules import First, Majority, Rounds
+from draftverify.stats import Estimate, bootstrap
 from draftverify_llm import read_rows
 from draftverify_reasoning import Answered, AnswerMatches, Recorded, normalised
 

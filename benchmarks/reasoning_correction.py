@@ -30,8 +30,8 @@ import numpy as np
 from benchmarks.provenance import write
 from benchmarks.reasoning_problems import CONFIG, MODEL, Counted, distinct
 from draftverify import Pipeline, Task, feedback, give_up, retry, verifier
-from draftverify.calibration import bootstrap
 from draftverify.rules import First
+from draftverify.stats import bootstrap
 from draftverify_llm import LocalModel
 from draftverify_reasoning import Gym, GymScorer, Sample, SelfRefine, solution
 from draftverify_reasoning.gym import score_answer

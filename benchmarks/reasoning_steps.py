@@ -35,8 +35,8 @@ import numpy as np
 from benchmarks.provenance import write
 from benchmarks.reasoning_problems import MODEL, Counted, distinct
 from draftverify import Budget, Check, Context, Pipeline, Proposal, Task, Verification, retry
-from draftverify.calibration import bootstrap
 from draftverify.rules import First, Limit, LongestPrefix
+from draftverify.stats import bootstrap
 from draftverify_reasoning import Arithmetic, Gym, Sample, Steps, UntilAnswered, answer_of, solution_text
 from draftverify_reasoning.gym import score_answer
 

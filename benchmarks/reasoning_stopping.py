@@ -27,9 +27,9 @@ import numpy as np
 from benchmarks.provenance import write
 from benchmarks.reasoning_problems import MODEL, STOP, TEMPLATE, problems
 from draftverify import Context, Held, Task
-from draftverify.calibration import bootstrap
+from draftverify.kit import make_context
 from draftverify.rules import AdaptiveConsistency, Majority, SureMajority
-from draftverify.testing import make_context
+from draftverify.stats import bootstrap
 from draftverify_llm import LocalModel
 from draftverify_reasoning import solution
 from draftverify_reasoning.gym import score_answer

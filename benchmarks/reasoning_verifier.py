@@ -38,16 +38,9 @@ import numpy as np
 
 from benchmarks.provenance import write
 from draftverify import Proposal
-from draftverify.calibration import (
-    Estimate,
-    Judged,
-    auroc,
-    auroc_within,
-    bootstrap,
-    fit_scores,
-    reliability,
-)
-from draftverify.testing import make_context
+from draftverify.kit import make_context
+from draftverify.lab import Judged, fit_scores, reliability
+from draftverify.stats import Estimate, auroc, auroc_within, bootstrap
 from draftverify_reasoning import TrainedVerifier, extract
 
 SYSTEMS = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification")

@@ -31,16 +31,10 @@ from benchmarks import monitors
 from benchmarks import ppi as few_labels
 from benchmarks.provenance import provenance
 from benchmarks.published import ELSEWHERE, FIGURES, FOLDERS, LAST, NAMES, Figure
-from draftverify.calibration import (
-    Estimate,
-    auroc,
-    auroc_within,
-    best_of_n,
-    pass_at_k,
-    trust,
-)
-from draftverify.calibration.intervals import rate
-from draftverify.calibration.monitor import Wealth
+from draftverify.lab import best_of_n
+from draftverify.lab.monitor import Wealth
+from draftverify.stats import Estimate, auroc, auroc_within, pass_at_k, trust
+from draftverify.stats.intervals import rate
 from draftverify_llm import read_rows
 
 Found: TypeAlias = "Mapping[str, Estimate | float]"
@@ -61,7 +55,7 @@ def gsm8k(data: Path) -> Found:
     import re
 
     from draftverify import Proposal
-    from draftverify.testing import make_context
+    from draftverify.kit import make_context
     from draftverify_reasoning import Arithmetic
 
     rows = [row for _, row in read_rows(data / "example_model_solutions.jsonl")]
@@ -94,7 +88,7 @@ def gsm8k(data: Path) -> Found:
 def math100(data: Path) -> Found:
     """The reward model on recorded solutions of MATH problems."""
     from benchmarks.reasoning_replay import FIELDS, majority, over_problems
-    from draftverify.testing import make_context
+    from draftverify.kit import make_context
     from draftverify_reasoning import Problems, Recorded
 
     path = data / "math_cot_100.jsonl"
@@ -145,7 +139,7 @@ def pandalm(data: Path) -> Found:
 
 
 def _audited(judge: Any, comparisons: Any) -> dict[tuple[str, str], Estimate | float]:
-    from draftverify.audit import audit_judge
+    from draftverify.kit.audit import audit_judge
 
     found: dict[tuple[str, str], Estimate | float] = {}
     for probe in audit_judge(judge, comparisons, probes=("agreement", "order", "length")).probes:

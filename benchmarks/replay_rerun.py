@@ -34,12 +34,12 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.provenance import write
-from draftverify.calibration import solved_ratio
-from draftverify.experiments.config import load_experiment
-from draftverify.experiments.replay import Recording
-from draftverify.experiments.run import run
-from draftverify.experiments.tune import tune
-from draftverify.records import load_run, timeless
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.records import load_run, timeless
+from draftverify.bench.runner.run import run
+from draftverify.lab.recording import Recording
+from draftverify.lab.tune import tune
+from draftverify.stats import solved_ratio
 from draftverify.values import TaskRecord
 
 PROBLEMS, QUESTIONS = 30, 200

@@ -27,7 +27,7 @@ import numpy as np
 
 from benchmarks.provenance import write
 from draftverify import Context, Proposal, Task
-from draftverify.testing import make_context
+from draftverify.kit import make_context
 from draftverify_llm import LocalModel, quiet_transformers, torch_directory
 from draftverify_retrieval import (
     Bm25,

@@ -41,11 +41,11 @@ from msgspec.structs import replace
 
 from benchmarks.provenance import write
 from draftverify import Context, Outcome, Pipeline, Proposal, Task, retry
-from draftverify.calibration import write_artifact
-from draftverify.calibration.intervals import rate, t_quantile
-from draftverify.experiments import evaluate, fit_verifier
+from draftverify.bench import evaluate
+from draftverify.bench.artifact import write_artifact
+from draftverify.lab import Calibrated, fit_verifier
 from draftverify.rules import Best, EnoughEvidence
-from draftverify.verifiers import Calibrated
+from draftverify.stats.intervals import rate, t_quantile
 from draftverify_llm import LocalModel
 from draftverify_retrieval import (
     F1,

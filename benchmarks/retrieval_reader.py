@@ -33,8 +33,8 @@ import numpy as np
 
 from benchmarks.provenance import write
 from draftverify import Proposal
-from draftverify.calibration import selective_risk
-from draftverify.testing import make_context
+from draftverify.kit import make_context
+from draftverify.stats import selective_risk
 from draftverify_retrieval import Bm25, Corpus, LexicalReader, Reader, ReaderTraining, Squad
 from draftverify_retrieval.answers import exact_match, f1
 from draftverify_retrieval.tasks import paragraphs

@@ -43,8 +43,8 @@ from msgspec.structs import replace
 
 from benchmarks.provenance import provenance
 from draftverify import Pipeline, Task, TaskRecord
-from draftverify.calibration import Measured, measured_ratio, predict
 from draftverify.rules import LongestPrefix
+from draftverify.stats import Measured, measured_ratio, predict
 from draftverify_retrieval import (
     ApproximateSearch,
     ApproximateVectors,

@@ -35,9 +35,9 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.provenance import write
-from draftverify.experiments.config import load_experiment
-from draftverify.experiments.run import run
-from draftverify.records import load_run
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.records import load_run
+from draftverify.bench.runner.run import run
 
 STORE = 100 << 20
 """Bytes of each Ray node's object store."""

@@ -23,8 +23,8 @@ import numpy as np
 
 from benchmarks import provenance
 from draftverify import Pipeline, Task, TaskRecord, fallback
-from draftverify.calibration import Estimate, geometric_mean
 from draftverify.rules import Best
+from draftverify.stats import Estimate, geometric_mean
 from draftverify_sql import SHORTCUTS, AsWritten, Queries, Rewrites, SameResult, Tested, Tpch
 from draftverify_sql.verifier import paired
 

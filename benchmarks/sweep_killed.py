@@ -26,8 +26,8 @@ from time import perf_counter, sleep
 from typing import Any
 
 from benchmarks.provenance import write
-from draftverify.experiments.config import load_experiment
-from draftverify.records import load_run
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.records import load_run
 
 Step = dict[str, Any]
 

@@ -27,8 +27,8 @@ from typing import Any
 from benchmarks.provenance import write
 from benchmarks.tokens import interval
 from draftverify import Pipeline, Proposal, Task
+from draftverify.kit import make_context
 from draftverify.rules import Speculative
-from draftverify.testing import make_context
 from draftverify_llm import LocalModel
 from draftverify_tokens import NoDraft, Stop, Target, slots
 from draftverify_tokens.reader import Reader

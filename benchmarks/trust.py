@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.provenance import write
-from draftverify.calibration import BlindSpots, Estimate, blind_spots, error_correlation, trust
+from draftverify.stats import BlindSpots, Estimate, blind_spots, error_correlation, trust
 from draftverify_llm import read_rows
 from draftverify_reasoning import extract, normalised
 

@@ -3,6 +3,7 @@
 from draftverify.engine.budget import Budget
 from draftverify.engine.events import Event, RoundDone, StepTaken, TaskDone, TaskStarted
 from draftverify.engine.functions import generator, verifier
+from draftverify.engine.parts import identity_of
 from draftverify.engine.pipeline import Pipeline
 from draftverify.engine.requests import Answer, Ask, Decide, Draft, Finish, Prepare, Verify
 from draftverify.engine.session import Session
@@ -136,6 +137,7 @@ __all__ = [
     "feedback",
     "generator",
     "give_up",
+    "identity_of",
     "iid",
     "inverse_cdf",
     "retry",

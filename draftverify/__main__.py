@@ -2,7 +2,7 @@
 
 import sys
 
-from draftverify.cli.main import main
+from draftverify.bench.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

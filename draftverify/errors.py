@@ -2,10 +2,10 @@
 
 DraftVerifyError                  the root: catch this to catch all of them
 ├── ConfigError                   a config, option or argument is wrong; the user can mend it
-│   └── ConfigErrors              (in draftverify.experiments) all that is wrong with one config, at once
+│   └── ConfigErrors              (in draftverify.bench) all that is wrong with one config, at once
 ├── PipelineError                 parts that do not fit each other, found when the pipeline is built
 ├── ContractError                 a component broke its protocol (wrong shape, law, verdict count)
-│   └── ConformanceError          (in draftverify.testing) the checks that a component failed
+│   └── ConformanceError          (in draftverify.kit) the checks that a component failed
 ├── OutcomeError                  `Outcome.unwrap()` of a task that was not accepted
 ├── PluginError                   a plugin is broken, missing, or one of two of the same name
 ├── ResourceError                 something outside is missing: a file, a package extra, a model

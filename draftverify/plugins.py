@@ -59,6 +59,7 @@ Role: TypeAlias = Literal[
 Factory: TypeAlias = Callable[..., Any]
 
 CACHES = "draftverify.caches"
+COMMANDS = "draftverify.commands"
 """The group of what `draftverify cache` shows; it is no role of a part."""
 LISTED = 12
 """Names that a message lists where none is near."""
@@ -219,9 +220,9 @@ def _scan(path: tuple[str, ...]) -> tuple[Plugin, ...]:
         for group, entry, value in entries:
             if group in roles:
                 found.append(Plugin(roles[group], entry, value, name, version))
-            elif group.startswith("draftverify.") and group != CACHES:
+            elif group.startswith("draftverify.") and group not in (CACHES, COMMANDS):
                 why = f"{name} {version} registers {entry!r} in the group {group!r}, which there is not"
-                why += did_you_mean(group, [*roles, CACHES])
+                why += did_you_mean(group, [*roles, CACHES, COMMANDS])
                 found.append(Plugin("", entry, value, name, version, why))
     order = ["", *ROLES]
     return tuple(sorted(found, key=lambda each: (order.index(each.role), each.name, each.distribution)))

@@ -12,10 +12,10 @@ import json
 from pathlib import Path
 
 from draftverify import Pipeline, Task, feedback
-from draftverify.experiments import Evaluation, evaluate
-from draftverify.metrics import Exact
+from draftverify.bench import Evaluation, evaluate
+from draftverify.checks.metrics import Exact
+from draftverify.checks.verifiers import JsonSchema
 from draftverify.rules import First
-from draftverify.verifiers import JsonSchema
 from draftverify_llm import LlamaCpp, Sample
 
 HERE = Path(__file__).parent

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from draftverify import Context, Cost, Pipeline, Proposal, Task, TaskRecord, Verification
-from draftverify.calibration import Measured, drafting
-from draftverify.calibration.block_ledger import CREDIT
+from draftverify.stats import Measured, drafting
+from draftverify.stats.block.ledger import CREDIT
 
 ALLOWANCE = 0.005
 """The controller's own."""

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from draftverify.cli.exits import Exit
-from draftverify.cli.main import main
+from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.main import main
 from tests.report.runs import overview_of, unpacked
 
 DOCS = Path(__file__).parent.parent / "docs"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from draftverify.cli.main import main
-from draftverify.experiments.build import Builder
-from draftverify.experiments.config import load_experiment
-from draftverify.experiments.workload import workload
+from draftverify.bench.cli.main import main
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.runner.build import Builder
+from draftverify.bench.runner.workload import workload
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 

@@ -55,7 +55,7 @@ def test_a_command_starts_without_what_few_runs_need() -> None:
     """NumPy's rarer modules and PostgreSQL's drivers are a sixth of what a start takes, workers' starts too."""
     code = """
 import sys
-import draftverify.experiments
+import draftverify.bench
 print(sorted({"numpy.f2py", "numpy.testing", "sqlalchemy.dialects.postgresql"} & set(sys.modules)))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

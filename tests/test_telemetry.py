@@ -19,9 +19,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from draftverify import Check, Pipeline, feedback, generator, retry, verifier
-from draftverify.experiments import load_experiment, run
+from draftverify.bench import load_experiment, run
+from draftverify.bench.telemetry import SCHEMA_URL, Spans
 from draftverify.rules import Best, First
-from draftverify.telemetry import SCHEMA_URL, Spans
 
 
 @pytest.fixture
@@ -181,7 +181,7 @@ def test_a_config_asks_for_it(exported, tmp_path, telemetry):
 
 def test_nothing_of_it_is_imported_unasked():
     """A run without telemetry does without the package."""
-    code = "import sys, draftverify.experiments; sys.exit('opentelemetry' in sys.modules)"
+    code = "import sys, draftverify.bench; sys.exit('opentelemetry' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -21,7 +21,7 @@ from benchmarks.code import block, codet, harness, hidden
 from benchmarks.code.estimators import Targets
 from benchmarks.code.recorded import PUBLISHED_STOPS, Recording, load
 from benchmarks.provenance import provenance
-from draftverify.calibration import Estimate
+from draftverify.stats import Estimate
 
 PARTS = ("hidden", "codet", "harness", "block")
 

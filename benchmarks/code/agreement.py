@@ -35,7 +35,7 @@ from benchmarks.code import plain
 from benchmarks.code.estimators import Targets, said_of
 from benchmarks.provenance import write
 from draftverify import Check, Proposal, Task
-from draftverify.testing import make_context
+from draftverify.kit import make_context
 from draftverify_code import HumanEval, Mbpp, Tests
 from draftverify_code.generators.edits import Source, applied, fingerprint
 from draftverify_code.generators.mutations import mutations

@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.code.estimators import Targets, ratio, said_of
 from benchmarks.code.recorded import Recording
 from draftverify import Proposal, ResourceError, Task, Verifier
-from draftverify.testing import make_context
+from draftverify.kit import make_context
 from draftverify_code.sandbox import default_sandbox
 from draftverify_code.stages.compile import Compile
 from draftverify_code.stages.ir import Ir

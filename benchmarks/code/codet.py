@@ -17,10 +17,10 @@ from benchmarks.code.estimators import Targets, agreement, best_of, over_tasks, 
 from benchmarks.code.hidden import correct_of
 from benchmarks.code.recorded import Recording
 from draftverify import Evidence, Proposal, Task, Verification
-from draftverify.calibration import pass_at_k
+from draftverify.kit import make_context, make_draws
 from draftverify.rules import BestStep, DualAgreement
 from draftverify.rules.agreement import Support
-from draftverify.testing import make_context, make_draws
+from draftverify.stats import pass_at_k
 from draftverify_code.agreement import GeneratedTests
 from draftverify_code.sandbox import Sandbox
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from draftverify import Check
-from draftverify.calibration import Estimate, pass_at_k
-from draftverify.calibration.intervals import log_interval, rate
 from draftverify.rules import consensus_sets
 from draftverify.rules.agreement import Support
+from draftverify.stats import Estimate, pass_at_k
+from draftverify.stats.intervals import log_interval, rate
 
 Verdicts = Sequence[bool]
 """Whether each of a task's samples is correct."""

@@ -27,9 +27,11 @@ import msgspec
 from benchmarks.operating_point.domains import DOMAINS, prepared
 from benchmarks.operating_point.splits import UNSEEN, Measured, held, row_of, summed
 from benchmarks.provenance import provenance, write
-from draftverify.calibration import Estimate, ParallelPass
-from draftverify.cli.progress import Progress
-from draftverify.experiments import calibrate, load_experiment
+from draftverify.bench import load_experiment
+from draftverify.bench.artifact import ParallelPass
+from draftverify.bench.cli.progress import Progress
+from draftverify.lab import calibrate
+from draftverify.stats import Estimate
 
 FOR_REAL = "surrogate"
 

@@ -16,17 +16,18 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from draftverify.calibration import Artifact, Estimate, read_artifact, solved_ratio, write_artifact
-from draftverify.calibration.solved import Scored
-from draftverify.experiments import run
-from draftverify.experiments.build import Builder
-from draftverify.experiments.calibrate import split
-from draftverify.experiments.candidates import Candidate, experiment_of, families, identities_of
-from draftverify.experiments.choosing import choice_of, read_scored
-from draftverify.experiments.labelling import solved_by
-from draftverify.experiments.run import Watcher
-from draftverify.experiments.specs import Experiment
-from draftverify.experiments.workload import workload
+from draftverify.bench import run
+from draftverify.bench.artifact import Artifact, read_artifact, write_artifact
+from draftverify.bench.config.specs import Experiment
+from draftverify.bench.runner.build import Builder
+from draftverify.bench.runner.run import Watcher
+from draftverify.bench.runner.workload import workload
+from draftverify.lab.calibration import split
+from draftverify.lab.candidates import Candidate, experiment_of, families, identities_of
+from draftverify.lab.choosing import choice_of, read_scored
+from draftverify.lab.labelling import solved_by
+from draftverify.stats import Estimate, solved_ratio
+from draftverify.stats.solved import Scored
 from draftverify.values import Task
 
 UNSEEN, SPLITS = 0.5, 20

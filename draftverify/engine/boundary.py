@@ -19,7 +19,6 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 from msgspec.structs import replace
 
-from draftverify.calibration import read_summaries
 from draftverify.engine.parts import Parts, name_of
 from draftverify.engine.requests import (
     Answer,
@@ -35,6 +34,7 @@ from draftverify.engine.requests import (
 from draftverify.errors import ContractError, StoreError, shown, without_addresses
 from draftverify.frozen import FrozenDict, FrozenList, frozen_array
 from draftverify.secret import redact
+from draftverify.token_summary import read_summaries
 from draftverify.values import (
     CAUSES,
     EMPTY,

@@ -17,13 +17,10 @@ from typing import Any, get_args
 
 import numpy as np
 
-from draftverify.calibration.artifact import Artifact, Kept, PartIdentity, read_artifact
-from draftverify.calibration.controller import Fixed
-from draftverify.calibration.watch import Monitor
+from draftverify.bench.artifact import Artifact, Kept, PartIdentity, read_artifact
+from draftverify.checks.families import families_of, stands_outside
 from draftverify.engine.budget import Budget
-from draftverify.engine.families import families_of, stands_outside
 from draftverify.engine.requests import Decide, Draft, Finish, Prepare, Verify
-from draftverify.engine.watching import check_monitor
 from draftverify.errors import (
     ConfigError,
     PipelineError,
@@ -33,9 +30,12 @@ from draftverify.errors import (
     shown,
 )
 from draftverify.frozen import freeze
+from draftverify.lab.alarms import check_monitor
+from draftverify.lab.watch import Monitor
 from draftverify.protocols import AcceptanceRule, BlockSize, Collects, Done, Generator, Verifier
 from draftverify.rejection import Clause, Policy
 from draftverify.secret import Secret
+from draftverify.stats.block.controller import Fixed
 from draftverify.values import EMPTY, Context, LawKind, Shape, is_utf8
 
 __all__ = ["Parts", "check_made_with", "either", "identity_of", "is_asynchronous", "name_of", "read_by"]

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, aclosing
 from typing import Any, ClassVar, TypeAlias
 
-from draftverify.calibration.watch import Alarm
 from draftverify.engine.boundary import read_explanation
 from draftverify.engine.drivers import adrive, drive
 from draftverify.engine.events import Listener
@@ -14,8 +13,9 @@ from draftverify.engine.parts import Parts, name_of
 from draftverify.engine.requests import AskPerson, Draft
 from draftverify.engine.scheduler import Scheduler
 from draftverify.engine.session import Session
-from draftverify.engine.watching import what_it_says
 from draftverify.errors import DraftVerifyError, below
+from draftverify.lab.alarms import what_it_says
+from draftverify.lab.watch import Alarm
 from draftverify.values import (
     Context,
     Cost,

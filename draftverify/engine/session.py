@@ -17,7 +17,6 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import astuple, replace
 
-from draftverify.calibration.acceptance import tally
 from draftverify.engine import boundary
 from draftverify.engine.budget import Budget
 from draftverify.engine.events import Event, Listener, RoundDone, StepTaken, TaskDone, TaskStarted
@@ -25,11 +24,12 @@ from draftverify.engine.functions import failed, failure_of
 from draftverify.engine.parts import Parts, name_of
 from draftverify.engine.requests import Ask, AskPerson, Decide, Draft, Finish, Prepare, Request, Verify
 from draftverify.engine.state import State, holding, is_open, troubles_of
-from draftverify.engine.watching import doubted, tightened
 from draftverify.errors import DraftVerifyError
 from draftverify.frozen import FrozenDict, freeze, thaw
+from draftverify.lab.alarms import doubted, tightened
 from draftverify.randomness import Draws, stream_key
 from draftverify.secret import quiet
+from draftverify.stats.acceptance import tally
 from draftverify.values import (
     EMPTY,
     GIVEN,

@@ -40,8 +40,6 @@ from draftverify.rules.stopping import (
     leader_confidence,
     leader_evidence,
 )
-from draftverify.rules.summarised import Summarised
-from draftverify.rules.thresholds import CertifiedThreshold
 from draftverify.rules.tournament import Tournament
 from draftverify.rules.trees import Tree
 from draftverify.rules.typical import Typical
@@ -55,12 +53,11 @@ __all__ = [
     "BestStep",
     "BlockVerification",
     "Cascade",
-    "CertifiedThreshold",
     "ConsensusSet",
     "Count",
     "DualAgreement",
-    "Ensemble",
     "EnoughEvidence",
+    "Ensemble",
     "First",
     "GreedyMatch",
     "KSeq",
@@ -73,7 +70,6 @@ __all__ = [
     "Rounds",
     "Speculative",
     "SpeculativeRejection",
-    "Summarised",
     "SureMajority",
     "Threshold",
     "TokenMatch",

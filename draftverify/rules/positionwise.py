@@ -15,12 +15,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from draftverify.calibration.token_summary import TokenSummary
 from draftverify.errors import ConfigError
 from draftverify.randomness import Draws, array_namespace
 from draftverify.rules.arrays import on_host, positive
 from draftverify.rules.chains import Blocks, ChainRule
 from draftverify.rules.drift import drift_of
+from draftverify.token_summary import TokenSummary
 from draftverify.values import Array, Decision
 
 __all__ = ["Positionwise"]

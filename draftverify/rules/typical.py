@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 
-from draftverify.calibration.token_summary import TokenSummary
 from draftverify.errors import ConfigError
 from draftverify.randomness import Draws, array_namespace
 from draftverify.rules.arrays import all_to, host_to, on_host, positive, top
@@ -26,6 +25,7 @@ from draftverify.rules.batch import (
     target_rows,
 )
 from draftverify.rules.walk import TreeRule
+from draftverify.token_summary import TokenSummary
 from draftverify.values import Array, Decision, LawKind, Proposal, Refusal, Verification
 
 __all__ = ["Typical"]

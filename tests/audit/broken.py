@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 
 from draftverify import Decision
+from draftverify.kit import DraftFrom
 from draftverify.randomness import Draws, stream_key
-from draftverify.testing import DraftFrom
 
 
 class Broken:

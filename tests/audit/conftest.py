@@ -6,7 +6,7 @@ from importlib import import_module
 
 import pytest
 
-from draftverify.audit import enumerate_rule
+from draftverify.kit.audit import enumerate_rule
 
 
 @pytest.fixture
@@ -14,5 +14,5 @@ def short_enumerations(monkeypatch):
     """Blocks of one over few items, where something else is looked at; test_enumeration.py has the longer ones."""
     short = lambda rule, *, most, **how: enumerate_rule(rule, most=min(most, 1), **how)
     # The package's attribute of the first name is the function.
-    monkeypatch.setattr(import_module("draftverify.audit.lossless"), "enumerate_rule", short)
-    monkeypatch.setattr("draftverify.audit.enumeration.PATHS", 300)
+    monkeypatch.setattr(import_module("draftverify.kit.audit.lossless"), "enumerate_rule", short)
+    monkeypatch.setattr("draftverify.kit.audit.enumeration.PATHS", 300)

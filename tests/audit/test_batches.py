@@ -8,11 +8,11 @@ from __future__ import annotations
 import pytest
 
 from draftverify import Pipeline
-from draftverify.audit.batches import batch_problems
-from draftverify.audit.recorded import record
 from draftverify.engine.pipeline import as_task
+from draftverify.kit import DraftFrom, TableModel, TargetFrom
+from draftverify.kit.audit.batches import batch_problems
+from draftverify.kit.audit.recorded import record
 from draftverify.rules import BlockVerification, GreedyMatch, KSeq, Limit, Speculative, TokenMatch, Tree
-from draftverify.testing import DraftFrom, TableModel, TargetFrom
 
 from . import broken
 

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from draftverify import Pipeline, PipelineError, Task, Verification, fallback
-from draftverify.audit import lossless
-from draftverify.audit.counts import Count, count, detectable, limit, pooled, strays, verdicts
-from draftverify.audit.draws import draw_tests
-from draftverify.audit.recorded import record
-from draftverify.audit.report import PipelineReport
+from draftverify.kit import DraftFrom, TableModel, TargetFrom
+from draftverify.kit.audit import lossless
+from draftverify.kit.audit.counts import Count, count, detectable, limit, pooled, strays, verdicts
+from draftverify.kit.audit.draws import draw_tests
+from draftverify.kit.audit.recorded import record
+from draftverify.kit.audit.report import PipelineReport
 from draftverify.rules import (
     BlockVerification,
     GreedyMatch,
@@ -27,7 +28,6 @@ from draftverify.rules import (
     TokenMatch,
     Tree,
 )
-from draftverify.testing import DraftFrom, TableModel, TargetFrom
 
 from . import broken
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from draftverify import Decision, inverse_cdf
-from draftverify.audit import NotEnumerable, Stream, enumerate_rule, explore
+from draftverify.kit.audit import NotEnumerable, Stream, enumerate_rule, explore
 from draftverify.rules import (
     BlockVerification,
     Cascade,

@@ -7,7 +7,8 @@ import math
 import pytest
 
 from draftverify import Check, ConfigError, ContractError, Task, Verification
-from draftverify.audit import (
+from draftverify.bench.artifact import write_artifact
+from draftverify.kit.audit import (
     PROBES,
     Comparison,
     Grade,
@@ -20,7 +21,6 @@ from draftverify.audit import (
     load_audit,
     plan_labels,
 )
-from draftverify.calibration import write_artifact
 
 TURNED = {"first": "second", "second": "first", "tie": "tie"}
 EVERYTHING = frozenset({"order", "answers", "names", "wording", "repeat"})

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from draftverify.audit import lossless
-from draftverify.experiments.build import Builder
-from draftverify.experiments.config import load_experiment
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.runner.build import Builder
+from draftverify.kit.audit import lossless
 
 pytestmark = [pytest.mark.weights, pytest.mark.slow, pytest.mark.usefixtures("short_enumerations")]
 

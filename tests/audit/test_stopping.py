@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from draftverify import Budget, Pipeline
-from draftverify.audit import lossless
-from draftverify.audit.stopping import stopping_problems
 from draftverify.engine.pipeline import as_task
+from draftverify.kit import DraftFrom, TableModel, TargetFrom
+from draftverify.kit.audit import lossless
+from draftverify.kit.audit.stopping import stopping_problems
 from draftverify.rules import Limit, Rounds, Speculative
-from draftverify.testing import DraftFrom, TableModel, TargetFrom
 from draftverify_tokens import DraftModel, NoDraft, Stop, Target
 from tests.tokens.tiny import tiny_model
 

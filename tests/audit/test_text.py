@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from draftverify import Evidence, Explanation, Pipeline, Trail
-from draftverify.audit import lossless
+from draftverify.kit import DraftFrom, TableModel, TargetFrom
+from draftverify.kit.audit import lossless
 from draftverify.rules import BlockVerification, GreedyMatch, Limit, Speculative
-from draftverify.testing import DraftFrom, TableModel, TargetFrom
 from draftverify_tokens import DraftModel, PromptLookup, Stop, Target
 from tests.tokens.tiny import tiny_model
 

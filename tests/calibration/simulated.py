@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
-from draftverify.calibration import tally
 from draftverify.protocols import BlockSize
+from draftverify.stats import tally
 from draftverify.values import (
     Context,
     Decision,

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftverify.calibration import (
+from draftverify.errors import ConfigError
+from draftverify.stats import (
     acceptance_rate,
     fewest_samples,
     items_per_pass,
@@ -18,7 +19,6 @@ from draftverify.calibration import (
     pass_at_k_rate,
     tally,
 )
-from draftverify.errors import ConfigError
 from draftverify.values import (
     PASS,
     REJECT,

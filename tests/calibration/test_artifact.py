@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from draftverify.calibration import (
+from draftverify.bench.artifact import (
     Artifact,
     DataHash,
     Interval,

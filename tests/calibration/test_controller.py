@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from draftverify import Pipeline, generator
-from draftverify.calibration import Fixed, Measured, tally
 from draftverify.errors import ConfigError
 from draftverify.rules import Limit, LongestPrefix
+from draftverify.stats import Fixed, Measured, tally
 from draftverify.values import (
     PASS,
     REJECT,

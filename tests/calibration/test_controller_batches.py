@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from draftverify import Context, Cost, Decision, Pipeline, Proposal, Verification
-from draftverify.calibration import Fixed, Measured, geometric_progress
-from draftverify.calibration.block_costs import BatchCosts
 from draftverify.protocols import BlockSize
+from draftverify.stats import Fixed, Measured, geometric_progress
+from draftverify.stats.block.costs import BatchCosts
 from draftverify.values import Evidence, Failure, Round, Timing
 from tests.calibration.simulated import PLAIN, Machine, context_of
 

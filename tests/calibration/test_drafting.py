@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from draftverify.calibration import Drafting, drafting
+from draftverify.stats import Drafting, drafting
 from draftverify.values import Decision, Outcome, Refusal, Round, TaskRecord, Timing
 from tests.calibration.test_hostile import rounds_of
 

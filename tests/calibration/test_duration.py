@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from draftverify.calibration import Spent, remaining
+from draftverify.stats import Spent, remaining
 
 
 @pytest.mark.parametrize("spread", [0.3, 1.0])

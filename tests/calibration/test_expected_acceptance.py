@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from draftverify import Context, Evidence, Pipeline, Proposal, Verification
-from draftverify.calibration import acceptance_rate, expected_acceptance
 from draftverify.errors import ConfigError
+from draftverify.lab import Summarised, expected_acceptance
 from draftverify.randomness import inverse_cdf
 from draftverify.rules import (
     BlockVerification,
@@ -22,10 +22,10 @@ from draftverify.rules import (
     Lenience,
     Lossy,
     Speculative,
-    Summarised,
     TokenMatch,
     Typical,
 )
+from draftverify.stats import acceptance_rate
 from draftverify.values import Task, TaskRecord, iid
 
 ROWS = np.random.default_rng(5).dirichlet([0.7] * 4, size=(2, 5))

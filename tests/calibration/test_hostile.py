@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftverify.calibration.block_fallback import Detour
-from draftverify.calibration.block_ledger import CREDIT, Ledger
+from draftverify.stats.block.fallback import Detour
+from draftverify.stats.block.ledger import CREDIT, Ledger
 from draftverify.values import Decision, Outcome, Refusal, Round, Step, Timing
 from tests.calibration.simulated import context_of
 

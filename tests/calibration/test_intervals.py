@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from draftverify.calibration.intervals import beta_quantile, log_jackknife, rate, t_quantile
+from draftverify.stats.intervals import beta_quantile, log_jackknife, rate, t_quantile
 
 
 @pytest.mark.parametrize("df", [1, 2, 3.5, 10, 100, 10_000])

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from draftverify.calibration import arithmetic_mean, geometric_mean
+from draftverify.stats import arithmetic_mean, geometric_mean
 from draftverify.values import Outcome, TaskRecord
 
 

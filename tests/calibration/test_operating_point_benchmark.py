@@ -14,10 +14,10 @@ from benchmarks.operating_point.domains import CHARACTERS, DOMAINS, PROMPTS, pre
 from benchmarks.operating_point.reasoning_parts import Priced, Read
 from benchmarks.operating_point.surrogate_parts import TOLERANCE, Coarse, Fine, Starts, right
 from draftverify import Cost, Pipeline, Task
-from draftverify.calibration import Artifact, read_artifact
-from draftverify.experiments import load_experiment
+from draftverify.bench import load_experiment
+from draftverify.bench.artifact import Artifact, read_artifact
+from draftverify.kit import make_context
 from draftverify.rules import Limit, LongestPrefix
-from draftverify.testing import make_context
 
 CHAIN = """
 name: chain

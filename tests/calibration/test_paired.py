@@ -13,14 +13,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from draftverify.calibration import (
-    holm,
-    paired_difference,
-    paired_ratio,
-    paired_shares,
-    paired_total_ratio,
-)
 from draftverify.errors import ConfigError
+from draftverify.stats import holm, paired_difference, paired_ratio, paired_shares, paired_total_ratio
 
 RECORDED = Path(__file__).parents[2] / "examples" / "reasoning" / "solutions.jsonl"
 

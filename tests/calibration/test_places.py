@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftverify.calibration import Places, acceptance_rate, accepted_rate, mean_cost, position_trials, tally
+from draftverify.stats import Places, acceptance_rate, accepted_rate, mean_cost, position_trials, tally
 from draftverify.values import Check, Decision, Outcome, Refusal, Round, TaskRecord, chain_parents
 
 VERDICTS = st.sampled_from(["pass", "reject", "abstain", "error", "timeout", "unchecked"])

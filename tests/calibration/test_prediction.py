@@ -7,14 +7,8 @@ import random
 
 import pytest
 
-from draftverify.calibration import (
-    Estimate,
-    Prediction,
-    coverage,
-    measured_ratio,
-    predict,
-)
 from draftverify.errors import ConfigError
+from draftverify.stats import Estimate, Prediction, coverage, measured_ratio, predict
 from draftverify.values import Decision, Outcome, Round, TaskRecord, Timing
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from draftverify.calibration import Measured
+from draftverify.stats import Measured
 from tests.calibration.simulated import Machine
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftverify.calibration import geometric_progress
+from draftverify.stats import geometric_progress
 
 
 @given(st.floats(0.0, 0.99), st.integers(1, 20))

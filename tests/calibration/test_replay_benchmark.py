@@ -15,9 +15,7 @@ from benchmarks import ppi, published, replay
 from benchmarks import trust as trust_of_models
 from benchmarks.code import programs as recorded
 
-best_of_n_module = sys.modules[
-    "draftverify.calibration.best_of_n"
-]  # the package has its function by that name
+best_of_n_module = sys.modules["draftverify.lab.best_of"]  # the package has its function by that name
 DATA = Path(os.environ.get("DRAFTVERIFY_DATA", "no such folder"))
 SYSTEMS = published.NAMES
 
@@ -67,7 +65,7 @@ def test_no_interval_is_made_up(monkeypatch):
     figure = SimpleNamespace(name="accuracy", value=0.4, low=None, high=None, n=9)
     kappa = SimpleNamespace(name="Cohen's κ", value=0.0, low=-0.2, high=0.0, n=9)
     made = SimpleNamespace(probes=[SimpleNamespace(name="agreement", figures=[figure, kappa])])
-    monkeypatch.setattr("draftverify.audit.audit_judge", lambda *given, **how: made)
+    monkeypatch.setattr("draftverify.kit.audit.audit_judge", lambda *given, **how: made)
     found = replay._audited(None, [1, 2])
     assert found["agreement", "accuracy"] == 0.4
     assert (found["agreement", "Cohen's κ"].low, found["agreement", "Cohen's κ"].high) == (-0.2, 0.0)

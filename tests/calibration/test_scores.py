@@ -11,16 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftverify import ConfigError
-from draftverify.calibration import (
-    Judged,
-    ScoreArtifact,
-    ScoreFit,
-    certified,
-    fit_scores,
-    read_artifact,
-    reliability,
-    write_artifact,
-)
+from draftverify.bench.artifact import ScoreArtifact, read_artifact, write_artifact
+from draftverify.lab import Judged, ScoreFit, certified, fit_scores, reliability
 
 PRECISION = 0.9
 

@@ -13,15 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from draftverify import ConfigError
-from draftverify.calibration import (
-    aurc,
-    auroc,
-    auroc_within,
-    bootstrap,
-    risk_coverage,
-    selective_risk,
-    specificity,
-)
+from draftverify.stats import aurc, auroc, auroc_within, bootstrap, risk_coverage, selective_risk, specificity
 
 SCORED = st.lists(
     st.tuples(st.sampled_from([-math.inf, 0.0, 0.1, 0.5, 2.0]), st.booleans()), min_size=1, max_size=6

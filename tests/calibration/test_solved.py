@@ -7,13 +7,7 @@ import random
 
 import pytest
 
-from draftverify.calibration import (
-    cost_per_solved,
-    precision,
-    predict_solved,
-    solved_rate,
-    solved_ratio,
-)
+from draftverify.stats import cost_per_solved, precision, predict_solved, solved_rate, solved_ratio
 from draftverify.values import Outcome, TaskRecord
 
 

@@ -12,15 +12,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from draftverify import ConfigError
-from draftverify.calibration import (
-    Judged,
-    beforehand,
-    certified,
-    certified_rejection,
-    fit_scores,
-    least_abstained,
-)
-from draftverify.calibration.intervals import binomial_cdf
+from draftverify.lab import Judged, beforehand, certified, certified_rejection, fit_scores, least_abstained
+from draftverify.stats.intervals import binomial_cdf
 from tests.calibration.test_scores import population
 
 

@@ -13,7 +13,9 @@ import termios
 from collections.abc import Sequence
 from pathlib import Path
 
-COMMANDS = "import sys; from draftverify.cli.main import main; [main(each.split()) for each in sys.argv[1:]]"
+COMMANDS = (
+    "import sys; from draftverify.bench.cli.main import main; [main(each.split()) for each in sys.argv[1:]]"
+)
 
 
 def on_terminal(commands: Sequence[str], columns: int, cwd: Path) -> str:

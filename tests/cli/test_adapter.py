@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from draftverify.cli.exits import Exit
-from draftverify.cli.main import main
-from draftverify.records import load_run
+from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.main import main
+from draftverify.bench.records import load_run
 
 ROOT = Path(__file__).parents[2]
 FORMS = [

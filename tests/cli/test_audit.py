@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from draftverify.cli.exits import Exit
-from draftverify.cli.main import main
+from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.main import main
 
 PARTS = '''
 import msgspec
 import numpy as np
 from draftverify import Task
 from draftverify.rules import Speculative
-from draftverify.testing import DraftFrom, TableModel, TargetFrom
+from draftverify.kit import DraftFrom, TableModel, TargetFrom
 
 
 class Tasks:

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from draftverify.audit import load_audit
-from draftverify.cli.exits import Exit
-from draftverify.cli.main import main
+from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.main import main
+from draftverify.kit.audit import load_audit
 from draftverify_llm import RecordedJudge
 
 YAML = """

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from draftverify.cli.exits import Exit
-from draftverify.cli.main import main
+from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.main import main
 
 PLUGIN = """
 from draftverify import Proposal

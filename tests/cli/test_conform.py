@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from draftverify.cli.exits import Exit
-from draftverify.cli.main import main
+from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.main import main
 from tests.broken_plugin_packages import put_on_path
 
 PARTS = '''

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from draftverify.cli.main import draftverify, main
+from draftverify.bench.cli.main import draftverify, main
 
 DOCS = Path(__file__).parents[2] / "docs"
 

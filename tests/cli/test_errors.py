@@ -10,10 +10,11 @@ import click
 import pytest
 
 from draftverify import errors
-from draftverify.cli import main as command
-from draftverify.cli.exits import MEANINGS, Exit, exit_for
-from draftverify.cli.main import COMMANDS, main
-from draftverify.experiments.config import ConfigErrors
+from draftverify.bench.cli import main as command
+from draftverify.bench.cli.commands import commands
+from draftverify.bench.cli.exits import MEANINGS, Exit, exit_for
+from draftverify.bench.cli.main import main
+from draftverify.bench.config.experiment import ConfigErrors
 from tests.broken_plugin_packages import put_on_path
 from tests.experiments.config_files import CONFIG, write_experiment
 
@@ -30,7 +31,7 @@ def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     def fails() -> None:
         raise error
 
-    monkeypatch.setattr("draftverify.cli.schema.schema", fails)
+    monkeypatch.setattr("draftverify.bench.cli.schema.schema", fails)
 
 
 @pytest.mark.parametrize(
@@ -71,10 +72,10 @@ def test_every_code_is_documented(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     assert set(MEANINGS) == set(Exit)
     assert all(f"{code.value}  {MEANINGS[code]}" in text for code in Exit)
-    assert all(name in text for name in COMMANDS)
+    assert all(name in text for name in commands())
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", commands())
 def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Each listed command can be imported and describes itself."""
     assert main([name, "--help"]) == 0
@@ -83,7 +84,8 @@ def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -
 
 def test_help_imports_no_command() -> None:
     """--help is quick: neither the config reader nor a database nor a screen library is imported for it."""
-    code = "import sys; from draftverify.cli.main import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
+    code = "import sys; from draftverify.bench.cli.main import main; main(['--help']); "
+    code += "print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     imported = set(done.stderr.split())
     assert not imported & {"torch", "transformers", "sqlalchemy", "ruamel.yaml", "pydantic", "rich.console"}
@@ -156,13 +158,13 @@ def test_a_commands_own_exit_code_is_kept(monkeypatch: pytest.MonkeyPatch) -> No
     def some_failed(context: click.Context) -> None:
         context.exit(Exit.FAILED_TASKS)
 
-    monkeypatch.setattr("draftverify.cli.schema.schema", some_failed)
+    monkeypatch.setattr("draftverify.bench.cli.schema.schema", some_failed)
     assert main(["schema"]) == 6
 
 
 def test_the_installed_command_exits_so(tmp_path: Path) -> None:
     """The process itself ends with the code, and says what is wrong on stderr alone."""
-    code = "import sys; from draftverify.cli.main import main; sys.exit(main())"
+    code = "import sys; from draftverify.bench.cli.main import main; sys.exit(main())"
     done = subprocess.run(
         [sys.executable, "-c", code, "run", "nowhere.yaml"], capture_output=True, text=True, cwd=tmp_path
     )
@@ -176,7 +178,7 @@ def test_the_installed_command_exits_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("command", "first"), [("['schema']", "{"), ("['plugins', 'llm.sample']", "g")])
 def test_a_reader_that_goes_away_is_no_error(command: str, first: str) -> None:
     """`draftverify schema | head -1` ends quietly."""
-    code = f"import sys; from draftverify.cli.main import main; sys.exit(main({command}))"
+    code = f"import sys; from draftverify.bench.cli.main import main; sys.exit(main({command}))"
     shell = f'"{sys.executable}" -c "{code}" | head -c 1'
     done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True)
     assert done.stdout == first
@@ -186,7 +188,7 @@ def test_a_reader_that_goes_away_is_no_error(command: str, first: str) -> None:
 def test_a_reader_that_went_away_before_the_table_is_no_error(tmp_path: Path) -> None:
     """rich ends the program where it finds the pipe closed; that is no defect of anybody's."""
     code = (
-        "import sys; from rich.console import Console; from draftverify.cli import main; "
+        "import sys; from rich.console import Console; from draftverify.bench.cli import main; "
         "main.draftverify.main = lambda **how: Console().print('x\\n' * 50_000); sys.exit(main.main([]))"
     )
     shell = f'"{sys.executable}" -c "{code}" | true'

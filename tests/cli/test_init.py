@@ -11,9 +11,9 @@ import jsonschema
 import pytest
 from ruamel.yaml import YAML
 
-from draftverify.cli.init import TEMPLATES
-from draftverify.cli.main import main
-from draftverify.records import load_run
+from draftverify.bench.cli.init import TEMPLATES
+from draftverify.bench.cli.main import main
+from draftverify.bench.records import load_run
 
 BLOCKED = [
     "torch",
@@ -32,7 +32,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     code = f"""
 import sys
 sys.modules.update(dict.fromkeys({BLOCKED!r}))
-from draftverify.cli.main import main
+from draftverify.bench.cli.main import main
 for name in {list(TEMPLATES)!r}:
     code = main(["init", "--template", name, name]) or main(["run", name + "/experiment.yaml", "--out", name + "/run"])
     if code:

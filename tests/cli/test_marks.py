@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from draftverify import Pipeline, SelfVerificationWarning, Task, generator, verifier
-from draftverify.cli.main import main
-from draftverify.experiments import evaluate, load_experiment, run
-from draftverify.records import load_run
+from draftverify.bench import evaluate, load_experiment, run
+from draftverify.bench.cli.main import main
+from draftverify.bench.records import load_run
 from draftverify.rules import First
 from tests.report.runs import overview_of
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from draftverify.cli.init import FOLDER
-from draftverify.cli.main import main
+from draftverify.bench.cli.init import FOLDER
+from draftverify.bench.cli.main import main
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from draftverify.cli.main import main
+from draftverify.bench.cli.main import main
 from tests.broken_plugin_packages import put_on_path
 
 
@@ -108,7 +108,7 @@ def cache(monkeypatch: pytest.MonkeyPatch) -> Cache:
     monkeypatch.setitem(sys.modules, module.__name__, module)
     [own] = [each for each in metadata.distributions() if each.metadata["Name"] == "draftverify"][:1]
     entry: Any = metadata.EntryPoint("test", "dv_cache_for_a_test:cache", "draftverify.caches")._for(own)  # type: ignore[attr-defined]
-    monkeypatch.setattr("draftverify.cli.cache.metadata.entry_points", lambda group: [entry])
+    monkeypatch.setattr("draftverify.bench.cli.cache.metadata.entry_points", lambda group: [entry])
     found: Cache = module.cache
     return found
 

@@ -8,9 +8,9 @@ from time import monotonic, sleep
 
 import pytest
 
-from draftverify.cli import progress
-from draftverify.cli.main import main
-from draftverify.report.words import about_seconds
+from draftverify.bench.cli import progress
+from draftverify.bench.cli.main import main
+from draftverify.bench.tables.words import about_seconds
 from draftverify.values import Outcome, TaskRecord
 from tests.experiments.runs import write
 

@@ -9,10 +9,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from draftverify.cli.main import main
-from draftverify.cli.review import review
-from draftverify.experiments.run import run
-from draftverify.records import load_run
+from draftverify.bench.cli.main import main
+from draftverify.bench.records import load_run
+from draftverify.bench.runner.run import run
+from draftverify.view.cli.review import review
 from tests.experiments.run_parts import truth
 from tests.experiments.runs import load, write
 
@@ -134,8 +134,8 @@ def test_a_wrong_answers_file_stores_nothing(
 def test_hostile_candidates_stay_text(tmp_path: Path) -> None:
     """What a model wrote cannot steer the reviewer's terminal, nor look like more than it is."""
     from draftverify import Check, Pipeline, escalate, generator, verifier
-    from draftverify.experiments.bench import Bench, Unit
-    from draftverify.records import RunDirectory
+    from draftverify.bench.records import RunDirectory
+    from draftverify.bench.runner.bench import Bench, Unit
     from draftverify.rules import First
     from draftverify.values import Task
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from draftverify.cli.exits import Exit
-from draftverify.cli.main import main
-from draftverify.records import load_run
+from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.main import main
+from draftverify.bench.records import load_run
 from tests.experiments.runs import write
 
 

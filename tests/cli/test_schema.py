@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from draftverify.cli.main import main
+from draftverify.bench.cli.main import main
 
 
 def test_to_the_screen_and_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

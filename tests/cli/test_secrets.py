@@ -12,7 +12,7 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from draftverify.cli.main import main
+from draftverify.bench.cli.main import main
 from draftverify.errors import ConfigError, EndpointTimeout
 from draftverify.secret import Secret, note_urls, quiet, redact
 

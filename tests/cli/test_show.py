@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from draftverify.cli.main import main
-from draftverify.experiments.run import run
-from draftverify.records import Store, load_run
-from draftverify.records.database import sqlite_url
+from draftverify.bench.cli.main import main
+from draftverify.bench.records import Store, load_run
+from draftverify.bench.records.database import sqlite_url
+from draftverify.bench.runner.run import run
 from draftverify.values import Outcome, TaskRecord
 from tests.experiments.runs import load
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from draftverify.cli.main import main
-from draftverify.experiments.run import run
-from draftverify.records import load_run
+from draftverify.bench.cli.main import main
+from draftverify.bench.records import load_run
+from draftverify.bench.runner.run import run
 from tests.cli.terminals import on_terminal
 from tests.experiments.runs import load, write
 

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftverify import Check, ConfigError, Pipeline, Proposal, Task
+from draftverify.kit import Subject, check_component, make_context
 from draftverify.rules import Best, DualAgreement
-from draftverify.testing import Subject, check_component, make_context
 from draftverify_code.agreement import (
     COMPLETION,
     INSTRUCTION,

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from draftverify import ContractError, Proposal, Task
-from draftverify.testing import Subject, check_component, make_context
+from draftverify.kit import Subject, check_component, make_context
 from draftverify_code.sandbox import Exit, Sandbox
 from draftverify_code.stages.cases import Cases, agree
 

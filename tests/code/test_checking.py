@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from draftverify import Check, ConfigError, ContractError, Proposal
-from draftverify.testing import make_context
+from draftverify.kit import make_context
 from draftverify_code import Sandbox, Suite, Syntax, check
 
 RIGHT = "def add(a, b):\n    return a + b\n"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftverify import Check, ContractError, Proposal, Task
-from draftverify.testing import Subject, check_component, make_context
+from draftverify.kit import Subject, check_component, make_context
 from draftverify_code.program import REASONS
 from draftverify_code.sandbox import Exit, Limits, Sandbox
 from draftverify_code.stages.command import ExitStatus

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from draftverify import Check, ContractError, Outcome, Pipeline, Task
-from draftverify.experiments import evaluate
+from draftverify.bench import evaluate
 from draftverify.rules import First
 from draftverify_code import HiddenTests, HumanEval, Mbpp, Recorded, Tests
 from draftverify_code.sandbox import Finding

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.code.agreement import PlainPython, Problem, explained, mutants
 from benchmarks.code.estimators import said_of
 from draftverify import Check, Proposal, Task
-from draftverify.testing import make_context
+from draftverify.kit import make_context
 from draftverify_code.generators.edits import fingerprint
 from draftverify_code.sandbox import Sandbox
 from draftverify_code.stages.tests import Tests

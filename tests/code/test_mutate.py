@@ -36,8 +36,8 @@ from draftverify import (
     give_up,
     retry,
 )
+from draftverify.kit import check_component, make_context
 from draftverify.rules import First
-from draftverify.testing import check_component, make_context
 from draftverify_code.generators.assertions import one_by_one
 from draftverify_code.generators.edits import Edit, Source, applied, fingerprint
 from draftverify_code.generators.localise import from_suite, ochiai

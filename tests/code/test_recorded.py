@@ -27,8 +27,8 @@ from draftverify import (
     fallback,
     retry,
 )
+from draftverify.kit import Subject, check_component, make_context
 from draftverify.rules import First, Majority
-from draftverify.testing import Subject, check_component, make_context
 from draftverify_code.generators.recorded import Recorded
 from draftverify_llm import RecordedSample, read_recording
 

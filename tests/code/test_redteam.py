@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from draftverify import Proposal, ResourceError, Task
-from draftverify.testing import make_context
+from draftverify.kit import make_context
 from draftverify_code.sandbox import Command, Exit, Finding, Limits, Sandbox, Suite
 from draftverify_code.stages.compile import Compile
 from draftverify_code.stages.suites import Suites

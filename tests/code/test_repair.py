@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftverify import ConfigError, Proposal, ResourceError, Task
-from draftverify.cli.exits import Exit
-from draftverify.cli.main import main
-from draftverify.experiments.config import load_experiment
-from draftverify.testing import make_context
+from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.main import main
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.kit import make_context
 from draftverify_code.generators import localise
 from draftverify_code.generators.localise import from_command
 from draftverify_code.repair import FILE, FILES, Repair

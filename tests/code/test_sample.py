@@ -26,7 +26,7 @@ from draftverify import (
     give_up,
     retry,
 )
-from draftverify.testing import Subject, check_component, make_context
+from draftverify.kit import Subject, check_component, make_context
 from draftverify_code.generators.sample import Sample
 from draftverify_code.generators.templates import Templates, commented, filled
 from draftverify_code.tasks import HumanEval

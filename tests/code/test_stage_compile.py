@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from draftverify import ConfigError, Proposal, ResourceError
-from draftverify.testing import Subject, check_component, make_context
+from draftverify.kit import Subject, check_component, make_context
 from draftverify_code.stages import compile as compile_stage
 from draftverify_code.stages.compile import Compile
 

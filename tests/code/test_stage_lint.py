@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from draftverify import ConfigError, Proposal, ResourceError
-from draftverify.testing import Subject, check_component, make_context
+from draftverify.kit import Subject, check_component, make_context
 from draftverify_code.sandbox import Sandbox
 from draftverify_code.stages import lint
 from draftverify_code.stages.lint import Lint

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from draftverify import ContractError, Proposal
-from draftverify.testing import Subject, check_component, make_context
+from draftverify.kit import Subject, check_component, make_context
 from draftverify_code.stages import syntax, syntax_process
 from draftverify_code.stages.syntax import LONG, Syntax
 from draftverify_code.stages.syntax_process import without_comments

@@ -9,7 +9,7 @@ from importlib import util
 import pytest
 
 from draftverify import ConfigError, Proposal, ResourceError
-from draftverify.testing import Subject, check_component, make_context
+from draftverify.kit import Subject, check_component, make_context
 from draftverify_code.stages import types
 from draftverify_code.stages.types import Types
 

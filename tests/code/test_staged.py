@@ -25,16 +25,16 @@ from draftverify import (
     feedback,
     give_up,
 )
-from draftverify.records import timeless
-from draftverify.rules import DualAgreement, First
-from draftverify.testing import (
+from draftverify.bench.records import timeless
+from draftverify.checks.verifiers import names_of
+from draftverify.kit import (
     ScriptedGenerator,
     ScriptedVerifier,
     Subject,
     make_context,
     parametrize_with_checks,
 )
-from draftverify.verifiers import names_of
+from draftverify.rules import DualAgreement, First
 from draftverify_code.stages.staged import Stages
 
 TASK = make_context("a task")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from draftverify import ContractError, Proposal, Task
-from draftverify.testing import Subject, check_component, make_context
+from draftverify.kit import Subject, check_component, make_context
 from draftverify_code.program import REASONS
 from draftverify_code.sandbox import Sandbox
 from draftverify_code.stages.suites import Suites

@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from draftverify import ConfigError, Outcome, Proposal, ResourceError, Task
-from draftverify.testing import make_context
+from draftverify.kit import make_context
 from draftverify_code import HiddenTests, Tests
 from draftverify_code.generators.extract import parsed
 from draftverify_code.tasks import HumanEval, Mbpp

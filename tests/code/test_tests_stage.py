@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftverify import UNCHECKED, Check, ContractError, Pipeline, Proposal, Task, generator
-from draftverify.calibration import pass_at_k_rate
+from draftverify.kit import Subject, check_component, make_context
 from draftverify.rejection import reverify
 from draftverify.rules import All
-from draftverify.testing import Subject, check_component, make_context
+from draftverify.stats import pass_at_k_rate
 from draftverify.values import Tally
 from draftverify_code.sandbox import Finding, Limits, Sandbox
 from draftverify_code.stages.shared import Expected, Run, judged

@@ -33,7 +33,7 @@ from draftverify import (
     Verification,
 )
 from draftverify.engine.requests import Ask, Decide, Draft, Finish, Prepare, Request, Verify
-from draftverify.testing import make_context, make_draws
+from draftverify.kit import make_context, make_draws
 from draftverify.values import Held, Law, Place, Round, Step, Tally, Timing
 
 

@@ -1,4 +1,4 @@
-"""Small parts for the engine's own tests; users' tests have draftverify.testing."""
+"""Small parts for the engine's own tests; users' tests have draftverify.kit."""
 
 from __future__ import annotations
 

@@ -32,10 +32,10 @@ from draftverify import (
     retry,
     reverify,
 )
+from draftverify.bench.records import timeless
+from draftverify.bench.records.encoding import decode, encode
+from draftverify.bench.runner.bench import Bench, Unit
 from draftverify.engine.requests import Answer, Ask
-from draftverify.experiments.bench import Bench, Unit
-from draftverify.records import timeless
-from draftverify.records.encoding import decode, encode
 from draftverify.rules import (
     AdaptiveConsistency,
     All,

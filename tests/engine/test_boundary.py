@@ -31,11 +31,11 @@ from draftverify import (
     escalate,
     fallback,
 )
+from draftverify.bench.records import timeless
+from draftverify.bench.records.encoding import decode, encode
+from draftverify.checks.metrics import score
 from draftverify.engine import boundary
 from draftverify.engine.events import TaskDone
-from draftverify.metrics import score
-from draftverify.records import timeless
-from draftverify.records.encoding import decode, encode
 from draftverify.rejection import Clause
 from draftverify.values import Choice, Explanation
 

@@ -34,12 +34,12 @@ from draftverify import (
     retry,
     verifier,
 )
+from draftverify.bench.records import timeless
 from draftverify.engine import boundary
 from draftverify.engine.requests import Ask, Decide, Draft, Finish, Prepare, Verify
-from draftverify.records import timeless
+from draftverify.kit import make_context, make_draws
 from draftverify.rules import All, First, Limit, Majority
 from draftverify.secret import Secret
-from draftverify.testing import make_context, make_draws
 from draftverify.values import Explanation, Held, TaskRecord
 
 from .parts import Blocks, Judge, Prefix, TakeFirst

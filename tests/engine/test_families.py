@@ -20,9 +20,10 @@ from draftverify import (
     retry,
     verifier,
 )
+from draftverify.checks.verifiers import AllOf, AnyOf, Regex
+from draftverify.kit import DraftFrom, TableModel, TargetFrom
+from draftverify.lab import Calibrated
 from draftverify.rules import Best, First, Speculative, Tournament
-from draftverify.testing import DraftFrom, TableModel, TargetFrom
-from draftverify.verifiers import AllOf, AnyOf, Calibrated, Regex
 
 
 def drafts(family: str | None = None) -> Any:

@@ -23,7 +23,7 @@ from draftverify import (
     retry,
     verifier,
 )
-from draftverify.records import timeless
+from draftverify.bench.records import timeless
 from draftverify.rules import All, Best, First, Limit, LongestPrefix, Rounds
 from draftverify.values import TaskRecord
 

@@ -24,7 +24,7 @@ from draftverify import (
     retry,
     verifier,
 )
-from draftverify.report.summarise import summarise
+from draftverify.bench.tables.summarise import summarise
 from draftverify.rules import (
     AdaptiveConsistency,
     All,

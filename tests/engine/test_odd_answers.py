@@ -26,7 +26,7 @@ from draftverify import (
     retry,
     reverify,
 )
-from draftverify.records.encoding import decode, encode
+from draftverify.bench.records.encoding import decode, encode
 from draftverify.rules import All, Limit, LongestPrefix
 
 

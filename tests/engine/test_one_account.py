@@ -34,14 +34,14 @@ from draftverify import (
     reverify,
     verifier,
 )
-from draftverify.calibration import Monitor
+from draftverify.bench.records import timeless
+from draftverify.bench.records.encoding import decode, encode
+from draftverify.checks.metrics import score
 from draftverify.engine.drivers import drive
 from draftverify.engine.requests import Answer, Ask
 from draftverify.engine.scheduler import Scheduler
 from draftverify.engine.session import Session
-from draftverify.metrics import score
-from draftverify.records import timeless
-from draftverify.records.encoding import decode, encode
+from draftverify.lab import Monitor
 from draftverify.rules import All, First, LongestPrefix, Majority, Rounds
 
 from .parts import Blocks, Judge

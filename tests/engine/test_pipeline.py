@@ -19,8 +19,8 @@ from draftverify import (
     retry,
     verifier,
 )
-from draftverify.calibration import Measured
 from draftverify.rules import First
+from draftverify.stats import Measured
 
 from .parts import Ballots, Blocks, Judge, Prefix, TakeFirst
 

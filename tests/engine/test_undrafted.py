@@ -24,9 +24,9 @@ from draftverify import (
     retry,
     reverify,
 )
-from draftverify.calibration import Fixed, Measured, drafting
-from draftverify.records.replay import Replay
+from draftverify.lab.replay import Replay
 from draftverify.rules import First, LongestPrefix
+from draftverify.stats import Fixed, Measured, drafting
 from draftverify.values import Check, Verification
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from draftverify.experiments.config import load_experiment
-from draftverify.experiments.specs import Experiment
-from draftverify.records import load_run, timeless
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.config.specs import Experiment
+from draftverify.bench.records import load_run, timeless
 from draftverify.values import TaskRecord
 
 PARTS = Path(__file__).with_name("run_parts.py")

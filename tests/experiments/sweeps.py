@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from draftverify.experiments.config import load_experiment
-from draftverify.experiments.specs import Experiment
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.config.specs import Experiment
 
 PARTS = Path(__file__).with_name("run_parts.py")
 

@@ -12,15 +12,16 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from draftverify import Pipeline, Task
-from draftverify.calibration import Artifact, PartIdentity, read_artifact, write_artifact
-from draftverify.cli.main import main
+from draftverify.bench import load_experiment
+from draftverify.bench.artifact import Artifact, PartIdentity, read_artifact, write_artifact
+from draftverify.bench.cli.main import main
+from draftverify.bench.records import load_run
+from draftverify.bench.runner.build import Builder
+from draftverify.bench.runner.judging import marks_of
 from draftverify.engine.parts import identity_of
 from draftverify.errors import ConfigError, PipelineError
-from draftverify.experiments import calibrate, load_experiment
-from draftverify.experiments.build import Builder
-from draftverify.experiments.calibrate import split
-from draftverify.experiments.judging import marks_of
-from draftverify.records import load_run
+from draftverify.lab import calibrate
+from draftverify.lab.calibration import split
 from draftverify.rules import Limit, LongestPrefix
 from tests.experiments.calibrated_parts import Chain, OnePass, Prefix
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.executors.messages import Frame, bundled
+from draftverify.bench.records import load_run
+from draftverify.bench.runner.run import run
+from draftverify.cluster import ray as ray_executor
 from draftverify.engine.events import Event
 from draftverify.errors import ConfigError, ResourceError
-from draftverify.experiments.config import load_experiment
-from draftverify.experiments.executors import ray as ray_executor
-from draftverify.experiments.executors.messages import Frame, bundled
-from draftverify.experiments.run import run
-from draftverify.records import load_run
 from draftverify.values import TaskRecord
 from tests.experiments.runs import load, only_spec, results, write
 

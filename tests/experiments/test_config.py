@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 from draftverify import Budget, ConfigError, Pipeline, PipelineError
-from draftverify.experiments.build import Builder
-from draftverify.experiments.config import load_experiment
-from draftverify.experiments.specs import ComponentSpec, Experiment, PipelineSpec
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.config.specs import ComponentSpec, Experiment, PipelineSpec
+from draftverify.bench.runner.build import Builder
 from draftverify.secret import Secret
 from tests.experiments.config_files import CONFIG, write_experiment
 

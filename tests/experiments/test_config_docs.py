@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from draftverify.cli.exits import MEANINGS, Exit
-from draftverify.cli.init import FOLDER
-from draftverify.cli.main import main
+from draftverify.bench.cli.exits import MEANINGS, Exit
+from draftverify.bench.cli.init import FOLDER
+from draftverify.bench.cli.main import main
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.config.format import budget, calibrate, clause, experiment, pipeline
+from draftverify.bench.config.parameters import parameters
+from draftverify.bench.config.tasks import Jsonl
+from draftverify.bench.records import load_run
+from draftverify.bench.runner.build import Builder
+from draftverify.bench.runner.run import run
 from draftverify.errors import ConfigError
-from draftverify.experiments.build import Builder
-from draftverify.experiments.config import load_experiment
-from draftverify.experiments.format import budget, calibrate, clause, experiment, pipeline
-from draftverify.experiments.parameters import parameters
-from draftverify.experiments.run import run
-from draftverify.experiments.tasks import Jsonl
 from draftverify.plugins import ROLES, installed
 from draftverify.plugins import load as load_plugin
-from draftverify.records import load_run
 
 DOCS = Path(__file__).parents[2] / "docs"
 CONFIGURATION = (DOCS / "configuration.md").read_text(encoding="utf-8")

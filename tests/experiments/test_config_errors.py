@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from draftverify import ConfigError, PluginError, ResourceError
+from draftverify.bench.config.experiment import ConfigErrors, load_experiment
+from draftverify.bench.runner.run import run
 from draftverify.errors import DraftVerifyError
-from draftverify.experiments.config import ConfigErrors, load_experiment
-from draftverify.experiments.run import run
 from tests.broken_plugin_packages import put_on_path
 from tests.experiments.config_files import CONFIG, write_experiment
 from tests.experiments.runs import write

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from draftverify import ConfigError, DraftVerifyError, PipelineError, PluginError
-from draftverify.experiments.build import Builder
-from draftverify.experiments.config import load_experiment
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.runner.build import Builder
 from tests.experiments.config_files import CONFIG, write_experiment
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftverify import ConfigError
-from draftverify.experiments.tasks import Jsonl
+from draftverify.bench.config.tasks import Jsonl
 
 LINES = '{"id": 7, "text": "one", "kind": "x"}\n\n{"id": "b", "text": "two", "kind": "y"}\n'
 

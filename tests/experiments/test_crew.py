@@ -14,14 +14,14 @@ import msgspec
 import pytest
 
 from draftverify import Pipeline, generator, retry, verifier
+from draftverify.bench.executors import CRASHES_IN_A_ROW, Crew, Thread, Workers
+from draftverify.bench.executors.messages import Lost, Reply
+from draftverify.bench.executors.workers import AHEAD, MOST_AHEAD, SECONDS_AHEAD, Pace, Team
+from draftverify.bench.records.encoding import decode, encode
+from draftverify.bench.runner.bench import Bench, Done, Unit
+from draftverify.bench.runner.build import Builder
 from draftverify.engine.budget import Budget
 from draftverify.errors import ResourceError
-from draftverify.experiments.bench import Bench, Done, Unit
-from draftverify.experiments.build import Builder
-from draftverify.experiments.executors import CRASHES_IN_A_ROW, Crew, Thread, Workers
-from draftverify.experiments.executors.messages import Lost, Reply
-from draftverify.experiments.executors.workers import AHEAD, MOST_AHEAD, SECONDS_AHEAD, Pace, Team
-from draftverify.records.encoding import decode, encode
 from draftverify.rules import First
 from draftverify.values import Outcome, Task, TaskRecord
 from tests.experiments.runs import load

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from draftverify.bench.executors import Batch, Crew, Process, Thread
+from draftverify.bench.records import timeless
+from draftverify.bench.records.encoding import decode, encode
+from draftverify.bench.runner import memory
+from draftverify.bench.runner.bench import Done, OnRound, Unit
+from draftverify.bench.runner.build import Builder
+from draftverify.bench.runner.run import run
 from draftverify.errors import ConfigError, ResourceError
-from draftverify.experiments import memory
-from draftverify.experiments.bench import Done, OnRound, Unit
-from draftverify.experiments.build import Builder
-from draftverify.experiments.executors import Batch, Crew, Process, Thread
-from draftverify.experiments.run import run
-from draftverify.records import timeless
-from draftverify.records.encoding import decode, encode
 from draftverify.values import Outcome, TaskRecord
 from tests.experiments.runs import load, results
 

@@ -9,12 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from draftverify import Check, ConfigError, DraftVerifyError, Pipeline, Task, generator, verifier
-from draftverify.calibration import ScoreArtifact, read_artifact, write_artifact
-from draftverify.cli.main import main
-from draftverify.experiments import fit_verifier
+from draftverify.bench.artifact import ScoreArtifact, read_artifact, write_artifact
+from draftverify.bench.cli.main import main
+from draftverify.kit import ScriptedGenerator
+from draftverify.lab import Calibrated, fit_verifier
 from draftverify.rules import All
-from draftverify.testing import ScriptedGenerator
-from draftverify.verifiers import Calibrated
 from tests.calibration.test_artifact import POINT
 
 PARTS = '''

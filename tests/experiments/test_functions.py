@@ -10,12 +10,12 @@ import jsonschema
 import pytest
 
 from draftverify import ConfigError, Pipeline, PluginError, plugins, verifier
-from draftverify.experiments.build import Builder
-from draftverify.experiments.config import load_experiment
-from draftverify.experiments.run import run
-from draftverify.experiments.schema import schema
-from draftverify.experiments.specs import Experiment
-from draftverify.records import load_run
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.config.schema import schema
+from draftverify.bench.config.specs import Experiment
+from draftverify.bench.records import load_run
+from draftverify.bench.runner.build import Builder
+from draftverify.bench.runner.run import run
 
 PARTS = Path(__file__).with_name("function_parts.py")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from draftverify import Answer, Pipeline, Task, escalate, generator, retry, verifier
-from draftverify.experiments.bench import Bench, Unit
+from draftverify.bench.runner.bench import Bench, Unit
 from draftverify.rules import All, First
 
 

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from draftverify import Pipeline, generator
-from draftverify.audit import audit_judge, comparisons_of
-from draftverify.calibration import write_artifact
-from draftverify.cli.main import main
-from draftverify.experiments import evaluate
-from draftverify.experiments.judging import marks_of
-from draftverify.records import directory
+from draftverify.bench import evaluate
+from draftverify.bench.artifact import write_artifact
+from draftverify.bench.cli.main import main
+from draftverify.bench.records import directory
+from draftverify.bench.runner.judging import marks_of
+from draftverify.checks.verifiers import AllOf, Regex
+from draftverify.kit.audit import audit_judge, comparisons_of
 from draftverify.rules import Best
 from draftverify.values import Task
-from draftverify.verifiers import AllOf, Regex
 from draftverify_llm import RecordedJudge
 from tests.report.runs import overview_of
 

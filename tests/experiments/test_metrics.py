@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from draftverify import Check, ConfigError, Outcome, Pipeline, Task, Verification, escalate
-from draftverify.experiments import RunResult, evaluate, load_experiment, run
-from draftverify.metrics import Exact
-from draftverify.records import load_run
-from draftverify.report.overview import overview
-from draftverify.report.summary import Row
+from draftverify.bench import RunResult, evaluate, load_experiment, run
+from draftverify.bench.records import load_run
+from draftverify.bench.tables.overview import overview
+from draftverify.bench.tables.summary import Row
+from draftverify.checks.metrics import Exact
 from draftverify.rules import Best, First
 from tests.experiments.metric_parts import Answers, Asks, Believes, Faster, Shared
 from tests.report.runs import overview_of

@@ -11,15 +11,15 @@ import pytest
 from ruamel.yaml import YAML
 
 from draftverify import ConfigError, Pipeline, PipelineError
-from draftverify.cli.main import main
-from draftverify.experiments.build import Builder
-from draftverify.experiments.config import ConfigErrors, load_experiment
-from draftverify.experiments.run import RunResult, run
-from draftverify.experiments.schema import schema
-from draftverify.experiments.specs import Experiment, PipelineSpec
-from draftverify.records import load_run
-from draftverify.report.task_detail import task_detail
-from draftverify.report.trace import trace_lines
+from draftverify.bench.cli.main import main
+from draftverify.bench.config.experiment import ConfigErrors, load_experiment
+from draftverify.bench.config.schema import schema
+from draftverify.bench.config.specs import Experiment, PipelineSpec
+from draftverify.bench.records import load_run
+from draftverify.bench.runner.build import Builder
+from draftverify.bench.runner.run import RunResult, run
+from draftverify.bench.tables.trace import trace_lines
+from draftverify.view.task_detail import task_detail
 from tests.experiments.runs import results
 
 PARTS = Path(__file__).with_name("nested_parts.py")

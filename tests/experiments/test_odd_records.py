@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from draftverify import ContractError, Task, TaskRecord, escalate
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.records import load_run, timeless
+from draftverify.bench.records.encoding import encode
+from draftverify.bench.runner.forecast import Forecast
+from draftverify.bench.runner.run import run
 from draftverify.engine.events import Event
-from draftverify.experiments.config import load_experiment
-from draftverify.experiments.forecast import Forecast
-from draftverify.experiments.run import run
-from draftverify.records import load_run, timeless
-from draftverify.records.encoding import encode
 from tests.engine.guilty import beside_fine_ones, cases, is_fine, pipeline
 
 YAML = """

@@ -11,20 +11,20 @@ import msgspec
 import pytest
 from ruamel.yaml import YAML
 
-from draftverify.calibration.artifact import Artifact, DataHash, Interval, PartIdentity, write_artifact
-from draftverify.cli.exits import Exit
-from draftverify.cli.main import main
-from draftverify.cli.tune import yaml_lines
+from draftverify.bench.artifact import Artifact, DataHash, Interval, PartIdentity, write_artifact
+from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.main import main
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.records import load_run, timeless
+from draftverify.bench.runner.build import Builder
+from draftverify.bench.runner.run import run
+from draftverify.bench.runner.workload import workload
 from draftverify.engine.parts import identity_of
 from draftverify.errors import ConfigError
-from draftverify.experiments.build import Builder
-from draftverify.experiments.config import load_experiment
-from draftverify.experiments.replay import Recording
-from draftverify.experiments.run import run
-from draftverify.experiments.tune import default_space, doubt, nested, read_space, tune
-from draftverify.experiments.workload import workload
-from draftverify.records import load_run, timeless
-from draftverify.records.replay import Gap
+from draftverify.lab.cli.tune import yaml_lines
+from draftverify.lab.recording import Recording
+from draftverify.lab.replay import Gap
+from draftverify.lab.tune import default_space, doubt, nested, read_space, tune
 
 from . import sweeps
 
@@ -195,7 +195,7 @@ def test_tasks_that_are_not_those_of_the_run_give_no_score(made, monkeypatch, ca
     load = workload(listed._experiment, Builder())
     other = [msgspec.structs.replace(task, input={"list": [1]}) for task in load.measured]
     others = msgspec.structs.replace(load, measured=tuple(other))
-    monkeypatch.setattr("draftverify.experiments.replay.workload", lambda *_: others)
+    monkeypatch.setattr("draftverify.lab.recording.workload", lambda *_: others)
     found = listed.what_if(["rule.threshold=0.2"])
     assert found.unscored == 60
     assert found.why_unscored == "task t0 is another one by now than in the run"
@@ -203,7 +203,7 @@ def test_tasks_that_are_not_those_of_the_run_give_no_score(made, monkeypatch, ca
     def gone(*_):
         raise ConfigError("no such file")
 
-    monkeypatch.setattr("draftverify.experiments.replay.workload", gone)
+    monkeypatch.setattr("draftverify.lab.recording.workload", gone)
     assert main(["replay", str(made / "listed"), "--set", "rule.threshold=0.2"]) == Exit.OK
     assert "the tasks cannot be loaded any more: no such file" in capsys.readouterr().out
 

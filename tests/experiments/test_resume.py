@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from draftverify.experiments.config import load_experiment
-from draftverify.experiments.run import run
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.runner.run import run
 from tests.experiments.runs import load, only_spec, results, write
 
 ROOT = Path(__file__).parents[2]
-COMMAND = "import sys; from draftverify.cli.main import main; sys.exit(main())"
+COMMAND = "import sys; from draftverify.bench.cli.main import main; sys.exit(main())"
 EXECUTORS = {"serial": "{use: serial}", "process": "{use: process, workers: 2}"}
 
 
@@ -150,7 +150,7 @@ def test_ctrl_c_leaves_a_run_that_can_go_on(tmp_path: Path, executor: str) -> No
 
 def test_a_killed_start_can_be_repeated(tmp_path: Path) -> None:
     """A process killed while it makes the directory leaves something that the same command can use."""
-    from draftverify.records import RunDirectory
+    from draftverify.bench.records import RunDirectory
 
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.json.part").write_text('{"run": "ab')

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from draftverify import Task, generator, verifier
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.records import Store, load_run
+from draftverify.bench.runner.bench import Bench, Unit
+from draftverify.bench.runner.run import RunResult, run
 from draftverify.engine.events import Event, RoundDone, TaskDone
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, StoreError
-from draftverify.experiments.bench import Bench, Unit
-from draftverify.experiments.config import load_experiment
-from draftverify.experiments.run import RunResult, run
-from draftverify.records import Store, load_run
 from draftverify.rules import All, Limit
 from draftverify.values import TaskRecord
 from tests.experiments.run_parts import LENGTH, truth
@@ -247,7 +247,7 @@ def test_a_changed_tasks_file_is_refused(tmp_path: Path) -> None:
     )
     (tmp_path / "experiment.yaml").write_text(text)
     tasks.write_text('{"n": 1}\n{"n": 2}\n')
-    from draftverify.experiments.config import load_experiment
+    from draftverify.bench.config.experiment import load_experiment
 
     assert config.name == "scripted"
     run(load_experiment(tmp_path / "experiment.yaml"), out=tmp_path / "run")
@@ -416,7 +416,7 @@ def test_a_report_that_cannot_be_made_is_a_warning(
     def broken(*_: object, **__: object) -> str:
         raise KeyError("a defect of the page")
 
-    monkeypatch.setattr(sys.modules["draftverify.experiments.figures"], "page_html", broken)
+    monkeypatch.setattr(sys.modules["draftverify.bench.runner.figures"], "page_html", broken)
     result = run(load(tmp_path, count=2), out=tmp_path / "run")
     assert (result.failed, result.ran) == (0, 4)
     assert "a defect of the page" in caplog.text

@@ -16,15 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.config.format import FILE, INNER
+from draftverify.bench.config.forms import Reading
+from draftverify.bench.config.located import read
+from draftverify.bench.config.specs import Experiment
+from draftverify.bench.runner.build import Builder
+from draftverify.bench.runner.sweep import Matrix
 from draftverify.engine.budget import Budget
 from draftverify.errors import ConfigError
-from draftverify.experiments.build import Builder
-from draftverify.experiments.config import load_experiment
-from draftverify.experiments.format import FILE, INNER
-from draftverify.experiments.forms import Reading
-from draftverify.experiments.located import read
-from draftverify.experiments.specs import Experiment
-from draftverify.experiments.sweep import Matrix
 from draftverify.plugins import ROLES
 from tests.experiments.sweeps import BASE, load, write
 

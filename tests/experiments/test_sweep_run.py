@@ -17,27 +17,27 @@ from typing import Any
 
 import pytest
 
-from draftverify.calibration import Estimate
-from draftverify.cli.exits import Exit
-from draftverify.cli.main import main
-from draftverify.cli.plan import forecast_line
+from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.main import main
+from draftverify.bench.cli.plan import forecast_line
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.records import load_run
+from draftverify.bench.records.listing import list_runs
+from draftverify.bench.runner import forecast
+from draftverify.bench.runner.build import Builder
+from draftverify.bench.runner.run import estimate, plan, run
+from draftverify.bench.runner.workload import workload
+from draftverify.bench.tables.compare import compare
+from draftverify.bench.tables.overview import changes, overview
+from draftverify.bench.tables.task_rows import task_list
 from draftverify.errors import ConfigError, StoreError
-from draftverify.experiments import forecast
-from draftverify.experiments.build import Builder
-from draftverify.experiments.config import load_experiment
-from draftverify.experiments.run import estimate, plan, run
-from draftverify.experiments.workload import workload
-from draftverify.records import load_run
-from draftverify.records.listing import list_runs
-from draftverify.report.compare import compare
-from draftverify.report.overview import changes, overview
-from draftverify.report.task_detail import task_detail
-from draftverify.report.task_rows import task_list
+from draftverify.stats import Estimate
 from draftverify.values import Outcome, TaskRecord
+from draftverify.view.task_detail import task_detail
 from tests.experiments.sweeps import BASE, load, write
 
 ROOT = Path(__file__).parents[2]
-COMMAND = "import sys; from draftverify.cli.main import main; sys.exit(main())"
+COMMAND = "import sys; from draftverify.bench.cli.main import main; sys.exit(main())"
 SEEDS = {"grid": {"seed": [1, 2], "pipelines.one.block": [2, 4]}}
 
 

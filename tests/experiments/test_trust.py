@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from draftverify import ConfigError
-from draftverify.audit import Item, Judged, VerifierAudit, audit_verifiers
-from draftverify.calibration import auroc, error_correlation, read_artifact, roc, trust
-from draftverify.cli.main import main
-from draftverify.records import load_run
-from draftverify.report.overview import overview
+from draftverify.bench.artifact import read_artifact
+from draftverify.bench.cli.main import main
+from draftverify.bench.records import load_run
+from draftverify.bench.tables.overview import overview
+from draftverify.kit.audit import Item, Judged, VerifierAudit, audit_verifiers
+from draftverify.stats import auroc, error_correlation, roc, trust
 from tests.browser import watched
 
 PARTS = """

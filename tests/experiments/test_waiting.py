@@ -9,18 +9,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from draftverify import Outcome, Pipeline, Policy, Task, calibration, escalate, give_up, retry
-from draftverify.calibration import Monitor
-from draftverify.cli.exits import Exit
-from draftverify.cli.main import main
-from draftverify.experiments import Evaluation, Recording, RunResult, evaluate, load_experiment, run
-from draftverify.experiments.choosing import read_scored
-from draftverify.experiments.run import estimate
-from draftverify.experiments.specs import Experiment
-from draftverify.metrics import Exact, score
-from draftverify.records import RunRecords, load_run, rows
-from draftverify.report.overview import overview
-from draftverify.report.summary import Row
+from draftverify import Outcome, Pipeline, Policy, Task, escalate, give_up, retry
+from draftverify import stats as calibration
+from draftverify.bench import Evaluation, RunResult, evaluate, load_experiment, run
+from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.main import main
+from draftverify.bench.config.specs import Experiment
+from draftverify.bench.records import RunRecords, load_run, rows
+from draftverify.bench.runner.run import estimate
+from draftverify.bench.tables.overview import overview
+from draftverify.bench.tables.summary import Row
+from draftverify.checks.metrics import Exact, score
+from draftverify.lab import Monitor, Recording
+from draftverify.lab.choosing import read_scored
 from draftverify.rules import First
 from tests.experiments.metric_parts import Answers, Believes
 from tests.report.runs import overview_of, unpacked

@@ -13,15 +13,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.executors.messages import Begin, read_reply
+from draftverify.bench.executors.watched import Watched
+from draftverify.bench.records.encoding import encode
+from draftverify.bench.runner.bench import Unit
+from draftverify.bench.runner.build import Builder
+from draftverify.bench.runner.run import run
 from draftverify.errors import ConfigError
-from draftverify.experiments.bench import Unit
-from draftverify.experiments.build import Builder
-from draftverify.experiments.config import load_experiment
-from draftverify.experiments.executors.messages import Begin, read_reply
-from draftverify.experiments.executors.watched import Watched
-from draftverify.experiments.run import run
 from draftverify.plugins import PartsFile
-from draftverify.records.encoding import encode
 from draftverify.values import Task
 from tests.experiments.runs import load, only_spec, results, write
 

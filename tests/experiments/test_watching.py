@@ -25,16 +25,16 @@ from draftverify import (
     retry,
     verifier,
 )
-from draftverify.calibration import Monitor, Shares
-from draftverify.cli.main import main
-from draftverify.engine.watching import what_it_says
+from draftverify.bench import evaluate, load_experiment, run
+from draftverify.bench.cli.main import main
+from draftverify.bench.records import load_run
+from draftverify.bench.runner.build import Builder
+from draftverify.bench.runner.work import Watcher
+from draftverify.checks.metrics import Exact
 from draftverify.errors import ConfigError, DraftVerifyError
-from draftverify.experiments import evaluate, load_experiment, run
-from draftverify.experiments.build import Builder
-from draftverify.experiments.watching import Watch, alike, reference_of
-from draftverify.experiments.work import Watcher
-from draftverify.metrics import Exact
-from draftverify.records import load_run
+from draftverify.lab import Monitor, Shares
+from draftverify.lab.alarms import what_it_says
+from draftverify.lab.watching import Watch, alike, reference_of
 from draftverify.rules import All, First, Limit, LongestPrefix
 from tests.calibration.test_watch import a_round
 from tests.experiments.watched_parts import Guesses, Judge, Machine, Numbers, Steps

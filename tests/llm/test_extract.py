@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from draftverify import Pipeline, Proposal
-from draftverify.experiments.build import Builder
-from draftverify.experiments.config import load_experiment
-from draftverify.experiments.run import run
-from draftverify.records import load_run
-from draftverify.testing import make_context
-from draftverify.verifiers import JsonSchema
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.records import load_run
+from draftverify.bench.runner.build import Builder
+from draftverify.bench.runner.run import run
+from draftverify.checks.verifiers import JsonSchema
+from draftverify.kit import make_context
 from draftverify_llm import Sample
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

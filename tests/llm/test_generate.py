@@ -21,7 +21,7 @@ from draftverify import (
     give_up,
     retry,
 )
-from draftverify.testing import check_component
+from draftverify.kit import check_component
 from draftverify_llm import Completion, Endpoint, LlamaCpp, LocalModel, Sample
 from draftverify_llm.text import Prompt
 

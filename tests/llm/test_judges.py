@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from draftverify import ConfigError, Pipeline, Proposal, ResourceError, Task, generator
-from draftverify.audit import Asked, Presented
-from draftverify.engine.families import stands_outside
+from draftverify.checks.families import stands_outside
 from draftverify.engine.parts import identity_of
 from draftverify.errors import EndpointTimeout
+from draftverify.kit import check_component, make_context
+from draftverify.kit.audit import Asked, Presented
 from draftverify.rules import Tournament
 from draftverify.secret import Secret
-from draftverify.testing import check_component, make_context
 from draftverify_llm import Endpoint, Judge, PairwiseJudge
 from draftverify_llm.first_token import first_tokens, word_tokens
 from draftverify_llm.prompts import SHIPPED, filled_prompt

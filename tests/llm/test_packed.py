@@ -208,7 +208,7 @@ def test_packing_alone_changes_no_weight(bias, shape):
 def test_a_packed_model_decodes():
     """Through transformers' own code and through the short way of the tokens adapter, with the same logits."""
     from draftverify import Proposal
-    from draftverify.testing import make_context
+    from draftverify.kit import make_context
     from draftverify_tokens.reader import Reader
     from tests.tokens.tiny import tiny_llama
 
@@ -489,9 +489,9 @@ def test_without_the_kernel_four_bits_are_four_bits(how, head, told, without, ca
 
 def test_without_the_kernel_a_config_runs(without, tmp_path, caplog):
     """`packed: bfloat16` emits what the same config without it does, with a rounded drafter beside it."""
-    from draftverify.experiments.config import load_experiment
-    from draftverify.experiments.run import run
-    from draftverify.records import load_run
+    from draftverify.bench.config.experiment import load_experiment
+    from draftverify.bench.records import load_run
+    from draftverify.bench.runner.run import run
     from tests.tokens.tiny import byte_tokenizer, tiny_llama
 
     saved = tiny_llama()

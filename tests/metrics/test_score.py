@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from draftverify import ConfigError, Outcome, Task
-from draftverify.metrics import Score, check_metrics, score
+from draftverify.checks.metrics import Score, check_metrics, score
 from draftverify.secret import Secret
 
 OUTCOME = Outcome(status="accepted", value="x")

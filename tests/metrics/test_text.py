@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from draftverify import ConfigError, Outcome, Task
-from draftverify.metrics import Contains, Exact, Numeric, Regex
+from draftverify.checks.metrics import Contains, Exact, Numeric, Regex
 
 
 def said(metric: Any, truth: Any, value: Any, status: Any = "accepted") -> bool | None:

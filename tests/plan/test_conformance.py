@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from draftverify import Proposal
-from draftverify.testing import Subject, check_component, make_context
+from draftverify.kit import Subject, check_component, make_context
 from draftverify_plan import Greedy, Planner, Validator
 from draftverify_plan.problem import prepared
 

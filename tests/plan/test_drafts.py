@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from draftverify import Feedback, Refusal
-from draftverify.testing import make_context
+from draftverify.kit import make_context
 from draftverify.values import Decision, Round
 from draftverify_plan import Greedy
 from draftverify_plan.problem import StepError
@@ -89,7 +89,7 @@ def test_a_draft_begins_with_a_step_that_can_be_taken(walk, n):
 def test_a_draft_is_the_same_under_every_hash_seed():
     """Ties go to what the problem lists first, not to the order of a set."""
     code = (
-        "from draftverify.testing import make_context; from draftverify_plan import Greedy;"
+        "from draftverify.kit import make_context; from draftverify_plan import Greedy;"
         f"print(Greedy().propose(make_context({dict(TASKS['depot/p03'].input)!r}), 99).items)"
     )
     texts = {

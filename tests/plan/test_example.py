@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from draftverify.cli.exits import Exit
-from draftverify.cli.main import main
+from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.main import main
 
 from .conftest import PLANS
 

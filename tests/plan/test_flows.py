@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from draftverify import Pipeline, fallback, feedback, retry
+from draftverify.kit import ScriptedGenerator, make_context
 from draftverify.rules import LongestPrefix
-from draftverify.testing import ScriptedGenerator, make_context
 from draftverify_plan import Goal, Greedy, Validator
 
 from .conftest import TASKS, verdict, written_task

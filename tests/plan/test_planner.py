@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from draftverify import Pipeline, fallback
+from draftverify.kit import make_context
 from draftverify.rules import LongestPrefix
-from draftverify.testing import make_context
 from draftverify_plan import Goal, Greedy, Planner, PlannerError, Validator
 
 from .conftest import TASKS, verdict, written_task

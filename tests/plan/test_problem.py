@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftverify import ConfigError, Pipeline, Proposal, ResourceError, Task
+from draftverify.kit import ScriptedGenerator, make_context
 from draftverify.rules import LongestPrefix
-from draftverify.testing import ScriptedGenerator, make_context
 from draftverify_plan import PddlTasks, Reason, Validator
 from draftverify_plan.problem import StepError, read_problem
 

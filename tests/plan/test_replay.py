@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from draftverify import Budget, Pipeline, Policy, feedback, give_up, retry
-from draftverify.records import timeless
-from draftverify.records.replay import Replay
+from draftverify.bench.records import timeless
+from draftverify.lab.replay import Replay
 from draftverify.rules import LongestPrefix
 from draftverify_plan import Goal, Greedy, Validator
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftverify import Check, Proposal
-from draftverify.testing import make_context
+from draftverify.kit import make_context
 from draftverify_reasoning import Arithmetic, statements
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from draftverify.cli.main import main
-from draftverify.records import load_run
+from draftverify.bench.cli.main import main
+from draftverify.bench.records import load_run
 
 from . import tiny
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from draftverify.cli.main import main
+from draftverify.bench.cli.main import main
 from draftverify_reasoning import Gym
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -21,8 +21,8 @@ from draftverify import (
     retry,
     verifier,
 )
+from draftverify.kit import Subject, check_component, make_context
 from draftverify.rules import First, LongestPrefix, Majority, Rounds, SpeculativeRejection
-from draftverify.testing import Subject, check_component, make_context
 from draftverify_llm import Completion
 from draftverify_reasoning import Partials, Sample, SelfRefine, Steps
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from draftverify import Check, ConfigError, ContractError, Outcome, Pipeline, Proposal, Task, generator
+from draftverify.kit import Subject, check_component, make_context
 from draftverify.rules import Majority, Rounds
-from draftverify.testing import Subject, check_component, make_context
 from draftverify_reasoning import (
     Answered,
     AnswerMatches,

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from draftverify import ContractError, Pipeline, Proposal, generator
-from draftverify.experiments.build import Builder
-from draftverify.experiments.config import load_experiment
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.runner.build import Builder
+from draftverify.kit import Subject, check_component, make_context
 from draftverify.rules import Limit, LongestPrefix
-from draftverify.testing import Subject, check_component, make_context
 from draftverify_reasoning import Process, StepwiseSolution, TrainedVerifier, VerifierTraining
 
 from . import tiny

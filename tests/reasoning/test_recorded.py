@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from draftverify import ConfigError, Pipeline, Task, fallback
+from draftverify.kit import Subject, check_component, make_context
 from draftverify.rules import Best, First, Majority, Rounds
-from draftverify.testing import Subject, check_component, make_context
 from draftverify_reasoning import Answered, Recorded, RecordedScore
 
 POOL = {"task_id": "t", "samples": [

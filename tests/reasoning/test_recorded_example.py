@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from draftverify.cli.exits import Exit
-from draftverify.cli.main import main
+from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 RECORDING = ROOT / "../shared/data/rsd_math100/math_cot_100.jsonl"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from draftverify import Check, ConfigError, Proposal, ResourceError
-from draftverify.testing import Subject, check_component, make_context
-from draftverify.verifiers import stands_outside
+from draftverify.checks.verifiers import stands_outside
+from draftverify.kit import Subject, check_component, make_context
 from draftverify_reasoning import RewardModel, StepwiseSolution
 
 from . import tiny

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from draftverify import ConfigError, ResourceError
-from draftverify.cli.main import main
-from draftverify.experiments import load_experiment, run
+from draftverify.bench import load_experiment, run
+from draftverify.bench.cli.main import main
 from draftverify_reasoning import TrainedVerifier, VerifierTraining
 from draftverify_reasoning.labelled import read_labelled
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from draftverify import Check, ContractError, Proposal, ResourceError
-from draftverify.testing import Subject, check_component, make_context
+from draftverify.kit import Subject, check_component, make_context
 from draftverify_reasoning import StepwiseSolution, TrainedVerifier, VerifierTraining
 
 from . import tiny

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from draftverify.records import Store
-from draftverify.records.database import sqlite_url
+from draftverify.bench.records import Store
+from draftverify.bench.records.database import sqlite_url
 
 POSTGRES_MISSING = "no PostgreSQL server programs (initdb, pg_ctl) or no psycopg"
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from draftverify.bench.records import RunDirectory, load_run
 from draftverify.errors import StoreError
-from draftverify.records import RunDirectory, load_run
 from draftverify.secret import Secret
 from draftverify.values import Task
 from tests.records.samples import record
@@ -58,7 +58,7 @@ def test_the_lock_ends_with_the_process_that_has_it(tmp_path: Path) -> None:
     """Another process is refused while it runs; a killed one keeps nothing, even when a fork of it lives on."""
     code = (
         "import os, sys, time\n"
-        "from draftverify.records import RunDirectory\n"
+        "from draftverify.bench.records import RunDirectory\n"
         f"opened = RunDirectory({str(tmp_path / 'run')!r}, name='n', config={{}}, config_hash='h')\n"
         "opened.__enter__()\n"
         "child = os.fork()\n"

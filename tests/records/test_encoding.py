@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from draftverify.bench.records.encoding import check, decode, encode, timeless
 from draftverify.errors import ContractError, StoreError
-from draftverify.records.encoding import check, decode, encode, timeless
 from draftverify.values import Decision, Outcome, Round, Task, TaskRecord
 from tests.records import samples
 

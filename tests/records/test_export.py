@@ -17,14 +17,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from draftverify.bench.records import Question, RunDirectory, RunRecords, load_run
+from draftverify.bench.records.export import FORMATS, unguarded, write
+from draftverify.bench.records.rows import COLUMNS, LEVELS, columns_of, rows
+from draftverify.checks.metrics import Score
 from draftverify.errors import ConfigError, ResourceError
-from draftverify.metrics import Score
-from draftverify.records import Question, RunDirectory, RunRecords, load_run
-from draftverify.records.export import FORMATS, unguarded, write
-from draftverify.records.rows import COLUMNS, LEVELS, columns_of, rows
-from draftverify.report.task_detail import task_detail
 from draftverify.secret import Secret
 from draftverify.values import Check, Decision, Outcome, Round, Task, TaskRecord
+from draftverify.view.task_detail import task_detail
 from tests.records.samples import ROUNDS, json_values, record, waiting
 
 CONFIG = {

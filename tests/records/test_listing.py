@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from draftverify.records import Question, RunDirectory, load_run
-from draftverify.records.directory import is_driven
-from draftverify.records.listing import list_runs
-from draftverify.report.overview import changes
+from draftverify.bench.records import Question, RunDirectory, load_run
+from draftverify.bench.records.directory import is_driven
+from draftverify.bench.records.listing import list_runs
+from draftverify.bench.tables.overview import changes
 from draftverify.values import Outcome, Task, TaskRecord
 from tests.records.samples import record, waiting
 
@@ -160,7 +160,7 @@ def test_a_run_that_is_driven_says_so_and_is_not_disturbed(tmp_path: Path) -> No
     path = tmp_path / "r"
     code = (
         "import sys\n"
-        "from draftverify.records import RunDirectory\n"
+        "from draftverify.bench.records import RunDirectory\n"
         f"with RunDirectory({str(path)!r}, name='n', config={{}}, config_hash='h'):\n"
         "    print('open', flush=True)\n"
         "    sys.stdin.read()\n"
@@ -176,7 +176,7 @@ def test_a_run_that_is_driven_says_so_and_is_not_disturbed(tmp_path: Path) -> No
     assert not is_driven(path)
     with RunDirectory(path, name="n", config={}, config_hash="h"):
         assert is_driven(path)
-        asked = f"from draftverify.records.directory import is_driven; print(is_driven({str(path)!r}))"
+        asked = f"from draftverify.bench.records.directory import is_driven; print(is_driven({str(path)!r}))"
         said = subprocess.run(
             [sys.executable, "-c", asked], capture_output=True, text=True, cwd=ROOT, check=True
         )

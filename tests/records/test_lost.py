@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from draftverify.cli.main import main
+from draftverify.bench.cli.main import main
+from draftverify.bench.records import Question, Store, load_run, timeless
+from draftverify.bench.records import database as db
+from draftverify.bench.runner.run import run
 from draftverify.errors import StoreError
-from draftverify.experiments.run import run
-from draftverify.records import Question, Store, load_run, timeless
-from draftverify.records import database as db
 from draftverify.values import Task, TaskRecord
 from tests.experiments.runs import load, results, write
 from tests.records.samples import ROUNDS as RECORDED

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from draftverify.cli.main import main
+from draftverify.bench.cli.main import main
+from draftverify.bench.records import RunDirectory, load_run
+from draftverify.bench.records.listing import list_runs
+from draftverify.bench.runner.run import run
 from draftverify.errors import StoreError
-from draftverify.experiments.run import run
-from draftverify.records import RunDirectory, load_run
-from draftverify.records.listing import list_runs
 from tests.experiments.runs import load, results, write
 
 GOES_ON = "what was committed stays, and the same command goes on from it"

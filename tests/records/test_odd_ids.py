@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.records import load_run
+from draftverify.bench.runner.run import run
 from draftverify.errors import ConfigError
-from draftverify.experiments.config import load_experiment
-from draftverify.experiments.run import run
-from draftverify.records import load_run
 
 PARTS = """
 from draftverify import PASS, Proposal, Task, Verification

@@ -26,9 +26,10 @@ from draftverify import (
     retry,
     reverify,
 )
+from draftverify.bench.records import timeless
 from draftverify.errors import ConfigError
-from draftverify.records import timeless
-from draftverify.records.replay import Replay
+from draftverify.kit import ScriptedVerifier
+from draftverify.lab.replay import Replay
 from draftverify.rules import (
     All,
     Best,
@@ -40,7 +41,6 @@ from draftverify.rules import (
     Rounds,
     Speculative,
 )
-from draftverify.testing import ScriptedVerifier
 from draftverify.values import UNCHECKED, Check, Cost, Law, TaskRecord, Verification
 
 

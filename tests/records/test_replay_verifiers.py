@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from draftverify import Budget, Pipeline, Proposal, Task, retry
+from draftverify.bench.records import timeless
+from draftverify.checks.verifiers import AllOf, AnyOf
 from draftverify.errors import ConfigError
-from draftverify.records import timeless
-from draftverify.records.replay import Replay
+from draftverify.lab.replay import Replay
 from draftverify.rules import Best, First, Limit, LongestPrefix
 from draftverify.values import UNCHECKED, Check, Cost, Verification
-from draftverify.verifiers import AllOf, AnyOf
 
 from .test_replay import Drafter, alternatives, number
 

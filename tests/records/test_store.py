@@ -17,11 +17,11 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
+from draftverify.bench.records import Prediction, Question, Store, Texts
+from draftverify.bench.records.database import Lost, sqlite_url
+from draftverify.bench.records.tables import SCHEMA_VERSION
+from draftverify.checks.metrics import Score
 from draftverify.errors import ContractError, StoreError
-from draftverify.metrics import Score
-from draftverify.records import Prediction, Question, Store, Texts
-from draftverify.records.database import Lost, sqlite_url
-from draftverify.records.tables import SCHEMA_VERSION
 from draftverify.values import Candidate, Outcome, Round, Task, TaskRecord
 from tests.records.samples import ROUNDS, record, waiting
 
@@ -84,7 +84,7 @@ def test_a_database_s_own_order_of_words_changes_none(tmp_path: Path, postgres: 
 
 def test_records_are_read_in_lots(store: Store, run_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some hundred at a time, each with the rounds and words of its own; of one with damaged rounds that is told."""
-    monkeypatch.setattr("draftverify.records.reading.LOT", 4)
+    monkeypatch.setattr("draftverify.bench.records.reading.LOT", 4)
     store.add_tasks([Task(id=f"t{i}") for i in range(5)])
     for i, pipeline in product(range(5), ("a", "b")):
         made = msgspec.structs.replace(record(f"t{i}"), rounds=ROUNDS[: 1 + i % len(ROUNDS)])
@@ -512,7 +512,7 @@ def test_a_killed_writer_loses_and_doubles_nothing(tmp_path: Path) -> None:
     path = tmp_path / "records.db"
     code = (
         "import sys\n"
-        "from draftverify.records import Store\n"
+        "from draftverify.bench.records import Store\n"
         "from tests.records.samples import record\n"
         f"store = Store.open({sqlite_url(path)!r}, 'run', config_hash='x')\n"
         "for n in range(100000):\n"

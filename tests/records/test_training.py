@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftverify.calibration.token_summary import pack_summaries
-from draftverify.cli.exits import Exit
-from draftverify.cli.main import main
+from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.main import main
+from draftverify.bench.records import Question, RunDirectory, RunRecords, load_run, split_of
 from draftverify.errors import ConfigError
-from draftverify.records import Question, RunDirectory, RunRecords, load_run, split_of
-from draftverify.records.training import UNSURE, training_rows, write_training
+from draftverify.lab.training import UNSURE, training_rows, write_training
 from draftverify.secret import Secret
+from draftverify.token_summary import pack_summaries
 from draftverify.values import (
     Candidate,
     Check,

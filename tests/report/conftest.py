@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from draftverify.experiments.run import run
+from draftverify.bench.runner.run import run
 from tests.experiments.runs import load
 from tests.report.runs import shapes
 

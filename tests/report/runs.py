@@ -9,8 +9,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from draftverify.experiments.config import load_experiment
-from draftverify.experiments.run import run
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.runner.run import run
 
 PARTS = Path(__file__).with_name("report_parts.py")
 

@@ -16,11 +16,12 @@ from urllib.parse import parse_qsl, quote
 
 import pytest
 
-from draftverify.records import RunDirectory, load_run
-from draftverify.report import overview, task_detail, task_rows
-from draftverify.report.page import app_html, app_policy, page_html
-from draftverify.report.task_rows import task_list
+from draftverify.bench.records import RunDirectory, load_run
+from draftverify.bench.tables import overview, task_rows
+from draftverify.bench.tables.task_rows import task_list
 from draftverify.values import Check, Decision, Outcome, Refusal, Round, Task, TaskRecord
+from draftverify.view import task_detail
+from draftverify.view.page import app_html, app_policy, page_html
 from tests.browser import watched
 from tests.report.runs import shapes
 
@@ -215,7 +216,7 @@ def test_a_command_stands_as_a_shell_takes_it(chromium, shaped, tmp_path):
 
 def test_a_log_axis_ends_at_round_figures(chromium):
     """1, 2 or 5 times a power of ten, around what is shown."""
-    charts = resources.files("draftverify.report").joinpath("static/charts.js").read_text()
+    charts = resources.files("draftverify.bench.tables").joinpath("static/charts.js").read_text()
     ends = "".join(re.findall(r"^const (?:ends|niceLow|niceHigh) = .*$", charts, re.M))
     with watched(chromium) as seen:
         found = seen.page.evaluate(

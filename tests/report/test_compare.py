@@ -13,15 +13,15 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from draftverify.cli.compare import lines
-from draftverify.cli.exits import Exit
-from draftverify.cli.main import main
+from draftverify.bench.cli.compare import lines
+from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.main import main
+from draftverify.bench.records import RunDirectory, RunRecords, load_run
+from draftverify.bench.records.listing import list_runs
+from draftverify.bench.runner.run import run
+from draftverify.bench.tables.compare import Comparison, compare, parse_side
+from draftverify.checks.metrics import Score
 from draftverify.errors import ConfigError
-from draftverify.experiments.run import run
-from draftverify.metrics import Score
-from draftverify.records import RunDirectory, RunRecords, load_run
-from draftverify.records.listing import list_runs
-from draftverify.report.compare import Comparison, compare, parse_side
 from draftverify.values import Outcome, Task, TaskRecord
 from tests.experiments.runs import load
 from tests.experiments.sweeps import BASE

@@ -10,11 +10,12 @@ from contextlib import closing
 
 import pytest
 
+from draftverify.bench.records import load_run
+from draftverify.bench.runner.run import run
+from draftverify.bench.tables import overview, task_rows
 from draftverify.errors import ConfigError
-from draftverify.experiments.run import run
-from draftverify.records import load_run
-from draftverify.report import overview, task_detail, task_rows
 from draftverify.secret import Secret
+from draftverify.view import task_detail
 from tests.experiments.runs import load
 from tests.report.report_parts import HOSTILE
 

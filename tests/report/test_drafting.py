@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from draftverify.cli.main import main
-from draftverify.experiments import load_experiment, run
-from draftverify.records import load_run
-from draftverify.report.overview import overview
-from draftverify.report.task_detail import task_detail
+from draftverify.bench import load_experiment, run
+from draftverify.bench.cli.main import main
+from draftverify.bench.records import load_run
+from draftverify.bench.tables.overview import overview
+from draftverify.view.task_detail import task_detail
 from tests.browser import watched
 
 PARTS = """

@@ -13,15 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from draftverify.calibration import tally
-from draftverify.records import Prediction
-from draftverify.report.listing import listed, trouble
-from draftverify.report.notebook import report_html
-from draftverify.report.summarise import first_difference, summarise
-from draftverify.report.summary import Summary
-from draftverify.report.tables import tables
-from draftverify.report.words import clean, words
+from draftverify.bench.records import Prediction
+from draftverify.bench.tables.listing import listed, trouble
+from draftverify.bench.tables.summarise import first_difference, summarise
+from draftverify.bench.tables.summary import Summary
+from draftverify.bench.tables.tables import tables
+from draftverify.bench.tables.words import clean, words
 from draftverify.secret import Secret
+from draftverify.stats import tally
 from draftverify.values import (
     Check,
     Decision,
@@ -36,6 +35,7 @@ from draftverify.values import (
     TaskRecord,
     Timing,
 )
+from draftverify.view.notebook import report_html
 
 TASKS = [Task(id=f"t{i}", group=f"g{i // 2}") for i in range(4)]
 

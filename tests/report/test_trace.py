@@ -8,10 +8,10 @@ from typing import Any
 
 from rich.console import Console
 
-from draftverify.cli.show import print_lines
-from draftverify.experiments.run import run
-from draftverify.records import Texts, load_run
-from draftverify.report.trace import outcome_lines, round_lines, trace_lines
+from draftverify.bench.cli.show import print_lines
+from draftverify.bench.records import Texts, load_run
+from draftverify.bench.runner.run import run
+from draftverify.bench.tables.trace import outcome_lines, round_lines, trace_lines
 from draftverify.secret import Secret
 from draftverify.values import (
     Check,

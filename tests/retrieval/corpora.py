@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from draftverify import Check, Context, Decision, Feedback, Round
-from draftverify.testing import make_context
+from draftverify.kit import make_context
 from draftverify_retrieval import Corpus, Passage
 
 ANIMALS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from draftverify import Check, Proposal, Verification
-from draftverify.testing import Subject, make_context
+from draftverify.kit import Subject, make_context
 
 PASSAGES = [
     {"id": "a", "text": "The river of the city is old. The king of Paris found gold in the river."},

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from draftverify import ConfigError, ContractError
-from draftverify.testing import make_context
+from draftverify.kit import make_context
 from draftverify_retrieval import Bm25, Corpus, DamagedIndexError
 from draftverify_retrieval.passages import Passage, Retriever
 from draftverify_retrieval.words import Words

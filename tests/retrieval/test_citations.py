@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from draftverify import ConfigError, Outcome, Pipeline, Proposal, Task, feedback
+from draftverify.kit import ScriptedGenerator, check_component, make_context
 from draftverify.rules import First
-from draftverify.testing import ScriptedGenerator, check_component, make_context
 from draftverify_retrieval import Citations, Cited
 from draftverify_retrieval.citations import Finding, Shelf
 from draftverify_retrieval.folding import Folded

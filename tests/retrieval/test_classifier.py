@@ -9,7 +9,7 @@ import pytest
 from msgspec import UNSET
 
 from draftverify import ConfigError, ResourceError
-from draftverify.testing import check_component
+from draftverify.kit import check_component
 from draftverify_retrieval import Classifier
 
 from . import tiny

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from draftverify.calibration import ScoreArtifact, read_artifact
-from draftverify.cli.main import main
+from draftverify.bench.artifact import ScoreArtifact, read_artifact
+from draftverify.bench.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 

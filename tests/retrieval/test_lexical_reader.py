@@ -8,7 +8,7 @@ import pytest
 from msgspec import UNSET
 
 from draftverify import Proposal
-from draftverify.testing import check_component, make_context
+from draftverify.kit import check_component, make_context
 from draftverify_retrieval import LexicalReader, Passage
 
 from .readers import check_common, checks_of, subject_of

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from draftverify import ConfigError, ContractError, Outcome, Task
-from draftverify.metrics import check_metrics, score
+from draftverify.checks.metrics import check_metrics, score
 from draftverify_retrieval import metrics as m
 from draftverify_retrieval.relevance import qrels_of
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from draftverify import ResourceError
-from draftverify.testing import check_component
+from draftverify.kit import check_component
 from draftverify_retrieval import QuestionAnswering
 from draftverify_retrieval.windows import best_span
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from draftverify import ConfigError, Proposal, ResourceError
-from draftverify.testing import check_component, make_context
+from draftverify.kit import check_component, make_context
 from draftverify_retrieval import Reader, ReaderTraining
 
 from . import tiny

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from draftverify.cli.main import main
-from draftverify.experiments.config import load_experiment
-from draftverify.experiments.run import run
+from draftverify.bench.cli.main import main
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.runner.run import run
 
 from . import tiny
 from .test_reader import NAMES, PLACES, THINGS, passage_of

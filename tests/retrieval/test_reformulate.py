@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from draftverify import ConfigError, Pipeline, feedback
+from draftverify.kit import ScriptedVerifier
 from draftverify.rules import First
-from draftverify.testing import ScriptedVerifier
 from draftverify_llm import Completion
 from draftverify_retrieval import Bm25, Reformulate
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from draftverify.experiments.config import load_experiment
-from draftverify.experiments.run import run
-from draftverify.testing import Subject, check_component
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.runner.run import run
+from draftverify.kit import Subject, check_component
 from draftverify_retrieval import Bm25, Dense, Everything, Hybrid, Reformulate
 
 from .corpora import Hashed, corpus_of

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from draftverify import ConfigError, Pipeline, Proposal, Task
-from draftverify.calibration import Measured
+from draftverify.kit import Subject, check_component, make_context
 from draftverify.rules import LongestPrefix
-from draftverify.testing import Subject, check_component, make_context
+from draftverify.stats import Measured
 from draftverify_retrieval import (
     ApproximateSearch,
     ApproximateVectors,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from draftverify.experiments.config import load_experiment
-from draftverify.experiments.run import run
-from draftverify.records import load_run
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.records import load_run
+from draftverify.bench.runner.run import run
 
 CONFIG = """
 name: onward

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from draftverify import ConfigError, ResourceError
-from draftverify.testing import check_component
+from draftverify.kit import check_component
 from draftverify_llm import Completion, LocalModel
 from draftverify_retrieval import TextReader
 from draftverify_retrieval.text_reader import PROMPT

@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from draftverify.experiments.run import run
-from draftverify.records import load_run
-from draftverify.viewer import reviewing
+from draftverify.bench.records import load_run
+from draftverify.bench.runner.run import run
+from draftverify.view import reviewing
 from tests.experiments.runs import load
 from tests.viewer.serving import serving
 

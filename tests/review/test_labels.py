@@ -10,17 +10,17 @@ import pytest
 from click.testing import CliRunner
 
 from draftverify import Check, Verification
-from draftverify.cli.main import main
-from draftverify.cli.review import review
+from draftverify.bench.cli.main import main
+from draftverify.bench.records import RunRecords, load_run
+from draftverify.bench.review import Reply, Reviewed, give_answer, labels, pending
+from draftverify.bench.runner.run import run
 from draftverify.errors import StoreError
-from draftverify.experiments.fit import fit_verifier
-from draftverify.experiments.run import run
-from draftverify.records import RunRecords, load_run
-from draftverify.review import Reply, Reviewed, give_answer, labels, pending
-from draftverify.testing import ScriptedGenerator
+from draftverify.kit import ScriptedGenerator
+from draftverify.lab.fit import fit_verifier
 from draftverify.values import Outcome, Task
-from draftverify.viewer.reviewing import Reviewing
-from draftverify.viewer.runs import Runs
+from draftverify.view.cli.review import review
+from draftverify.view.reviewing import Reviewing
+from draftverify.view.runs import Runs
 from tests.experiments.runs import load
 
 

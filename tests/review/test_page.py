@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from draftverify import Check, Pipeline, escalate, generator, verifier
-from draftverify.cli.main import main
-from draftverify.experiments.bench import Bench, Unit
-from draftverify.experiments.run import run
-from draftverify.records import RunDirectory, load_run
-from draftverify.review import Reply, give_answer, labels
+from draftverify.bench.cli.main import main
+from draftverify.bench.records import RunDirectory, load_run
+from draftverify.bench.review import Reply, give_answer, labels
+from draftverify.bench.runner.bench import Bench, Unit
+from draftverify.bench.runner.run import run
 from draftverify.rules import First
 from draftverify.secret import Secret
 from draftverify.values import Task

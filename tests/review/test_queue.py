@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from draftverify.bench.records import Question, RunRecords, load_run
+from draftverify.bench.review import Reply, give_answer, pending, read_answers
+from draftverify.bench.runner.run import run
 from draftverify.errors import ConfigError
-from draftverify.experiments.run import run
-from draftverify.records import Question, RunRecords, load_run
-from draftverify.review import Reply, give_answer, pending, read_answers
 from draftverify.values import Candidate
 from tests.experiments.runs import load
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftverify import Check, ConfigError, ContractError, Evidence, Pipeline, Proposal, Verification
+from draftverify.kit import parametrize_with_checks
 from draftverify.rules import ConsensusSet, DualAgreement, consensus_sets
-from draftverify.testing import parametrize_with_checks
 
 P, R, E, T, U = (Check(v) for v in ("pass", "reject", "error", "timeout", "unchecked"))  # type: ignore[arg-type]
 NAN = math.nan

@@ -28,7 +28,7 @@ from draftverify import (
     retry,
     verifier,
 )
-from draftverify.records import timeless
+from draftverify.bench.records import timeless
 from draftverify.rules import (
     AdaptiveConsistency,
     All,

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from draftverify import ContractError, Draws, Evidence, Pipeline, Proposal, Task, Verification, iid
+from draftverify.kit import TableModel, TargetFrom
 from draftverify.rules import (
     BlockVerification,
     Cascade,
@@ -23,7 +24,6 @@ from draftverify.rules import (
     Tree,
     Typical,
 )
-from draftverify.testing import TableModel, TargetFrom
 from draftverify.values import Law
 
 from .test_sampling import CHAIN_RULES, TREE_RULES, a_block, law_of, on_torch

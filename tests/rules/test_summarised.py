@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from draftverify import Context, Draws, Evidence, Pipeline, Proposal, Verification, without_replacement
-from draftverify.calibration import TokenSummary, read_summaries
-from draftverify.calibration.token_summary import pack_summaries
 from draftverify.errors import ConfigError, StoreError
-from draftverify.rules import First, GreedyMatch, Speculative, Summarised, Tree
-from draftverify.testing import make_context
+from draftverify.kit import make_context
+from draftverify.lab import Summarised
+from draftverify.rules import First, GreedyMatch, Speculative, Tree
+from draftverify.token_summary import TokenSummary, pack_summaries, read_summaries
 from draftverify.values import Law, iid
 
 
@@ -189,8 +189,7 @@ def test_a_round_keeps_them_and_the_rest_is_as_without() -> None:
 
 def test_it_stands_in_for_the_rule_everywhere() -> None:
     """Same needs, laws and identity; messages call it by the rule's name."""
-    from draftverify.audit import identity_of
-    from draftverify.engine.parts import name_of
+    from draftverify.engine.parts import identity_of, name_of
 
     rule = GreedyMatch()
     made = Summarised(rule)

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from draftverify import Check, ConfigError, Pipeline, Verification, generator
-from draftverify.calibration import Judged, Monitor, ScoreArtifact, fit_scores, write_artifact
-from draftverify.cli.main import main
+from draftverify.bench import load_experiment
+from draftverify.bench.artifact import ScoreArtifact, write_artifact
+from draftverify.bench.cli.main import main
+from draftverify.bench.config.schema import schema
 from draftverify.engine.parts import identity_of
-from draftverify.experiments import load_experiment
-from draftverify.experiments.schema import schema
-from draftverify.rules import All, AnyOf, Best, BestStep, CertifiedThreshold, First, Rounds, Threshold
-from draftverify.verifiers import Calibrated
+from draftverify.lab import Calibrated, CertifiedThreshold, Judged, Monitor, fit_scores
+from draftverify.rules import All, AnyOf, Best, BestStep, First, Rounds, Threshold
 
 SURE = [Judged(str(i), float(i % 10), i % 10 >= 5) for i in range(500)]
 """Right from score 5 on."""

@@ -24,8 +24,8 @@ from draftverify import (
     iid,
     without_replacement,
 )
+from draftverify.kit import DraftFrom, TableModel, TargetFrom
 from draftverify.randomness import inverse_cdf, stream_key
-from draftverify.testing import DraftFrom, TableModel, TargetFrom
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from draftverify import PASS, REJECT, UNCHECKED, Check, Proposal, Verification, generator, verifier
-from draftverify.testing import Subject
+from draftverify.kit import Subject
 
 # Right
 

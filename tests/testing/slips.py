@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 
 from draftverify import Check, Choice, Decision, Draws, Evidence, Proposal, Refusal, Verification, iid
+from draftverify.kit import DraftFrom, TableModel, TargetFrom, make_context
 from draftverify.randomness import inverse_cdf
-from draftverify.testing import DraftFrom, TableModel, TargetFrom, make_context
 
 from .broken import Prefix, Speculative
 

@@ -20,8 +20,7 @@ from draftverify import (
     generator,
     iid,
 )
-from draftverify.rules import LongestPrefix
-from draftverify.testing import (
+from draftverify.kit import (
     ConformanceError,
     DraftFrom,
     ScriptedGenerator,
@@ -34,6 +33,7 @@ from draftverify.testing import (
     make_context,
     parametrize_with_checks,
 )
+from draftverify.rules import LongestPrefix
 
 from .broken import BROKEN, Prefix, ProposesTooMany, Speculative
 from .odd import HONEST, ODD

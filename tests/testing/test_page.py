@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from draftverify.cli.main import main
-from draftverify.testing import check_names
+from draftverify.bench.cli.main import main
+from draftverify.kit import check_names
 
 PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
 

@@ -10,8 +10,8 @@ from typing import get_args
 
 from draftverify import Context, protocols
 from draftverify.engine.parts import EVIDENCE
+from draftverify.kit.registry import CHECKS
 from draftverify.plugins import ROLES
-from draftverify.testing.registry import CHECKS
 from draftverify.values import LawKind, Shape
 
 ROOT = Path(__file__).parents[2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from draftverify.kit import Subject, make_context, parametrize_with_checks
 from draftverify.rules import (
     All,
     Beam,
@@ -28,7 +29,6 @@ from draftverify.rules import (
     Typical,
     WeightedVote,
 )
-from draftverify.testing import Subject, make_context, parametrize_with_checks
 
 SELECTION = [
     All(),

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftverify import Check, Correction, Decision, Pipeline, Proposal
-from draftverify.rules import First, LongestPrefix, Speculative
-from draftverify.testing import (
+from draftverify.kit import (
     DraftFrom,
     ScriptedGenerator,
     ScriptedVerifier,
@@ -22,7 +21,8 @@ from draftverify.testing import (
     make_context,
     make_draws,
 )
-from draftverify.testing.contexts import values_of
+from draftverify.kit.contexts import values_of
+from draftverify.rules import First, LongestPrefix, Speculative
 
 
 def test_a_script_is_replayed_round_by_round_and_then_exhausted() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from draftverify.testing import ConformanceError, check_component
+from draftverify.kit import ConformanceError, check_component
 
 from .slips import SLIPS, Slip
 

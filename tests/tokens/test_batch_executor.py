@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from draftverify.experiments.config import load_experiment
-from draftverify.experiments.run import run
-from draftverify.records import load_run, timeless
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.records import load_run, timeless
+from draftverify.bench.runner.run import run
 from draftverify_tokens import Target
 from tests.tokens.tiny import byte_tokenizer, tiny_llama
 

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from draftverify import Pipeline, Proposal, TaskRecord
-from draftverify.calibration import Fixed, Measured
 from draftverify.rules import Speculative, Tree
+from draftverify.stats import Fixed, Measured
 from draftverify_tokens import (
     DraftModel,
     DraftTree,

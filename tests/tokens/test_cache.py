@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from draftverify import Pipeline, Proposal, Task
+from draftverify.kit import make_context
 from draftverify.rules import Speculative
-from draftverify.testing import make_context
 from draftverify_llm import LocalModel
 from draftverify_tokens import DraftModel, NoDraft, PromptLookup, Stop, Target, slots
 from draftverify_tokens.reader import Reader

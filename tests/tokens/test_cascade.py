@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from draftverify import ConfigError, Pipeline, Proposal, Task, fallback
+from draftverify.kit import check_component, make_context
 from draftverify.rules import First, Speculative
-from draftverify.testing import check_component, make_context
 from draftverify_tokens import Confidence, NoDraft, Stop, Target, WholeAnswer
 from tests.tokens.tiny import context_of, rows, tiny_model
 

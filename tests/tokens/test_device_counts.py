@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 from draftverify import Pipeline, Proposal, Task
-from draftverify.calibration import read_summaries
-from draftverify.rules import Speculative, Summarised
-from draftverify.testing import make_context
+from draftverify.kit import make_context
+from draftverify.lab import Summarised
+from draftverify.rules import Speculative
+from draftverify.token_summary import read_summaries
 from draftverify_llm import LocalModel
 from draftverify_tokens import DraftModel, EarlyExit, NoDraft, PromptLookup, Stop, Target
 from draftverify_tokens.reader import Reader

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from draftverify import ConfigError, ContractError, Pipeline, PipelineError, Proposal, Task
+from draftverify.kit import check_component, make_context
 from draftverify.rules import KSeq, Speculative, Tree
-from draftverify.testing import check_component, make_context
 from draftverify_llm import LocalModel
 from draftverify_tokens import DraftModel, Stop, Target, probabilities
 from draftverify_tokens.draft_tree import DraftTree

@@ -12,12 +12,13 @@ import torch
 
 from benchmarks import closed_loop
 from draftverify import ConfigError, Pipeline
-from draftverify.calibration import acceptance_rate, read_summaries
-from draftverify.cli.exits import Exit
-from draftverify.cli.main import main
-from draftverify.experiments import load_experiment, run
-from draftverify.records import load_run, split_of
+from draftverify.bench import load_experiment, run
+from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.main import main
+from draftverify.bench.records import load_run, split_of
 from draftverify.rules import Speculative
+from draftverify.stats import acceptance_rate
+from draftverify.token_summary import read_summaries
 from draftverify.values import Decision, Outcome, Refusal, Round, TaskRecord
 from draftverify_llm import LocalModel
 from draftverify_tokens import DrafterTraining, EarlyExit, Stop, Target

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftverify import ConfigError, Context, Proposal
-from draftverify.testing import check_component, make_context
+from draftverify.kit import check_component, make_context
 from draftverify_tokens import DraftModel, DraftTree, History, NoDraft, PromptLookup, Suffix, probabilities
 from draftverify_tokens.reader import Reader
 from tests.tokens.tiny import context_of, rows, rows_of, tiny_model

@@ -12,10 +12,10 @@ import pytest
 import torch
 from ruamel.yaml import YAML
 
-from draftverify.experiments.build import Builder
-from draftverify.experiments.config import load_experiment
-from draftverify.experiments.run import run
-from draftverify.records import load_run
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.records import load_run
+from draftverify.bench.runner.build import Builder
+from draftverify.bench.runner.run import run
 from draftverify.values import TaskRecord
 from tests.tokens.tiny import byte_tokenizer
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from draftverify import ConfigError, Pipeline, Task
+from draftverify.kit import check_component
 from draftverify.rules import Speculative
-from draftverify.testing import check_component
 from draftverify_llm import LocalModel
 from draftverify_tokens import Stop, Target, probabilities
 from draftverify_tokens.early_exit import EarlyExit, first_layers

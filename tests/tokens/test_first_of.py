@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 from draftverify import ConfigError, Pipeline, PipelineError, Proposal, iid
-from draftverify.calibration import Fixed, Measured
-from draftverify.experiments.forms import Listed
-from draftverify.experiments.parameters import parameters
-from draftverify.rules import GreedyMatch, Limit, LongestPrefix, Speculative
-from draftverify.testing import (
+from draftverify.bench.config.forms import Listed
+from draftverify.bench.config.parameters import parameters
+from draftverify.kit import (
     DraftFrom,
     ScriptedGenerator,
     ScriptedVerifier,
@@ -21,6 +19,8 @@ from draftverify.testing import (
     check_component,
     make_context,
 )
+from draftverify.rules import GreedyMatch, Limit, LongestPrefix, Speculative
+from draftverify.stats import Fixed, Measured
 from draftverify_tokens.first_of import FirstOf
 from draftverify_tokens.prompt_lookup import PromptLookup
 from draftverify_tokens.suffix import Suffix

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from draftverify import ConfigError, Pipeline, Proposal, Task
+from draftverify.kit import check_component, make_context
 from draftverify.rules import Speculative, Tree
-from draftverify.testing import check_component, make_context
 from draftverify_llm import LocalModel
 from draftverify_tokens import (
     DraftModel,

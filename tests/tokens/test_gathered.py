@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from draftverify import Outcome, Pipeline, Task, fallback
-from draftverify.calibration import Measured
 from draftverify.rules import BlockVerification, First, Speculative, Tree
+from draftverify.stats import Measured
 from draftverify_tokens import (
     Confidence,
     DraftModel,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from draftverify.testing import make_context
+from draftverify.kit import make_context
 from draftverify_llm import LocalModel
 from draftverify_tokens import generate, graphs
 from draftverify_tokens.reader import TAILS, Reader

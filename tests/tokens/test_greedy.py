@@ -16,8 +16,8 @@ import pytest
 import torch
 
 from draftverify import Pipeline, Task
-from draftverify.calibration import Measured
 from draftverify.rules import BlockVerification, GreedyMatch, Speculative, Tree
+from draftverify.stats import Measured
 from draftverify_llm import LocalModel
 from draftverify_tokens import (
     DraftModel,

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from draftverify import ConfigError, Pipeline, Proposal, Task
+from draftverify.kit import make_context
 from draftverify.rules import Speculative, Tree
-from draftverify.testing import make_context
 from draftverify_llm import LocalModel
 from draftverify_tokens import DraftModel, DraftTree, EarlyExit, FirstOf, NoDraft, Stop, Suffix, Target
 from tests.tokens.tiny import FAMILIES, byte_tokenizer, tiny_of

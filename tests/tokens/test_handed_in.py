@@ -15,8 +15,8 @@ import torch
 from torch.nn import functional
 
 from draftverify import ConfigError, Pipeline, Proposal
+from draftverify.kit import make_context
 from draftverify.rules import Speculative
-from draftverify.testing import make_context
 from draftverify_llm import LocalModel, evaluating
 from draftverify_tokens import Decoder, DraftModel, EarlyExit, NoDraft, Stop, Target, generate, stream
 from draftverify_tokens.forward import ModuleForward

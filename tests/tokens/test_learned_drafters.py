@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from draftverify import Pipeline, Task
-from draftverify.cli.main import main
-from draftverify.records import load_run
+from draftverify.bench.cli.main import main
+from draftverify.bench.records import load_run
+from draftverify.kit import make_context
 from draftverify.rules import KSeq, Tree
-from draftverify.testing import make_context
 from draftverify_llm import LocalModel
 from draftverify_tokens import DraftTree, Stop, Target
 from tests.tokens.joint import deviation

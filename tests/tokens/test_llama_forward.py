@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from draftverify import ConfigError, Proposal
-from draftverify.testing import make_context
+from draftverify.kit import make_context
 from draftverify_llm.side_by_side import lay_side_by_side
 from draftverify_tokens import layer
 from draftverify_tokens.forward import ModuleForward

@@ -12,8 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from draftverify import Pipeline, PipelineError, Task
+from draftverify.kit import check_component, make_context
 from draftverify.rules import Speculative
-from draftverify.testing import check_component, make_context
 from draftverify_llm import LocalModel
 from draftverify_tokens import Stop, Target
 from draftverify_tokens.other_tokenizer import OtherTokenizer, continuation

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from draftverify import ConfigError, Proposal
-from draftverify.testing import make_context
+from draftverify.kit import make_context
 from draftverify_tokens import slots
 from draftverify_tokens.forward import ModuleForward
 from draftverify_tokens.llama import LlamaForward

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from draftverify import ConfigError, ContractError, Pipeline, Proposal
+from draftverify.kit import make_context
 from draftverify.rules import Speculative, Tree
-from draftverify.testing import make_context
 from draftverify_llm import LocalModel
 from draftverify_tokens import DraftModel, DraftTree, NoDraft, Suffix, Target
 from draftverify_tokens.models import positions_of

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftverify import ConfigError, Pipeline
+from draftverify.kit import make_context
 from draftverify.rules import Speculative
-from draftverify.testing import make_context
 from draftverify_tokens import NoDraft, PromptLookup, Stop, Target
 from tests.tokens.texts import TEXTS, Counting
 from tests.tokens.tiny import tiny_model

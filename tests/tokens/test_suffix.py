@@ -11,11 +11,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from draftverify import Decision, Memory, Outcome, Pipeline, Round, TaskRecord
-from draftverify.experiments.config import load_experiment
-from draftverify.experiments.run import run
-from draftverify.records import load_run
-from draftverify.rules import GreedyMatch, Limit, Tree
-from draftverify.testing import (
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.records import load_run
+from draftverify.bench.runner.run import run
+from draftverify.kit import (
     DraftFrom,
     ScriptedVerifier,
     TableModel,
@@ -24,6 +23,7 @@ from draftverify.testing import (
     check_component,
     make_context,
 )
+from draftverify.rules import GreedyMatch, Limit, Tree
 from draftverify_tokens.suffix import Suffix
 from tests.tokens.test_suffix_automaton import counted, ends
 
@@ -198,7 +198,7 @@ def test_a_correction_in_one_task_changes_the_drafts_of_later_ones():
 
 
 PARTS = """
-from draftverify.testing import ScriptedVerifier
+from draftverify.kit import ScriptedVerifier
 from draftverify_tokens.suffix import Suffix
 
 class Target(ScriptedVerifier):

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from draftverify import ConfigError, ContractError, Pipeline, Proposal, Task, Trail
+from draftverify.kit import check_component, make_context
 from draftverify.rules import Speculative
-from draftverify.testing import check_component, make_context
 from draftverify_llm import LocalModel
 from draftverify_tokens import PromptLookup, Stop, Target, probabilities
 from tests.tokens.tiny import byte_tokenizer, context_of, rows, rows_of, tiny_llama, tiny_model

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from draftverify import ConfigError
-from draftverify.testing import advanced, make_context
+from draftverify.kit import advanced, make_context
 from draftverify_tokens.prompt_lookup import PromptLookup
 from draftverify_tokens.suffix import Suffix
 from draftverify_tokens.text_index import caught_up

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from draftverify import Context, Task
-from draftverify.testing import make_context
+from draftverify.kit import make_context
 from draftverify_llm import LocalModel
 from draftverify_tokens import Target
 

@@ -24,13 +24,14 @@ from draftverify import (
     generator,
     verifier,
 )
-from draftverify.calibration import Judged, ScoreArtifact, fit_scores, read_artifact, write_artifact
+from draftverify.bench.artifact import ScoreArtifact, read_artifact, write_artifact
+from draftverify.bench.records import timeless
+from draftverify.checks.verifiers import AllOf
 from draftverify.engine.parts import identity_of
-from draftverify.records import timeless
-from draftverify.records.replay import Replay
+from draftverify.kit import check_component
+from draftverify.lab import Calibrated, Judged, fit_scores
+from draftverify.lab.replay import Replay
 from draftverify.rules import All, EnoughEvidence, First
-from draftverify.testing import check_component
-from draftverify.verifiers import AllOf, Calibrated
 
 
 class Scorer:

@@ -27,10 +27,10 @@ from draftverify import (
     generator,
     verifier,
 )
-from draftverify.records import timeless
+from draftverify.bench.records import timeless
+from draftverify.checks.verifiers import AllOf, AnyOf, Regex
+from draftverify.kit import Subject, make_context, parametrize_with_checks
 from draftverify.rules import All, Best, First, LongestPrefix, Tournament
-from draftverify.testing import Subject, make_context, parametrize_with_checks
-from draftverify.verifiers import AllOf, AnyOf, Regex
 
 CONTEXT = make_context("any")
 WORDS = ["pass", "reject", "abstain", "error", "timeout"]

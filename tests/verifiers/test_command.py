@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from draftverify import Check, ConfigError, Pipeline, Proposal, generator
+from draftverify.checks.verifiers import Command
+from draftverify.kit import Subject, make_context, parametrize_with_checks
 from draftverify.rules import First
-from draftverify.testing import Subject, make_context, parametrize_with_checks
-from draftverify.verifiers import Command
 
 
 def python(script: str, *arguments: str, **how: Any) -> Command:

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftverify import Check, ConfigError, Pipeline, Proposal, generator
+from draftverify.checks.verifiers import JsonSchema
+from draftverify.kit import Subject, make_context, parametrize_with_checks
 from draftverify.rules import First
-from draftverify.testing import Subject, make_context, parametrize_with_checks
-from draftverify.verifiers import JsonSchema
 
 INVOICE = {
     "type": "object",

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftverify import Check, ConfigError, Pipeline, Proposal, Task, generator
+from draftverify.checks.verifiers import Exact, Regex
+from draftverify.kit import Subject, make_context, parametrize_with_checks
 from draftverify.rules import First
-from draftverify.testing import Subject, make_context, parametrize_with_checks
-from draftverify.verifiers import Exact, Regex
 
 CONTEXT = make_context("any")
 

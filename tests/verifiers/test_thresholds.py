@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftverify import Check
-from draftverify.verifiers import at_threshold
+from draftverify.checks.verifiers import at_threshold
 
 scores = st.none() | st.floats(-2, 2)
 

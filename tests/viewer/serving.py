@@ -11,8 +11,8 @@ from typing import Any
 
 import httpx
 
-from draftverify.viewer.runs import Runs
-from draftverify.viewer.server import listen, made_server
+from draftverify.view.runs import Runs
+from draftverify.view.server import listen, made_server
 from tests.browser import watched
 
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from draftverify.records import RunRecords, load_run
-from draftverify.records.listing import list_runs
-from draftverify.report.overview import overview
-from draftverify.report.task_rows import all_rows
+from draftverify.bench.records import RunRecords, load_run
+from draftverify.bench.records.listing import list_runs
+from draftverify.bench.tables.overview import overview
+from draftverify.bench.tables.task_rows import all_rows
 from draftverify.secret import Secret
-from draftverify.viewer import app
+from draftverify.view import app
 from tests.viewer.serving import Served, serving
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from draftverify.cli.main import main
-from draftverify.viewer import server
+from draftverify.bench.cli.main import main
+from draftverify.view import server
 
 
 @pytest.mark.parametrize(("command", "page"), [(["view"], "Runs"), (["review", "--serve"], "Review")])
@@ -52,7 +52,7 @@ def test_what_cannot_be_served_is_an_error(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert main(["view", str(runs), "--port", str(taken.getsockname()[1])]) == 5
     assert "choose another --port" in capsys.readouterr().err
-    monkeypatch.delitem(sys.modules, "draftverify.viewer.server")
+    monkeypatch.delitem(sys.modules, "draftverify.view.server")
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert main(["view", str(runs)]) == 5
     assert "install draftverify with the extra 'view'" in capsys.readouterr().err

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from draftverify.viewer.guard import MOST
+from draftverify.view.guard import MOST
 from tests.viewer.serving import Served
 
 PATHS = (

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from draftverify.audit import identity_of
+from draftverify import identity_of
 from draftverify_llm.catalogue import CATALOGUE
 from draftverify_llm.llama_cpp import LlamaCpp
 from draftverify_llm.local import LocalModel

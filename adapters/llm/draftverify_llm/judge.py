@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 from draftverify import Check, ConfigError, Context, Cost, Proposal, Verification
-from draftverify.audit import Asked, Grade, Variation
-from draftverify.verifiers import at_threshold
+from draftverify.checks.verifiers import at_threshold
+from draftverify.kit.audit import Asked, Grade, Variation
 from draftverify_llm.judging import (
     ModelJudge,
     answer_text,

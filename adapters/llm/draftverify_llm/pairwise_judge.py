@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from draftverify import Check, ConfigError, Context, Cost, Evidence, Proposal, Verification
-from draftverify.audit import Presented, Said, Variation
+from draftverify.kit.audit import Presented, Said, Variation
 from draftverify_llm.judging import (
     ModelJudge,
     answer_text,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from draftverify import ConfigError, Context, Proposal, Verification
-from draftverify.audit import Presented, Said, Variation, as_choice
+from draftverify.kit.audit import Presented, Said, Variation, as_choice
 from draftverify_llm.pairwise_judge import Against, compared
 
 __all__ = ["RecordedJudge"]

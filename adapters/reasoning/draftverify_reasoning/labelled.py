@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from draftverify import ConfigError, ContractError
-from draftverify.records import load_run
+from draftverify.bench.records import load_run
 from draftverify_reasoning.scoring import question_of
 from draftverify_reasoning.solutions import solution_text
 

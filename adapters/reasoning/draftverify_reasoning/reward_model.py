@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from draftverify import Check, ConfigError, Context, Proposal, ResourceError, Verification
-from draftverify.verifiers import at_threshold
+from draftverify.checks.verifiers import at_threshold
 from draftverify_llm import (
     Loaded,
     by_length,

@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from draftverify import ConfigError
-from draftverify.calibration import auroc, auroc_within, bootstrap, reliability
+from draftverify.lab import reliability
+from draftverify.stats import auroc, auroc_within, bootstrap
 from draftverify_llm import (
     LocalModel,
     by_length,

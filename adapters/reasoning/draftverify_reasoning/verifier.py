@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from draftverify import Check, Context, Proposal, ResourceError, Verification
-from draftverify.verifiers import at_threshold
+from draftverify.checks.verifiers import at_threshold
 from draftverify_llm import LocalModel, by_length, need, torch_directory, weights_identity
 from draftverify_reasoning.scoring import TOO_LONG, Pair, StepwiseSolution, at_once, score_blocks
 

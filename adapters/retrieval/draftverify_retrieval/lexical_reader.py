@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from draftverify import Check, Context, Proposal, Verification
-from draftverify.verifiers import at_threshold
+from draftverify.checks.verifiers import at_threshold
 from draftverify_retrieval.passages import Passages
 from draftverify_retrieval.reading import Found, Pair, read_blocks
 from draftverify_retrieval.splitting import Splitting, pieces

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from draftverify import Check, Context, Proposal, Verification
-from draftverify.verifiers import at_threshold
+from draftverify.checks.verifiers import at_threshold
 from draftverify_llm import by_length, torch_directory, weights_identity
 from draftverify_retrieval.pretrained import Pretrained, load
 from draftverify_retrieval.reading import Found, Pair, read_blocks

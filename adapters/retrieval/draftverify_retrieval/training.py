@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from draftverify import ConfigError
-from draftverify.calibration import auroc
+from draftverify.stats import auroc
 from draftverify_llm import (
     load_checkpoint,
     optimiser_tensors,

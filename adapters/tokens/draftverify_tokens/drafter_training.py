@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from draftverify import ConfigError, Pipeline, TaskRecord
-from draftverify.audit import identity_of
-from draftverify.calibration import PairedTest, paired_difference
+from draftverify import ConfigError, Pipeline, TaskRecord, identity_of
+from draftverify.stats import PairedTest, paired_difference
 from draftverify_tokens.early_exit import EarlyExit, first_layers
 from draftverify_tokens.target import Target
 
@@ -104,7 +103,7 @@ class DrafterTraining:
         Raises:
             ConfigError: an argument is out of its range, the run has no early exit, or too few places to learn from.
         """
-        from draftverify.records import load_run, split_of
+        from draftverify.bench.records import load_run, split_of
 
         if not self.ridge > 0:
             raise ConfigError(f"ridge must be above 0, not {self.ridge}", path="ridge")
@@ -136,8 +135,8 @@ class DrafterTraining:
     @cached_property
     def _recorded(self) -> tuple[str, Pipeline, list[TaskRecord]]:
         """The pipeline's name, the pipeline, which nobody has opened, and its records."""
-        from draftverify.experiments import RecordedPipeline  # which few who decode tokens need
-        from draftverify.records import load_run
+        from draftverify.bench.records import load_run
+        from draftverify.lab import RecordedPipeline  # which few who decode tokens need
 
         with load_run(self.run) as run:
             if self.pipeline is None and len(run.names) != 1:

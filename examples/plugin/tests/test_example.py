@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from draftverify import Pipeline, Proposal, fallback
+from draftverify.kit import Subject, check_component
 from draftverify.rules import Best
-from draftverify.testing import Subject, check_component
 from draftverify_sql import OWN, SHORTCUTS, SQLGLOT, AsWritten, Database, Queries, Rewrites, Tested
 
 PLUGIN = Path(__file__).parents[1]

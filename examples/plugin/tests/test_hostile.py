@@ -8,7 +8,7 @@ from time import monotonic
 import pytest
 
 from draftverify import Proposal, ResourceError
-from draftverify.testing import make_context
+from draftverify.kit import make_context
 from draftverify_sql import Database, Tested, database
 
 WRITTEN = "SELECT COUNT(*) AS n FROM nation"

@@ -8,7 +8,7 @@ import pytest
 from planted import PLANTED
 
 from draftverify import Proposal
-from draftverify.testing import make_context
+from draftverify.kit import make_context
 from draftverify_sql import Database, Tested
 from draftverify_sql.results import Rows, asked, difference
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from draftverify.testing import Subject, check_component
+from draftverify.kit import Subject, check_component
 from draftverify_sql import OWN, SHORTCUTS, SQLGLOT, AsWritten, Database, Queries, Rewrites, Tested
 from draftverify_sql.rewrites import rewritten
 from draftverify_sql.schema import Schema

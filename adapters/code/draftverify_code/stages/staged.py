@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from draftverify import Check, ConfigError, Context, Proposal, Verifier
-from draftverify.verifiers import Combined, StagePass, Way, names_of, resting_on, stands_outside
+from draftverify.checks.verifiers import Combined, StagePass, Way, names_of, resting_on, stands_outside
 
 __all__ = ["Stages"]
 

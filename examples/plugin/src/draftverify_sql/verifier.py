@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from draftverify import Check, ConfigError, Context, Proposal, Task, Verification
-from draftverify.calibration import log_interval
+from draftverify.stats import log_interval
 from draftverify_sql.database import Database, QueryError, each_alone
 from draftverify_sql.generators import query_of
 

@@ -1,0 +1,322 @@
+"""What was measured, on disk: versioned JSON that says what was chosen and what it was fitted on."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
+
+import msgspec
+
+from draftverify.errors import ConfigError
+from draftverify.lab.scores import ScoreFit
+
+__all__ = [
+    "Artifact",
+    "DataHash",
+    "Interval",
+    "Kept",
+    "ParallelPass",
+    "PartIdentity",
+    "ScoreArtifact",
+    "Tried",
+    "read_artifact",
+    "write_artifact",
+]
+
+VERSION = 1
+VAGUE = 4.0
+"""The factor between the ends of an interval beyond which it says nothing of use."""
+ONE_PASS = 1.25
+"""Passes of one item up to which a block is called one pass."""
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+    """What a command writes into a file of its own, to be read again.
+
+    Attributes:
+        what: what messages call it.
+        made_by: the command.
+    """
+
+    what: ClassVar[str]
+    made_by: ClassVar[str]
+
+    version: int = VERSION
+
+    @property
+    def advice(self) -> str:
+        """What to do where it was made with another part than the one at hand."""
+        return f"Make it again: `{self.made_by}`"
+
+
+T = TypeVar("T", bound=Kept)
+
+
+class Interval(msgspec.Struct, frozen=True):
+    """A figure and its 95 % interval as JSON can say them: None for what is unknown or has no bound."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+    @staticmethod
+    def of(value: float, low: float, high: float) -> Interval:
+        """The figure; NaN and infinity become None."""
+        return Interval(*(each if math.isfinite(each) else None for each in (value, low, high)))
+
+    def holds(self, value: float | None) -> bool:
+        """Whether a figure lies within."""
+        if value is None or self.low is None:
+            return False
+        return self.low <= value <= (math.inf if self.high is None else self.high)
+
+
+class PartIdentity(msgspec.Struct, frozen=True):
+    """A part: what messages call it, and the identity that tells it from others."""
+
+    name: str
+    identity: str
+
+
+class DataHash(msgspec.Struct, frozen=True):
+    """Some tasks: how many, and the SHA-256 of their ids, groups, inputs and truths, in the order of the ids."""
+
+    tasks: int
+    sha256: str
+
+
+class Tried(msgspec.Struct, frozen=True, kw_only=True):
+    """What one block size of one candidate cost.
+
+    Args:
+        pipeline: the candidate, of a sweep PIPELINE@CELL.
+        block: items that were asked for.
+        draft, verify, rest: fitted seconds of a round of that size; None where no round of it was timed.
+        solved: tasks that were solved, in all.
+        cost: seconds per solved task.
+        gain: the baseline's seconds per solved task over these, on the tasks of both.
+    """
+
+    pipeline: str
+    block: int
+    draft: float | None
+    verify: float | None
+    rest: float | None
+    solved: float
+    cost: Interval
+    gain: Interval
+
+
+class ParallelPass(msgspec.Struct, frozen=True):
+    """Whether a verifier checks a block in one pass.
+
+    Args:
+        size: n, of the block.
+        ratio: its seconds over those of n blocks of one: 1/n where the block costs what one item does, 1 where it costs
+            what its items cost one by one.
+    """
+
+    size: int
+    ratio: Interval
+
+    @property
+    def passes(self) -> Interval:
+        """What the block costs, in passes of one item: n times the ratio."""
+        ends = (self.ratio.value, self.ratio.low, self.ratio.high)
+        return Interval(*(None if each is None else self.size * each for each in ends))
+
+    @property
+    def verdict(self) -> Literal["one pass", "cheaper", "no gain shown"]:
+        """By the whole interval: about one pass, less than its items one by one, or not shown to be less."""
+        high = self.passes.high
+        if high is None or high >= self.size:
+            return "no gain shown"
+        return "one pass" if high <= ONE_PASS else "cheaper"
+
+
+class Artifact(Kept, frozen=True, kw_only=True, tag="draftverify.operating_point"):
+    """The file of an operating point: what was chosen, on what, and whether it held.
+
+    Args:
+        experiment: its name.
+        pipeline: the candidate that was chosen, of a sweep PIPELINE@CELL.
+        changes: what its cell changes in the file, by dotted path.
+        baseline: what it was compared with.
+        block: items to ask for.
+        threshold: of the chosen rule, where it has one.
+        drafts: whether drafting is worth it: False says that the baseline, or plain steps (block 0), cost less.
+        why: the choice in words.
+        metric: what says that a task is solved; None where accepted tasks were counted, for want of a metric.
+        generator, verifier, rule: whose operating point this is; for others it says nothing.
+        conditions: what else the costs rest on, resolved: settings, done, on_rejection, budget and executor.
+        data: the tasks that it was chosen on.
+        counted: how many of them: the first of five or more is not, nor one that was not judged at every size.
+        unseen: the tasks that it was measured on.
+        estimator: how it was chosen and predicted.
+        sizes: the resolution: block sizes that were tried.
+        tried: every candidate at every size.
+        tested: the size that was predicted and measured; with `drafts` false the best of those that draft.
+        acceptance: accepted items of those judged, of the candidate at that size.
+        shares: the same of each task of which an item was judged, by first tries; what a monitor compares with.
+        cost_ratio: seconds to draft an item over seconds to verify a block of the smallest size; None if not timed.
+        parallel: whether the verifier checks a block in one pass; None where that was not timed.
+        predicted: the gain per solved task on the unseen tasks, written down before they ran.
+        basis: what the prediction rests on, or why there is none.
+        measured: the same, measured; None until they have run.
+        unmeasured: why they measured no gain; "" where they did.
+        predicted_at, measured_at: when, ISO times in UTC.
+        versions: of the machine and the packages.
+    """
+
+    what: ClassVar[str] = "operating point"
+    made_by: ClassVar[str] = "draftverify calibrate CONFIG"
+
+    experiment: str
+    pipeline: Annotated[str, msgspec.Meta(min_length=1)]
+    changes: Mapping[str, Any] = {}
+    baseline: str
+    block: Annotated[int, msgspec.Meta(ge=0)]
+    threshold: float | None = None
+    drafts: bool
+    why: str
+    metric: str | None
+    generator: PartIdentity
+    verifier: PartIdentity
+    rule: PartIdentity
+    conditions: Mapping[str, Any] = {}
+    data: DataHash
+    counted: int
+    unseen: DataHash
+    estimator: str
+    sizes: tuple[int, ...]
+    tried: tuple[Tried, ...]
+    tested: int
+    acceptance: Interval
+    shares: tuple[float, ...] = ()
+    cost_ratio: float | None = None
+    parallel: ParallelPass | None = None
+    predicted: Interval
+    basis: str
+    measured: Interval | None = None
+    unmeasured: str = ""
+    predicted_at: str = ""
+    measured_at: str = ""
+    versions: Mapping[str, str] = {}
+
+    @property
+    def advice(self) -> str:
+        """As of every file; a winning cell of a sweep is other than what stands in the config, and that is to be mended
+        there."""
+        if not self.changes:
+            return super().advice
+        return f"It was measured with the changes of its cell; write them into the config: {self.changed}"
+
+    @property
+    def changed(self) -> str:
+        """What its cell changes in the file, as `--set` takes it."""
+        return ", ".join(
+            f"{path}={msgspec.json.encode(each).decode()}" for path, each in self.changes.items()
+        )
+
+    @property
+    def doubt(self) -> str:
+        """Why the predicted interval decides nothing; "" where it does."""
+        value, low, high = self.predicted.value, self.predicted.low, self.predicted.high
+        if value is None:
+            return f"nothing to predict by: {self.basis}"
+        if not low or high is None or high > VAGUE * low:
+            return "too few tasks to say what it gains"
+        return "too few tasks to say whether it gains" if low < 1.0 < high else ""
+
+    def remarks(self, versions: Mapping[str, str], conditions: Mapping[str, Any]) -> tuple[str, ...]:
+        """What weakens it here: drafting was not worth it, the tasks were too few to say, or machine, packages or
+        conditions are others now.
+
+        Args:
+            versions: of the machine and the packages now, as `versions` has them.
+            conditions: of the pipeline that uses it; those that are not known there are left out.
+        """
+        told = [] if self.drafts else ["its calibration says: do not draft"]
+        if self.doubt:
+            told.append(f"its calibration had {self.doubt}")
+        changed = [
+            f"{name} {self.versions.get(name, 'none')} then, {versions.get(name, 'none')} now"
+            for name in sorted({*self.versions, *versions})
+            if self.versions.get(name) != versions.get(name)
+        ]
+        changed += [f"other {name}" for name, now in conditions.items() if now != self.conditions.get(name)]
+        if changed:
+            told.append(f"calibrated elsewhere ({'; '.join(changed)})")
+        return tuple(told)
+
+
+class ScoreArtifact(Kept, frozen=True, kw_only=True, tag="draftverify.scores"):
+    """The file of what a verifier's scores mean.
+
+    Args:
+        fit: the meaning.
+        verifier: the identity of the verifier whose scores they are; those of another mean something else.
+        name: what to call that verifier in messages.
+        metric: by which an item was right.
+        best: whether each task's best item alone was counted, rather than every item.
+        versions: of the package and whatever else the scores depend on.
+    """
+
+    what: ClassVar[str] = "score fit"
+    made_by: ClassVar[str] = "draftverify fit CONFIG"
+
+    fit: ScoreFit
+    verifier: str
+    name: str
+    metric: str
+    best: bool
+    versions: Mapping[str, str] = {}
+
+
+def write_artifact(path: str | os.PathLike[str], artifact: Kept) -> None:
+    """Write it as JSON; the file is complete or not there.
+
+    Raises:
+        ConfigError: it cannot be written there.
+    """
+    target = Path(path)
+    scratch = target.with_name(target.name + ".part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch.write_bytes(msgspec.json.format(msgspec.json.encode(artifact)) + b"\n")
+        scratch.replace(target)
+    except OSError as error:
+        raise ConfigError(f"this cannot be written: {error.strerror}", where=str(target)) from error
+
+
+def read_artifact(path: str | os.PathLike[str], kind: type[T]) -> T:
+    """Read back what `write_artifact` wrote.
+
+    Raises:
+        ConfigError: when the file is missing, is not one, or has a version that this release does not know.
+    """
+    what = kind.what
+    try:
+        raw: Any = msgspec.json.decode(Path(path).read_bytes())
+    except FileNotFoundError as error:
+        raise ConfigError(f"there is no {path}: `{kind.made_by}` writes it") from error
+    except OSError as error:
+        raise ConfigError(f"the {what} cannot be read: {error.strerror}", where=str(path)) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"this is no {what}: {error}", where=str(path)) from error
+    wanted = kind.__struct_config__.tag
+    found = raw.get("kind") if isinstance(raw, dict) else None
+    if not isinstance(raw, dict) or found != wanted or type(raw.get("version")) is not int:
+        raise ConfigError(f"this is no {what}: its kind is {found!r}, not {wanted!r}", where=str(path))
+    if raw["version"] != VERSION:
+        raise ConfigError(
+            f"{what} version {raw['version']} is unknown here (known: {VERSION}); make it again",
+            where=str(path),
+        )
+    try:
+        return msgspec.convert(raw, kind)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"the {what} is damaged: {error}", where=str(path)) from error

@@ -1,0 +1,391 @@
+"""The keys of the config format, as signatures: a parameter is a key, and its annotation says how the value is written.
+
+The loader checks the file against these signatures and the JSON schema is made from them, as for the parts themselves.
+A `Record` says what is made of the keys that are given.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from pydantic import AfterValidator, Field, WithJsonSchema
+
+from draftverify import rejection
+from draftverify.bench.artifact import Artifact, read_artifact
+from draftverify.bench.config.forms import FilePath, Keyed, Listed, Reading, Schema, StoreUrl, shown
+from draftverify.bench.config.located import Located
+from draftverify.bench.config.parameters import Component, Model, Record, parameters
+from draftverify.bench.config.specs import AuditSpec, ClauseSpec, ComponentSpec, Experiment, PipelineSpec
+from draftverify.bench.records.directory import TAG
+from draftverify.bench.runner.sweep import Matrix
+from draftverify.engine.budget import Budget
+from draftverify.errors import ConfigError
+from draftverify.kit.audit import ProbeName
+from draftverify.lab.monitor_format import MONITOR, asking, compared
+from draftverify.plugins import did_you_mean
+from draftverify.rejection import Policy
+from draftverify.values import Trouble
+
+__all__ = [
+    "AUDIT",
+    "FILE",
+    "INNER",
+    "STEPS",
+    "budget",
+    "calibrate",
+    "clause",
+    "experiment",
+    "judge_audit",
+    "pipeline",
+    "records",
+]
+
+STEPS: Mapping[str, Callable[..., Policy]] = {
+    "regenerate": rejection.retry,
+    "feedback": rejection.feedback,
+    "reverify": rejection.reverify,
+    "fallback": rejection.fallback,
+    "escalate": rejection.escalate,
+    "give_up": rejection.give_up,
+}
+
+Count = Annotated[int, Field(ge=1)]
+NAME = r"^\w[\w.-]*$"
+
+
+def _word(name: str) -> str:
+    if not re.search(NAME, name):
+        raise ValueError("should be a word of letters, digits, _, . and -")
+    return name
+
+
+Name = Annotated[str, AfterValidator(_word), WithJsonSchema({"type": "string", "pattern": NAME})]
+
+
+def _tag(text: str) -> str:
+    if not TAG.fullmatch(text):
+        raise ValueError(
+            "should be at most 100 letters, digits and _ . : = / + -, with a letter or digit first"
+        )
+    return text
+
+
+Tag = Annotated[str, AfterValidator(_tag), WithJsonSchema({"type": "string", "pattern": f"^{TAG.pattern}$"})]
+
+
+class Drafting(Component):
+    """What drafts: a generator, or a pipeline in its place whose accepted values are the items."""
+
+    def check(self, node: Located, reading: Reading) -> Any:
+        keys = node.value if isinstance(node.value, dict) else ()
+        inner = "use" not in keys and any(key in keys for key in ("generator", "verifier", "rule"))
+        return INNER.check(node, reading) if inner else super().check(node, reading)
+
+    def schema(self, definitions: dict[str, Schema], name: str) -> Schema:
+        part = super().schema(definitions, name)
+        return {"if": {"required": ["use"]}, "then": part, "else": {"$ref": "#/$defs/pipeline"}}
+
+
+class Block(Component):
+    """A block size: a number of items, or a controller that chooses."""
+
+    def check(self, node: Located, reading: Reading) -> Any:
+        if isinstance(node.value, dict):
+            return super().check(node, reading)
+        if isinstance(node.value, bool) or not isinstance(node.value, int) or node.value < 0:
+            needed = "a number of items, 0 or more, or {use: …}"
+            raise reading.wrong(node, f"should be {needed}, not {shown(node)}")
+        return node.value
+
+    def schema(self, definitions: dict[str, Schema], name: str) -> Schema:
+        return {"anyOf": [super().schema(definitions, name), {"type": "integer", "minimum": 0}]}
+
+
+class Piped(Record):
+    """A pipeline, which knows where it stands."""
+
+    def check(self, node: Located, reading: Reading) -> PipelineSpec:
+        node = _one_size(node, reading)
+        spec: PipelineSpec = super().check(node, reading)
+        if spec.calibration:
+            spec = _calibrated(spec, node, reading)
+        if spec.monitor is not None:
+            spec = msgspec.structs.replace(
+                spec, monitor=compared(spec.monitor, spec.calibration, node, reading)
+            )
+        return msgspec.structs.replace(
+            spec,
+            on_rejection=tuple(spec.on_rejection),
+            name=spec.name or node.dotted.partition(".")[2],
+            seed=reading.top("seed", int),
+            where=node.where,
+            path=node.dotted,
+        )
+
+
+def _one_size(node: Located, reading: Reading) -> Located:
+    """A pipeline with one word on its block size: its own wins over that of `defaults`, and two of one place are wrong.
+
+    Raises:
+        Wrong: it has both `block` and `calibration`.
+    """
+    given = node.value if isinstance(node.value, dict) else {}
+    both = {
+        key: given[key] for key in ("block", "calibration") if key in given and given[key].value is not None
+    }
+    if len(both) < 2:
+        return node
+    shared = [key for key, each in both.items() if each.path[:1] == ("defaults",)]
+    if len(shared) != 1:
+        said = "calibration says how large blocks are, and so does block; leave one of them out"
+        raise reading.wrong(node, said, "block")
+    return Located({key: each for key, each in given.items() if key != shared[0]}, node.where, node.path)
+
+
+def _calibrated(spec: PipelineSpec, node: Located, reading: Reading) -> PipelineSpec:
+    """A pipeline whose operating point was read: where that has a threshold, its rule has it.
+
+    Raises:
+        Wrong: the file cannot be read, or the rule is given another threshold.
+    """
+    try:
+        found = read_artifact(spec.calibration, Artifact)
+    except ConfigError as error:
+        raise reading.wrong(node, f"{spec.calibration}: {error.message}", "calibration") from error
+    if found.threshold is None or "threshold" not in parameters(spec.rule.target):
+        return spec
+    given = spec.rule.arguments.get("threshold")
+    if given is not None and given != found.threshold:
+        said = (
+            f"is {given}, and {Path(spec.calibration).name} was measured with {found.threshold}; leave it out"
+        )
+        raise reading.wrong(node, said, "rule", "threshold")
+    arguments = {**spec.rule.arguments, "threshold": found.threshold}
+    return msgspec.structs.replace(spec, rule=msgspec.structs.replace(spec.rule, arguments=arguments))
+
+
+def clause(
+    do: Literal["regenerate", "feedback", "reverify", "fallback", "escalate", "give_up"],
+    on: list[Trouble] | Trouble | None = None,
+    times: Count | Literal["forever"] = 1,
+    generator: Annotated[Any, Drafting("generator")] = None,
+    rounds: Count | Literal["forever"] = 1,
+    verified: bool = True,
+    partial: bool = False,
+) -> None:
+    """One step of the answer to a round without progress.
+
+    Args:
+        do: regenerate: discard the block and draft again. feedback: draft again with what was said of the refused
+            items. reverify: check the errored, timed-out or abstained items again. fallback: let another generator
+            draft. escalate: ask a person. give_up: end the task.
+        on: which troubles this clause answers; the step's own default when absent.
+        times: how often at one place; forever for no bound.
+        generator: of a fallback: the other generator.
+        rounds: of a fallback: for how many rounds; forever for good.
+        verified: of a fallback: whether its items go to the verifier.
+        partial: whether items that were refused beside accepted ones are answered too, by themselves.
+    """
+
+
+def _clause(do: str, **given: Any) -> ClauseSpec:
+    options = {key: None if value == "forever" else value for key, value in given.items()}
+    if isinstance(options.get("on"), str):
+        options["on"] = [options["on"]]
+    takes = parameters(STEPS[do])
+    for key in options:
+        if key not in takes:
+            raise ConfigError(f"the step {do!r} takes no {key!r}{did_you_mean(key, takes)}", path=key)
+    if do == "fallback":
+        if "generator" not in options:
+            raise ConfigError("is missing; fallback needs another generator", path="generator")
+        generator: Any = options["generator"]
+        options["name"] = generator.use if isinstance(generator, ComponentSpec) else generator.name
+    STEPS[do](**options)  # refuses what the step cannot do
+    return ClauseSpec(do, generator=options.pop("generator", None), options=options)
+
+
+def budget(
+    rounds: Annotated[int, Field(ge=0)] | None = 100_000,
+    seconds: Annotated[float, Field(ge=0)] | None = None,
+    verifier_calls: Annotated[int, Field(ge=0)] | None = None,
+    units: Annotated[float, Field(ge=0)] | None = None,
+) -> None:
+    """The most that one task may use; looked at before each call.
+
+    Args:
+        rounds: propose–verify–decide rounds.
+        seconds: seconds, summed over the task's calls.
+        verifier_calls: passes of the verifier.
+        units: cost units, as the parts report them.
+    """
+
+
+def pipeline(
+    generator: Annotated[Any, Drafting("generator")],
+    verifier: Annotated[Any, Component("verifier")],
+    rule: Annotated[Any, Component("rule")],
+    block: Annotated[Any, Block("block")] = None,
+    calibration: Annotated[Any, FilePath()] = None,
+    done: Annotated[Any, Component("stopping")] = None,
+    settings: Mapping[str, Any] = {},
+    on_rejection: Annotated[Any, Listed(Record(clause, _clause))] = (),
+    budget: Annotated[Any, Record(budget, Budget)] = None,
+    monitor: Annotated[Any, MONITOR] = None,
+    name: Name = "",
+) -> None:
+    """One way to do the tasks.
+
+    Args:
+        generator: the cheap part: proposes blocks; or a pipeline whose accepted values are the items.
+        verifier: the trusted part: checks a whole block in one pass.
+        rule: decides how much of a verified block to keep.
+        block: how many items to ask for: a number (0 for none), or a controller that chooses; what the generator
+            brings when absent, else 1.
+        calibration: the file of an operating point that `draftverify calibrate` wrote; it says the block size, and the
+            rule's threshold where it has one.
+        done: when the task is finished.
+        settings: what the parts share (temperature and the like); overrides the experiment's settings key by key.
+        on_rejection: what becomes of a round without progress: the first clause that answers it and is not used up.
+        budget: the most that one task may use.
+        monitor: watches the acceptance from task to task, and says when it has changed.
+        name: of a pipeline inside another, in records.
+    """
+
+
+def calibrate(limit: Count) -> None:
+    """Measure on some tasks first, and predict from them before the run.
+
+    Args:
+        limit: the first so many tasks of each group; they are not measured again.
+    """
+
+
+def records(tokens: Literal["summary"] | None = None) -> None:
+    """What the records keep besides what was drafted, said and decided.
+
+    Args:
+        tokens: summary: of each drafted token what target and draft gave it, how far they are apart, and the target's
+            likeliest tokens, some 300 bytes; of pipelines whose rule reads the target's distributions.
+    """
+
+
+INNER = Piped(pipeline, PipelineSpec, without=frozenset({"monitor"}))
+OUTER = Piped(pipeline, PipelineSpec, without=frozenset({"name"}))
+DEFAULTS = Record(pipeline, dict, without=frozenset({"name"}), partial=True)
+
+
+def experiment(
+    tasks: Annotated[Any, Component("tasks")],
+    pipelines: Annotated[Any, Keyed(OUTER, names=True, least=1)],
+    name: Name = "",
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0,
+    parts: tuple[str, ...] = (),
+    models: Annotated[Any, Keyed(Model("model"), names=True)] = None,
+    settings: Mapping[str, Any] = {},
+    baseline: str | None = None,
+    metrics: Annotated[Any, Keyed(Component("metric"), names=True)] = None,
+    executor: Annotated[Any, Component("executor")] = None,
+    durable: Literal["task", "round"] = "task",
+    store: Annotated[Any, StoreUrl()] = None,
+    epoch: Count | None = None,
+    calibrate: Annotated[Any, Record(calibrate, lambda limit: limit)] = None,
+    records: Annotated[Any, Record(records, lambda tokens=None: tokens)] = None,
+    tags: tuple[Tag, ...] = (),
+    telemetry: bool = False,
+    limit: Annotated[int, Field(ge=0)] | None = None,
+    defaults: Annotated[Any, DEFAULTS] = None,
+    matrix: Annotated[Any, Matrix()] = None,
+) -> None:
+    """A draftverify experiment.
+
+    Args:
+        tasks: where the tasks come from.
+        pipelines: the pipelines to run over the tasks, by name.
+        name: the experiment's name; the file's name without its suffix when absent.
+        seed: of every random draw.
+        parts: Python files of your own; a class Guess in ./my_parts.py is then used as my_parts.Guess.
+        models: models that several parts share, by the name that the parts refer to.
+        settings: what all pipelines' parts share (temperature and the like).
+        baseline: the pipeline that the others are compared with.
+        metrics: how right an outcome is by the task's truth, by name; the first says what is solved.
+        executor: what runs the tasks; {use: serial} when absent.
+        durable: what a crash can cost: the unfinished tasks, or the unfinished rounds.
+        store: the URL of a PostgreSQL database for the records, where ${NAME} stands for what the environment holds; a
+            file of the run directory when absent.
+        epoch: after how many tasks the parts that read `context.memory` see what those tasks taught; never when
+            absent.
+        calibrate: measure on some tasks first, and predict from them before the run.
+        records: what the records keep besides what was drafted, said and decided.
+        tags: words to find the run by; changing them does not make it another run.
+        telemetry: whether tasks, rounds and parts become OpenTelemetry's spans (extra otel).
+        limit: at most so many tasks of each group, of those that the source gives; to calibrate with, as many again.
+        defaults: what pipelines share: any key of a pipeline. A pipeline's own key wins; of settings and budget each
+            key by itself.
+        matrix: values of the file that vary; each combination is a cell, and the run has all of them.
+    """
+
+
+def _experiment(
+    pipelines: Mapping[str, PipelineSpec],
+    settings: Mapping[str, Any] = {},
+    metrics: Mapping[str, ComponentSpec] = {},
+    models: object = None,
+    parts: object = None,
+    defaults: object = None,
+    **given: Any,
+) -> Experiment:
+    merged = [
+        msgspec.structs.replace(
+            each, settings={**settings, **each.settings}, monitor=asking(each.monitor, metrics)
+        )
+        for each in pipelines.values()
+    ]
+    return Experiment(pipelines=tuple(merged), metrics=metrics, **given)
+
+
+class File(Record):
+    """The whole file. What a pipeline needs may stand in `defaults`, and anything in a matrix."""
+
+    def schema(self, definitions: dict[str, Schema], name: str) -> Schema:
+        whole = super().schema(definitions, name)
+        each = whole["properties"]["pipelines"]["additionalProperties"]
+        needed = {"additionalProperties": {"required": each.pop("required")}}
+        shared: list[Schema] = [{"required": [key]} for key in ("defaults", "matrix")]
+        return {**whole, "if": {"not": {"anyOf": shared}}, "then": {"properties": {"pipelines": needed}}}
+
+
+FILE = File(experiment, _experiment)
+
+
+def judge_audit(
+    judge: Annotated[Any, Component("verifier")],
+    comparisons: Annotated[Any, Component("tasks")],
+    probes: list[ProbeName] = [],  # noqa: B006 - the signature is read, and never called
+    limit: Count | None = None,
+    parts: tuple[str, ...] = (),
+    models: Annotated[Any, Keyed(Model("model"), names=True)] = None,
+) -> None:
+    """The audit of a judge.
+
+    Args:
+        judge: a judge, or any verifier that gives scores.
+        comparisons: tasks with `question`, `first` and `second`, whose truth are labels: first, second or tie.
+        probes: these alone; all when absent.
+        limit: the first so many comparisons; all when absent.
+        parts: as of an experiment.
+        models: as of an experiment.
+    """
+
+
+def _judge_audit(models: object = None, parts: object = None, **given: Any) -> AuditSpec:
+    if "probes" in given:
+        given["probes"] = tuple(given["probes"])
+    return AuditSpec(**given)
+
+
+AUDIT = Record(judge_audit, _judge_audit)

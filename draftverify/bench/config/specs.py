@@ -1,0 +1,345 @@
+"""Specs: what a config asks for, as frozen plain data that a worker process can be sent and build from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from draftverify import plugins
+from draftverify.bench.records.directory import FREE
+from draftverify.engine.budget import Budget
+from draftverify.errors import ConfigError
+from draftverify.kit.audit import PROBES, ProbeName
+from draftverify.lab.watch import OnAlarm
+from draftverify.plugins import PartsFile, Role, did_you_mean
+from draftverify.secret import note_urls
+
+__all__ = [
+    "AuditSpec",
+    "ClauseSpec",
+    "ComponentSpec",
+    "Experiment",
+    "MonitorSpec",
+    "PipelineSpec",
+    "rests_on",
+]
+
+LARGEST = 8 << 20
+"""Bytes; a larger file of an argument is a model's weights or the like, and is not read for its SHA-256."""
+
+
+class ComponentSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="part"):
+    """One part: a name in a role, and the arguments of its constructor.
+
+    Args:
+        role: the role in which `use` is looked up.
+        use: the name.
+        arguments: plain data as the config gives it, with ComponentSpecs where parts stand, absolute paths, and
+            secrets still as `${NAME}`.
+        file: the local file that defines it, if it is no installed plugin.
+        files: the paths among its own arguments, by their names relative to the config.
+    """
+
+    role: Role
+    use: str
+    arguments: Mapping[str, Any] = {}
+    file: PartsFile | None = None
+    files: Mapping[str, str] = {}
+
+    @property
+    def target(self) -> Any:
+        """The class or function that makes it.
+
+        Raises:
+            DraftVerifyError: the plugin is broken or gone, or the local file has changed.
+        """
+        return self.file.load()[self.use] if self.file else plugins.load(self.role, self.use)
+
+
+class ClauseSpec(msgspec.Struct, frozen=True):
+    """One clause of `on_rejection`: the step, its options, and the generator of a fallback."""
+
+    do: str
+    options: Mapping[str, Any] = {}
+    generator: ComponentSpec | PipelineSpec | None = None
+
+
+class MonitorSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What watches a pipeline's tasks.
+
+    Args:
+        reference: known rates by name, or the path of an earlier run's directory or of an operating point; None for the
+            run's own tasks that calibrate.
+        level: the probability of ever alarming when nothing has changed, at most.
+        metric: the name of the metric that labels; "" for none.
+        asks: that metric.
+        every: which tasks are labelled.
+        on_alarm: what is done then.
+        threshold: the score that is asked for then, or a part that is one; None where on_alarm does not tighten.
+    """
+
+    reference: Mapping[str, float] | str | None = None
+    level: float = 0.05
+    metric: str = ""
+    asks: ComponentSpec | None = None
+    every: int = 1
+    on_alarm: OnAlarm = "record"
+    threshold: float | ComponentSpec | None = None
+
+
+class PipelineSpec(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="pipeline"):
+    """One pipeline of an experiment, or one that stands as a generator in another.
+
+    Args:
+        name: its key in the config; of an inner one its path.
+        generator, verifier, rule: its parts.
+        block: a number of items, or a block-size controller; None: the generator's own, or the calibration's.
+        calibration: the file of an operating point that says the block size; "" for none.
+        done: the stopping rule.
+        settings: the experiment's settings, overridden by the pipeline's; of an inner one its own only, since it
+            inherits the others as it runs.
+        on_rejection: the policy's clauses.
+        budget: the most that one task may use.
+        seed: the experiment's.
+        monitor: what watches it, or None.
+        where: "file:line" in the config.
+        path: where it stands in the config.
+    """
+
+    generator: ComponentSpec | PipelineSpec
+    verifier: ComponentSpec
+    rule: ComponentSpec
+    block: int | ComponentSpec | None = None
+    calibration: str = ""
+    done: ComponentSpec | None = None
+    settings: Mapping[str, Any] = {}
+    on_rejection: tuple[ClauseSpec, ...] = ()
+    budget: Budget = Budget()
+    name: str = ""
+    seed: int = 0
+    monitor: MonitorSpec | None = None
+    where: str = ""
+    path: str = ""
+
+
+class AuditSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """The config of a judge's audit.
+
+    Args:
+        judge: the verifier that is audited.
+        comparisons: the tasks that are read as comparisons.
+        probes: by name, in order.
+        limit: at most so many comparisons, the first.
+    """
+
+    judge: ComponentSpec
+    comparisons: ComponentSpec
+    probes: tuple[ProbeName, ...] = tuple(PROBES)
+    limit: int | None = None
+
+
+class Experiment(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole config.
+
+    Args:
+        name: of the experiment.
+        seed: of every random draw.
+        tasks: where the tasks come from.
+        pipelines: in the order of the file.
+        baseline: the name of the pipeline to compare with, or None.
+        metrics: by name; the first says what is solved.
+        executor: what runs the tasks.
+        durable: "task" or "round".
+        store: the URL of a PostgreSQL database for the records, with secrets as `${NAME}`; or None.
+        epoch: how many tasks between two snapshots of `context.memory`, or None.
+        calibrate: how many tasks of each group are measured before the run, or None.
+        records: what is kept of each drafted token's distributions: "summary", or None for nothing.
+        tags: words to find its runs by.
+        telemetry: whether tasks, rounds and parts become OpenTelemetry's spans.
+        limit: how many tasks of each group are measured at most, or None.
+        chosen: the ids of the tasks to take, of those that the sources give; None for all.
+        sources: of a sweep's pipelines whose tasks are others than `tasks`, where those come from.
+        cells: of a sweep's pipelines, by name: what their cells change, by dotted path.
+        baselines: of a sweep's pipelines that are compared with another one than `baseline`, its name.
+        file: the config's path as it was given.
+        config: the resolved config: overrides applied, `defaults` written into the pipelines unless a matrix varies
+            them, the name, seed, executor and durability filled in. Secrets stand in it as `${NAME}` only.
+    """
+
+    tasks: ComponentSpec
+    pipelines: tuple[PipelineSpec, ...]
+    name: str = ""
+    seed: int = 0
+    baseline: str | None = None
+    metrics: Mapping[str, ComponentSpec] = {}
+    executor: ComponentSpec = ComponentSpec("executor", "serial")
+    durable: Literal["task", "round"] = "task"
+    store: str | None = None
+    epoch: int | None = None
+    calibrate: int | None = None
+    records: Literal["summary"] | None = None
+    tags: tuple[str, ...] = ()
+    telemetry: bool = False
+    limit: int | None = None
+    chosen: tuple[str, ...] | None = None
+    sources: Mapping[str, ComponentSpec] = {}
+    cells: Mapping[str, Mapping[str, Any]] = {}
+    baselines: Mapping[str, str] = {}
+    file: str = ""
+    config: Mapping[str, Any] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """The pipelines'."""
+        return [spec.name for spec in self.pipelines]
+
+    def only(self, names: Sequence[str]) -> list[PipelineSpec]:
+        """The pipelines of these names, in the file's order; all when empty.
+
+        Raises:
+            ConfigError: there is none of that name.
+        """
+        for name in names:
+            if name not in self.names:
+                raise ConfigError(
+                    f"there is no pipeline {name!r}{did_you_mean(name, self.names)}", path="pipelines"
+                )
+        return [spec for spec in self.pipelines if not names or spec.name in names]
+
+    def compared_with(self, name: str) -> str | None:
+        """The pipeline that another one is compared with; None for a baseline, and where there is none."""
+        other = self.baselines.get(name, self.baseline)
+        return None if other == name else other
+
+    def to_json(self) -> bytes:
+        """The whole experiment as text, for workers elsewhere."""
+        return msgspec.json.encode(self)
+
+    @staticmethod
+    def from_json(text: bytes) -> Experiment:
+        """What `to_json` wrote."""
+        note_urls(text.decode())
+        return msgspec.json.decode(text, type=Experiment)
+
+    def parts(self) -> dict[str, dict[str, str]]:
+        """What its records rest on beside the config: each plugin that it uses, with its package, version and SHA-256,
+        and each parts file and each file that a shipped part of a pipeline is given, with its own. The executor
+        changes no record, and the tasks are compared themselves."""
+        points = {each.calibration for each in _pipelines(self.pipelines) if each.calibration}
+        monitors = [each.monitor for each in self.pipelines if each.monitor is not None]
+        references = {each.reference for each in monitors if isinstance(each.reference, str)}
+        return {
+            **_code((self.tasks, self.sources, self.pipelines)),
+            **_files(self.pipelines),
+            **{f"calibration {Path(each).name}": {"sha256": _sha256(each)} for each in sorted(points)},
+            **{
+                f"reference {Path(each).name}": {"sha256": _sha256(_told_by(each))}
+                for each in sorted(references)
+            },
+        }
+
+    def metric_parts(self) -> dict[str, dict[str, str]]:
+        """What its metrics rest on, in the same form. Their scores are no part of a record."""
+        return rests_on(tuple(self.metrics.values()))
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of all that can change a record: the resolved config without the keys that cannot."""
+        kept = {key: value for key, value in self.config.items() if key not in FREE}
+        return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+
+
+def _told_by(reference: str) -> str:
+    """The file that says what a reference is: of a run's directory its summary, as reading may change a database."""
+    return os.path.join(reference, "summary.json") if os.path.isdir(reference) else reference
+
+
+def _sha256(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest() if os.path.isfile(path) else ""
+
+
+def rests_on(value: Any) -> dict[str, dict[str, str]]:
+    """The plugins, parts files and files of the parts within a spec, or within several."""
+    return {**_code(value), **_files(value)}
+
+
+def _code(value: Any) -> dict[str, dict[str, str]]:
+    """The plugins and parts files of the parts within a spec."""
+    found: dict[str, dict[str, str]] = {}
+    hashes: dict[tuple[str, str], str] = {}
+    for spec in _components(value):
+        if spec.file is not None:
+            found[Path(spec.file.path).name] = {"sha256": spec.file.sha256}
+            continue
+        plugin = plugins.find(spec.role, spec.use)
+        # Not the top name of the module: packages of several distributions may share a namespace.
+        module = plugin.distribution, plugin.target.partition(":")[0]
+        if module not in hashes:
+            hashes[module] = plugin.sha256()
+        found[f"{spec.role} {spec.use}"] = {
+            "package": plugin.distribution,
+            "version": plugin.version,
+            "sha256": hashes[module],
+        }
+    return found
+
+
+def _files(value: Any) -> dict[str, dict[str, str]]:
+    """The files that arguments of the shipped parts within a spec name, as they are now: a schema, a folder of texts.
+
+    Large files (weights) are left out, and so are those of others' parts, which may write into what they are given.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for spec in _components(value):
+        if spec.file is not None or plugins.find(spec.role, spec.use).distribution != "draftverify":
+            continue
+        for name, path in spec.files.items():
+            with suppress(OSError):  # what cannot be read is for the part to refuse
+                if os.path.isdir(path):
+                    found[f"folder {name}"] = {"sha256": _folder(Path(path))}
+                elif os.path.isfile(path) and os.path.getsize(path) <= LARGEST:
+                    sha256 = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+                    found[f"file {name}"] = {"sha256": sha256}
+    return found
+
+
+def _folder(path: Path) -> str:
+    """Of the files in a folder, hidden ones left out: their names and what stands in them; of large ones their size."""
+    digest = hashlib.sha256()
+    for each in sorted(path.rglob("*")):
+        name = each.relative_to(path)
+        if each.is_file() and not any(part.startswith(".") for part in name.parts):
+            size = each.stat().st_size
+            said = each.read_bytes() if size <= LARGEST else str(size).encode()
+            digest.update(f"{name}\0".encode("utf-8", "surrogateescape") + hashlib.sha256(said).digest())
+    return digest.hexdigest()
+
+
+def _pipelines(value: Any) -> Iterator[PipelineSpec]:
+    """The pipelines within a spec, those that draft for others too."""
+    if isinstance(value, PipelineSpec):
+        yield value
+        value = (value.generator, *(clause.generator for clause in value.on_rejection))
+    if isinstance(value, tuple):
+        for each in value:
+            yield from _pipelines(each)
+
+
+def _components(value: Any) -> Iterator[ComponentSpec]:
+    """The parts within a spec, and within their arguments."""
+    if isinstance(value, ComponentSpec):
+        yield value
+    if isinstance(value, msgspec.Struct):
+        value = msgspec.structs.astuple(value)
+    if isinstance(value, Mapping):
+        value = tuple(value.values())
+    if isinstance(value, (list, tuple)):
+        for each in value:
+            yield from _components(each)

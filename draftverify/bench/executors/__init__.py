@@ -1,0 +1,36 @@
+"""Executors: where the units of a run are performed, and what is done when a worker dies.
+
+    local.py      here: one after the other, in lockstep, in threads
+    process.py    in processes of this machine
+    ray.py        in actors of a Ray cluster
+    dask.py       in the workers of a Dask cluster
+    crew.py       the driver's side of all of them: so many units in flight, lost ones again, each answer once
+    watched.py    a process that performs units, and the one who watches it: deadlines, deaths
+    worker.py     what runs in that process
+    messages.py   what crosses between processes: bytes that hold JSON
+
+A worker of another process gets the experiment as text, builds its own bench once, takes units as JSON and gives
+records back as JSON. Live models never travel, and workers write nothing: the driver's process commits what comes back.
+
+An executor is a component with `workers`, `local` (units share this process's pipelines) and `pool()`, which gives any
+`concurrent.futures.Executor`, or `Workers` that are watched; or it is a `Batch`, whose units share their passes in this
+thread.
+"""
+
+from draftverify.bench.executors.crew import CRASHES_IN_A_ROW, Crew
+from draftverify.bench.executors.local import Batch, Serial, Thread
+from draftverify.bench.executors.messages import perform_remote
+from draftverify.bench.executors.process import Process
+from draftverify.bench.executors.workers import Where, Workers
+
+__all__ = [
+    "Batch",
+    "CRASHES_IN_A_ROW",
+    "Crew",
+    "Process",
+    "Serial",
+    "Thread",
+    "Where",
+    "Workers",
+    "perform_remote",
+]

@@ -1,0 +1,49 @@
+"""Executors of this process: one task after the other, several in lockstep, or threads."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import ClassVar
+
+from draftverify.bench.executors.workers import at_least_one
+
+__all__ = ["Batch", "Serial", "Thread"]
+
+
+class Batch:
+    """So many tasks together in this thread, in lockstep: those that wait for the same part share one pass of it.
+
+    Args:
+        size: how many tasks are under way at once; one that ends is replaced by the next.
+    """
+
+    local: ClassVar[bool] = True
+
+    def __init__(self, size: int = 16) -> None:
+        at_least_one("size", size)
+        self.size = size
+
+
+class Serial(Batch):
+    """One task after the other, in this thread."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+
+
+class Thread:
+    """Threads of this process: for parts that wait for something else, such as a remote model.
+
+    Args:
+        workers: how many tasks at once.
+    """
+
+    local: ClassVar[bool] = True
+
+    def __init__(self, workers: int = 8) -> None:
+        at_least_one("workers", workers)
+        self.workers = workers
+
+    def pool(self) -> Executor:
+        """A thread pool."""
+        return ThreadPoolExecutor(self.workers, thread_name_prefix="draftverify")

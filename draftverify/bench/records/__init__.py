@@ -1,0 +1,21 @@
+"""What a run leaves behind: the store of committed records, the run directory around it, and reading them."""
+
+from draftverify.bench.records.directory import RunDirectory, RunRecords, load_run
+from draftverify.bench.records.encoding import timeless
+from draftverify.bench.records.entries import Entry, Prediction, Question, Texts, Told
+from draftverify.bench.records.split import split_of
+from draftverify.bench.records.store import Store
+
+__all__ = [
+    "Entry",
+    "Prediction",
+    "Question",
+    "RunDirectory",
+    "RunRecords",
+    "Store",
+    "Texts",
+    "Told",
+    "load_run",
+    "split_of",
+    "timeless",
+]

@@ -1,0 +1,169 @@
+"""The runs under a directory: what each is and how far it came. One that cannot be read is listed with the reason."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from draftverify.bench.records.directory import RunRecords, is_driven, load_run, read_about
+from draftverify.errors import StoreError
+from draftverify.secret import redact
+
+__all__ = ["Listed", "directories", "list_runs", "look"]
+
+DEPTH = 4
+"""Folders below the directory; what lies deeper is no run that `--out` of the documentation names."""
+
+
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
+    """A run directory as a list of runs shows it.
+
+    Args:
+        path: the directory.
+        problem: why it cannot be read; what follows is then as far as it was found.
+        name: of the experiment.
+        begun, last: when it was first started and last committed a task, ISO times in UTC; "" where unknown.
+        tags: words to find it by.
+        pipelines: their names, in the config's order.
+        tasks: how many are measured.
+        units: a task of a pipeline each, calibration too: how many there are to do.
+        statuses: how many of those ended how.
+        waiting: how many wait for a person.
+        driven: whether a process drives it now.
+        retrying: a retry of failed tasks has begun and not come to its end.
+        finished: every unit has ended, or waits, the summary is written, and no retry is left to go on with.
+    """
+
+    path: Path
+    problem: str = ""
+    name: str = ""
+    begun: str = ""
+    last: str = ""
+    tags: tuple[str, ...] = ()
+    pipelines: tuple[str, ...] = ()
+    tasks: int = 0
+    units: int = 0
+    statuses: dict[str, int] = {}
+    waiting: int = 0
+    driven: bool = False
+    retrying: bool = False
+    finished: bool = False
+
+    @property
+    def done(self) -> int:
+        """Units that ended."""
+        return sum(self.statuses.values())
+
+    @property
+    def state(self) -> str:
+        """In words: being driven, finished or how far it came; then what failed and what waits."""
+        if self.problem:
+            return "damaged"
+        told = []
+        if self.finished and not self.driven:
+            told.append("finished")
+        else:
+            told += ["being driven"] if self.driven else []
+            of = f" of {self.units}" if self.units else " done" if self.done else ""
+            told.append(f"{self.done}{of}" if of else "not begun")
+        failed = self.statuses.get("failed", 0)
+        told += [f"{failed} failed"] if failed else []
+        told += [f"{self.waiting} waiting"] if self.waiting else []
+        told += ["the retry has not ended"] if self.retrying and not self.driven else []
+        return ", ".join(told)
+
+
+def list_runs(root: str | Path, *, tags: Iterable[str] = ()) -> list[Listed]:
+    """The runs at and below a directory, the latest first.
+
+    Args:
+        root: the directory; it may be a run itself.
+        tags: only runs that have all of them; those that cannot be read are listed always.
+    """
+    wanted = set(tags)
+    lost: list[str] = []
+    found = [look(path, lost, lambda path: load_run(path, thorough=False)) for path in directories(root)]
+    shown = [each for each in found if each.problem or wanted <= set(each.tags)]
+    return sorted(shown, key=lambda each: (each.begun, str(each.path)), reverse=True)
+
+
+def directories(root: str | Path, depth: int = DEPTH) -> Iterator[Path]:
+    """Run directories at and below a directory; nothing within one is looked at."""
+    path = Path(root)
+    if (path / "run.json").exists() or (path / "records.db").exists():
+        yield path
+        return
+    if depth == 0:
+        return
+    try:
+        with os.scandir(path) as entries:
+            below = sorted(each.name for each in entries if not each.name.startswith(".") and each.is_dir())
+    except OSError:
+        return
+    for name in below:
+        yield from directories(path / name, depth - 1)
+
+
+def look(path: Path, lost: list[str], opened: Callable[[Path], AbstractContextManager[RunRecords]]) -> Listed:
+    """A run, or what is wrong with it.
+
+    Args:
+        path: its directory.
+        lost: why the server of another run was out of reach, if it was; noted of this one.
+        opened: opens its records.
+    """
+    found = Listed(path=path, driven=is_driven(path))
+    about = dict[str, Any]()
+    try:
+        about = dict(read_about(path))
+        found = _described(found, about)
+        if lost and about.get("store") == "postgresql":
+            raise StoreError(lost[0])
+        with opened(path) as run:
+            counts = run.store.counts()
+            pipelines = tuple(run.names)
+            tasks = run.store.totals([""], "measure")[""]
+            units = sum(run.store.totals(pipelines).values())
+            last = run.store.written()[0] or ""
+            retrying = run.store.retrying()
+    except StoreError as error:
+        if about.get("store") == "postgresql":
+            lost.append(str(error))
+        return msgspec.structs.replace(found, problem=str(error))
+    except Exception as error:  # whatever a file that somebody else wrote makes of us, the others are listed
+        return msgspec.structs.replace(found, problem=redact(f"{path}: {type(error).__name__}: {error}"))
+    statuses = Counter[str]()
+    for (*_, status), count in counts.items():
+        statuses[status] += count
+    waiting = statuses.pop("waiting", 0)
+    return msgspec.structs.replace(
+        found,
+        last=last,
+        pipelines=pipelines,
+        tasks=tasks,
+        units=units,
+        statuses=dict(statuses),
+        waiting=waiting,
+        retrying=retrying,
+        finished=(path / "summary.json").exists()
+        and 0 < units <= statuses.total() + waiting
+        and not retrying,
+    )
+
+
+def _described(found: Listed, about: Mapping[str, Any]) -> Listed:
+    starts = about.get("starts")
+    first = starts[0] if isinstance(starts, list) and starts else {}
+    tags = about.get("tags")
+    return msgspec.structs.replace(
+        found,
+        name=str(about.get("name", "")),
+        begun=str(first.get("at", "")) if isinstance(first, dict) else "",
+        tags=tuple(map(str, tags)) if isinstance(tags, list) else (),
+    )

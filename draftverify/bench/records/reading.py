@@ -1,0 +1,334 @@
+"""Reading the records of a run: how tasks ended or how they wait, with their rounds and their words or without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from operator import itemgetter
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from draftverify.bench.records import tables
+from draftverify.bench.records.database import Database
+from draftverify.bench.records.encoding import decode
+from draftverify.bench.records.entries import Ending, Entry, Key, Prediction, Question, Texts, Told
+from draftverify.errors import StoreError
+from draftverify.values import Failure, Outcome, Round, Task, TaskRecord
+
+__all__ = ["Reading"]
+
+LOT = 200
+"""Records whose rounds are read by one query."""
+
+
+class Reading(Database):
+    """What has been committed. What is damaged is told where it is met, and the rest is read."""
+
+    _own: dict[str, frozenset[str]] | None = None
+
+    def tasks(self, phase: str | None = None) -> tuple[Task, ...]:
+        """The run's tasks in their order."""
+        query = (
+            sa.select(tables.tasks)
+            .where(tables.tasks.c.run == self._run)
+            .order_by(tables.tasks.c.phase, tables.tasks.c.place)
+        )
+        if phase is not None:
+            query = query.where(tables.tasks.c.phase == phase)
+        return tuple(
+            Task(
+                id=row.task, input=decode(row.input, dict, f"{self._place}, task {row.task!r}"), group=row.grp
+            )
+            for row in self._read(query)
+        )
+
+    def own(self) -> Mapping[str, frozenset[str]]:
+        """Of pipelines that do not run over all tasks, the ids of theirs."""
+        if self._own is None:
+            text = self._read(sa.select(tables.runs.c.own).where(tables.runs.c.run == self._run))[0][0]
+            if text is None:
+                return {}  # the run has not come so far
+            found = decode(text, list[tuple[list[str], frozenset[str]]], f"{self._place}, own tasks")
+            self._own = {name: tasks for names, tasks in found for name in names}
+        return self._own
+
+    def totals(self, names: Iterable[str], phase: str | None = None) -> dict[str, int]:
+        """How many tasks these pipelines have to do, in one phase or in all."""
+        own = self.own()
+        query = sa.select(tables.tasks.c.task).where(tables.tasks.c.run == self._run)
+        if phase is not None:
+            query = query.where(tables.tasks.c.phase == phase)
+        if not own:
+            counted = sa.select(sa.func.count()).select_from(query.subquery())
+            return dict.fromkeys(names, int(self._read(counted)[0][0]))
+        tasks = {row.task for row in self._read(query)}
+        return {name: len(tasks & own[name]) if name in own else len(tasks) for name in names}
+
+    def retrying(self) -> bool:
+        """Whether a retry of failed tasks has begun and not come to its end."""
+        begun = sa.select(tables.runs.c.retrying).where(tables.runs.c.run == self._run)
+        return any(row.retrying is not None for row in self._read(begun))
+
+    def committed(self) -> set[Key]:
+        """The keys of the records of tasks that have ended."""
+        columns = tables.records.c
+        query = sa.select(columns.pipeline, columns.task, columns.attempt)
+        query = query.where(columns.run == self._run, columns.status != "waiting")
+        return {(row.pipeline, row.task, row.attempt) for row in self._read(query)}
+
+    def open_tasks(self) -> set[Key]:
+        """The keys of tasks that were begun and have not ended: those that have rounds, waiting ones among them."""
+        columns = tables.rounds.c
+        ended = sa.exists().where(
+            *(tables.records.c[name] == columns[name] for name in ("run", "pipeline", "task", "attempt")),
+            tables.records.c.status != "waiting",
+        )
+        query = sa.select(columns.pipeline, columns.task, columns.attempt)
+        query = query.where(columns.run == self._run, columns.round == 0, ~ended)
+        return {(row.pipeline, row.task, row.attempt) for row in self._read(query)}
+
+    def entries(
+        self,
+        *,
+        pipeline: str | None = None,
+        task: str | None = None,
+        phase: str | None = None,
+        texts: bool = True,
+        every_attempt: bool = False,
+    ) -> Iterator[Entry]:
+        """Records in task order, then by pipeline name and attempt: the latest attempt of each; of a task that waits
+        for a person the record so far. One that cannot be read comes as a failed task whose failure says so, and the
+        others come as they are. The rounds of some hundred records are read at a time; no more are held.
+
+        Args:
+            pipeline, task: only theirs.
+            phase: only tasks of "calibrate" or of "measure".
+            texts: read the words of the rounds too.
+            every_attempt: the failed attempts before the latest too.
+        """
+        same = (tables.tasks.c.run == tables.records.c.run) & (tables.tasks.c.task == tables.records.c.task)
+        joined = tables.records.outerjoin(tables.tasks, same)
+        query = sa.select(tables.records).select_from(joined).where(tables.records.c.run == self._run)
+        wanted = (
+            (tables.records.c.pipeline, pipeline),
+            (tables.records.c.task, task),
+            (tables.tasks.c.phase, phase),
+        )
+        query = query.where(*(column == value for column, value in wanted if value is not None))
+        if not every_attempt:
+            query = query.where(tables.LATEST)
+        query = query.order_by(
+            tables.tasks.c.phase, tables.tasks.c.place, tables.records.c.pipeline, tables.records.c.attempt
+        )
+        rows = self._read(query)
+        for start in range(0, len(rows), LOT):
+            some = rows[start : start + LOT]
+            try:
+                lot = self._lot(some, texts)
+            except StoreError:  # damage, of which we know where it is only when each is read alone
+                lot = None
+            inner = self._inner([row for row in some if row.status == "waiting"])
+            for row in some:
+                yield self._entry(row, texts, lot, inner)
+
+    def endings(self, *, phase: str = "measure") -> Iterator[Ending]:
+        """How tasks ended, or that they wait, without their rounds: in task order, then by pipeline name, of each the
+        latest attempt.
+
+        Some hundred tasks are read at a time, each lot in a transaction of its own; no more are held. One that cannot
+        be read comes as a failed task whose failure says so.
+        """
+        columns = tables.records.c
+        ids = sa.select(tables.tasks.c.task).where(
+            tables.tasks.c.run == self._run, tables.tasks.c.phase == phase
+        )
+        tasks = [row.task for row in self._read(ids.order_by(tables.tasks.c.place))]
+        every = sa.select(columns.pipeline).where(columns.run == self._run).distinct()
+        pipelines = sorted(row.pipeline for row in self._read(every))
+        query = sa.select(tables.records).where(columns.run == self._run, columns.pipeline.in_(pipelines))
+        query = query.where(tables.LATEST)
+        for start in range(0, len(tasks), LOT):
+            some = tasks[start : start + LOT]
+            latest = {
+                (row.task, row.pipeline): row for row in self._read(query.where(columns.task.in_(some)))
+            }
+            for key in ((task, pipeline) for task in some for pipeline in pipelines):
+                if (row := latest.get(key)) is not None:
+                    yield Ending(
+                        pipeline=row.pipeline,
+                        task=row.task,
+                        attempt=row.attempt,
+                        group=row.grp,
+                        outcome=self._outcome(row),
+                        memory=row.memory,
+                        committed=row.committed,
+                    )
+
+    def counts(self) -> dict[tuple[str, str, str], int]:
+        """How many tasks ended how or are "waiting", by (phase, pipeline, status): of each the latest attempt, as
+        `entries` has it."""
+        same = (tables.tasks.c.run == tables.records.c.run) & (tables.tasks.c.task == tables.records.c.task)
+        key = (tables.tasks.c.phase, tables.records.c.pipeline, tables.records.c.status)
+        query = sa.select(*key, sa.func.count()).select_from(tables.records.join(tables.tasks, same))
+        query = query.where(tables.records.c.run == self._run, tables.LATEST).group_by(*key)
+        return {
+            (phase, pipeline, status): count
+            for phase, pipeline, status, count in self._read(query.order_by(*key))
+        }
+
+    def written(self) -> tuple[str | None, str]:
+        """When the last record was committed, and a word that changes with every record, question and answer."""
+        own, asked = tables.records.c, tables.questions.c
+        records = sa.select(sa.func.count(), sa.func.max(own.committed)).where(own.run == self._run)
+        questions = (
+            sa.select(asked.state, sa.func.count(), sa.func.max(asked.asked))
+            .where(asked.run == self._run)
+            .group_by(asked.state)
+            .order_by(asked.state)
+        )
+        count, last = self._read(records)[0]
+        rest = [f"{state}{number}@{when}" for state, number, when in self._read(questions)]
+        return last, "/".join([f"{count}@{last}", *rest])
+
+    def rounds(self, pipeline: str, task: str, attempt: int) -> tuple[Round, ...]:
+        """The rounds of a task, committed or not: what a restart goes on from."""
+        return self._rounds(pipeline, task, attempt, False)[0]
+
+    def words(self, pipeline: str, task: str, attempt: int) -> tuple[Texts | None, ...]:
+        """The words of those rounds."""
+        return self._rounds(pipeline, task, attempt, True)[1]
+
+    def predictions(self) -> tuple[Prediction, ...]:
+        """The predictions of the run."""
+        query = sa.select(tables.predictions.c.data).where(tables.predictions.c.run == self._run)
+        query = query.order_by(
+            tables.predictions.c.pipeline, tables.predictions.c.grp, tables.predictions.c.kind
+        )
+        return tuple(decode(row.data, Prediction, f"{self._place}, prediction") for row in self._read(query))
+
+    def watched(self, *, phase: str | None = None, alarmed: bool = False) -> dict[str, list[Told]]:
+        """What the pipelines' monitors were told and said, by pipeline, in task order.
+
+        Args:
+            phase: only of tasks of "calibrate" or of "measure".
+            alarmed: only of those tasks at which one alarmed.
+        """
+        with self._transaction(writing=False) as connection:
+            if not sa.inspect(connection).has_table(tables.watched.name):
+                return {}  # written before there were monitors
+        columns, own = tables.watched.c, tables.tasks.c
+        joined = tables.watched.join(tables.tasks, (own.run == columns.run) & (own.task == columns.task))
+        query = sa.select(columns.pipeline, columns.data, columns.written).select_from(joined)
+        query = query.where(columns.run == self._run).order_by(own.phase, own.place)
+        if phase is not None:
+            query = query.where(own.phase == phase)
+        if alarmed:
+            query = query.where(columns.alarms > 0)
+        found: dict[str, list[Told]] = {}
+        for row in self._read(query):
+            told = decode(row.data, Told, f"{self._place}, monitor of pipeline {row.pipeline!r}")
+            found.setdefault(row.pipeline, []).append(msgspec.structs.replace(told, written=row.written))
+        return found
+
+    def _lot(self, records: Sequence[Any], texts: bool) -> dict[Key, list[Any]]:
+        """The rows of the rounds of some records, by a single query."""
+        columns = tables.rounds.c
+        wanted = (columns.pipeline, columns.task, columns.attempt, columns.round, columns.data)
+        query = sa.select(*wanted, *((columns.texts,) if texts else ()))
+        # By all parts of the key that an index begins with, or the whole run would be looked through.
+        query = query.where(
+            columns.run == self._run,
+            columns.pipeline.in_(sorted({row.pipeline for row in records})),
+            columns.task.in_(list(dict.fromkeys(row.task for row in records))),
+        )
+        found: dict[Key, list[Any]] = {(row.pipeline, row.task, row.attempt): [] for row in records}
+        for row in self._read(query):
+            if (own := found.get(row[:3])) is not None:
+                own.append(row[3:])
+        for own in found.values():
+            own.sort(key=itemgetter(0))
+        return found
+
+    def _outcome(self, row: Any) -> Outcome:
+        try:
+            return decode(row.outcome, Outcome, self._whose(row.pipeline, row.task))
+        except StoreError as error:
+            return _unread(error)
+
+    def _inner(self, waiting: Sequence[Any]) -> dict[Key, tuple[TaskRecord, ...]]:
+        """Of waiting tasks the records of inner tasks of the round under way: the question has them."""
+        if not waiting:
+            return {}
+        columns = tables.questions.c
+        query = sa.select(columns.pipeline, columns.task, columns.attempt, columns.data).where(
+            columns.run == self._run,
+            columns.pipeline.in_(sorted({row.pipeline for row in waiting})),
+            columns.task.in_(list(dict.fromkeys(row.task for row in waiting))),
+            columns.state != "used",
+        )
+        inner: dict[Key, tuple[TaskRecord, ...]] = {}
+        for row in self._read(query):
+            with suppress(StoreError):  # whoever reads the questions is told of it
+                inner[row[:3]] = decode(row.data, Question, self._whose(row.pipeline, row.task)).inner
+        return inner
+
+    def _entry(
+        self,
+        row: Any,
+        texts: bool,
+        lot: Mapping[Key, list[Any]] | None,
+        inner: Mapping[Key, tuple[TaskRecord, ...]],
+    ) -> Entry:
+        key = (row.pipeline, row.task, row.attempt)
+        outcome = self._outcome(row)
+        rounds: tuple[Round, ...] = ()
+        words: tuple[Texts | None, ...] = ()
+        try:
+            rounds, words = (
+                self._rounds(*key, texts) if lot is None else self._decoded(*key[:2], lot[key], texts)
+            )
+        except StoreError as error:
+            outcome = _unread(error)
+        if outcome.status == "waiting":
+            # What was made since, of a task that was answered and then interrupted, comes with its next record.
+            rounds, words = rounds[: outcome.rounds], words[: outcome.rounds]
+        record = TaskRecord(
+            task=row.task,
+            attempt=row.attempt,
+            outcome=outcome,
+            rounds=rounds,
+            group=row.grp,
+            inner=inner.get(key, ()),
+        )
+        return Entry(pipeline=row.pipeline, record=record, texts=words, memory=row.memory)
+
+    def _rounds(
+        self, pipeline: str, task: str, attempt: int, texts: bool
+    ) -> tuple[tuple[Round, ...], tuple[Texts | None, ...]]:
+        query = tables.ROUNDS_AND_TEXTS if texts else tables.ROUNDS
+        rows = self._read(query, tables.bound(self._key(pipeline, task, attempt)))
+        return self._decoded(pipeline, task, rows, texts)
+
+    def _decoded(
+        self, pipeline: str, task: str, rows: Iterable[Sequence[Any]], texts: bool
+    ) -> tuple[tuple[Round, ...], tuple[Texts | None, ...]]:
+        """Rounds, and their words where they were read, of rows (round, data, texts)."""
+        found: list[Round] = []
+        words: list[Texts | None] = []
+        whose = self._whose(pipeline, task)
+        for row in rows:
+            if row[0] != len(found):
+                raise StoreError(f"{whose}, round {row[0]}: round {len(found)} is missing before it")
+            found.append(decode(row[1], Round, whose))
+            if texts:
+                words.append(None if row[2] is None else decode(row[2], Texts, whose))
+        return tuple(found), tuple(words)
+
+    def _whose(self, pipeline: str, task: str) -> str:
+        return f"{self._place}, pipeline {pipeline!r}, task {task!r}"
+
+
+def _unread(error: StoreError) -> Outcome:
+    return Outcome(status="failed", reason=str(error), failure=Failure.of(error))

@@ -1,0 +1,1 @@
+"""How an experiment is run: built, performed unit by unit, recorded, summed up."""

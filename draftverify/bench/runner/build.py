@@ -1,0 +1,147 @@
+"""From specs to live parts, in this process: equal specs become one part, so pipelines share models and caches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from draftverify.bench.config.format import STEPS
+from draftverify.bench.config.parameters import parameters
+from draftverify.bench.config.specs import ComponentSpec, Experiment, MonitorSpec, PipelineSpec
+from draftverify.bench.runner.bench import Bench
+from draftverify.engine.pipeline import Pipeline
+from draftverify.errors import ConfigError, DraftVerifyError, below
+from draftverify.lab.summarised import Summarised
+from draftverify.lab.watch import Monitor
+from draftverify.protocols import AcceptanceRule
+from draftverify.rejection import Policy
+
+__all__ = ["Builder"]
+
+
+class Builder:
+    """Builds parts and pipelines; what it built once it gives again.
+
+    A block-size controller is not shared: it learns from the pipeline that it serves.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[bytes, Any] = {}
+
+    def part(self, spec: ComponentSpec | PipelineSpec | Mapping[str, Any]) -> Any:
+        """The part of a spec. Constructors only store, so nothing heavy is loaded yet.
+
+        Args:
+            spec: as it was checked, or as mappings, which those inside another still are when they came as JSON.
+
+        Raises:
+            ConfigError: a secret is not set, or the part refuses its arguments.
+            PluginError: the part's plugin is broken.
+            ResourceError: the plugin needs a package that is not installed.
+        """
+        if isinstance(spec, PipelineSpec):
+            return self.pipeline(spec)
+        if not isinstance(spec, ComponentSpec):
+            spec = msgspec.convert(spec, ComponentSpec)
+        # The same for equal specs, wherever they stand.
+        key = msgspec.json.encode(spec, order="deterministic")
+        if key in self._made:
+            return self._made[key]
+        target = spec.target
+        if spec.role == "function":
+            return target
+        takes = parameters(target)
+        arguments = {name: takes[name].form.build(value, self.part) for name, value in spec.arguments.items()}
+        try:
+            made = target(**arguments)
+        except DraftVerifyError as error:
+            raise type(error)(f"{spec.use}: {error}") from error
+        except Exception as error:
+            raise ConfigError(f"{spec.use} refuses its arguments: {type(error).__name__}: {error}") from error
+        if spec.role != "block":
+            self._made[key] = made
+        return made
+
+    def pipeline(self, spec: PipelineSpec, *, summaries: bool = False) -> Pipeline:
+        """A pipeline, checked: parts that do not fit each other are refused here.
+
+        Args:
+            spec: what it is made of.
+            summaries: whether its records keep summaries of drafted tokens, where its rule reads what they are made of.
+
+        Raises:
+            DraftVerifyError: as `part`, or PipelineError; the message begins with the pipeline's place.
+        """
+        # Those inside it come first: what is wrong with them is told with their own place.
+        inner = {
+            each.path: self.pipeline(each)
+            for each in (spec.generator, *(clause.generator for clause in spec.on_rejection))
+            if isinstance(each, PipelineSpec)
+        }
+
+        def drafting(each: ComponentSpec | PipelineSpec) -> Any:
+            return inner[each.path] if isinstance(each, PipelineSpec) else self.part(each)
+
+        try:
+            policy = Policy()
+            for clause in spec.on_rejection:
+                other = {"generator": drafting(clause.generator)} if clause.generator is not None else {}
+                policy = policy.then(STEPS[clause.do](**clause.options, **other))
+            rule: AcceptanceRule = self.part(spec.rule)
+            return Pipeline(
+                drafting(spec.generator),
+                self.part(spec.verifier),
+                Summarised(rule) if summaries and _reads_target(rule) else rule,
+                policy=policy,
+                block=self.part(spec.block) if isinstance(spec.block, ComponentSpec) else spec.block,
+                calibration=spec.calibration or None,
+                done=self.part(spec.done) if spec.done else None,
+                budget=spec.budget,
+                settings=spec.settings,
+                seed=spec.seed,
+                name=spec.name,
+                monitor=self._monitor(spec.monitor) if spec.monitor is not None else None,
+            )
+        except DraftVerifyError as error:
+            raise type(error)(f"{spec.where}: {spec.path}: {error}") from error
+
+    def _monitor(self, spec: MonitorSpec) -> Monitor:
+        """What is to be watched; what it is compared with is the run's to say."""
+        asks = self.part(spec.asks) if spec.asks is not None else None
+        above = spec.threshold
+        with below("monitor"):
+            return Monitor(
+                None,
+                level=spec.level,
+                metric=asks,
+                every=spec.every,
+                on_alarm=spec.on_alarm,
+                threshold=self.part(above) if isinstance(above, ComponentSpec) else above,
+            )
+
+    def bench(self, experiment: Experiment) -> Bench:
+        """All pipelines of an experiment.
+
+        Raises:
+            DraftVerifyError: as `pipeline`; or tokens are to be summarised, and no pipeline has distributions.
+        """
+        specs, summaries = experiment.pipelines, experiment.records == "summary"
+        pipelines = {spec.name: self.pipeline(spec, summaries=summaries) for spec in specs}
+        if summaries and not any(isinstance(each.rule, Summarised) for each in pipelines.values()):
+            raise ConfigError(
+                "no pipeline has a rule that reads the target's distributions, so that no token can be summarised; "
+                "leave it out",
+                where=experiment.file,
+                path="records.tokens",
+            )
+        return Bench(
+            pipelines,
+            {spec.name: spec.where for spec in specs},
+            telemetry=experiment.telemetry,
+        )
+
+
+def _reads_target(rule: AcceptanceRule) -> bool:
+    return "target" in getattr(rule, "needs", ())

@@ -1,0 +1,120 @@
+"""Pipelines run over tasks and compared, in Python: the tables of an experiment without a config or a run directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+
+from draftverify.bench.runner.bench import Bench, Unit
+from draftverify.bench.runner.judging import AUDITS, marks_of
+from draftverify.bench.tables.summarise import summarise
+from draftverify.bench.tables.summary import Summary
+from draftverify.bench.tables.tables import print_tables
+from draftverify.checks.metrics import check_metrics, measures_of, score
+from draftverify.engine.pipeline import Pipeline
+from draftverify.errors import ConfigError
+from draftverify.plugins import did_you_mean
+from draftverify.protocols import Metric
+from draftverify.values import EMPTY, Task, TaskRecord
+from draftverify.view.notebook import report_html
+
+__all__ = ["Evaluation", "evaluate"]
+
+
+class Evaluation(msgspec.Struct, frozen=True):
+    """What came of an evaluation; printed, or shown in a notebook, it is the tables.
+
+    Args:
+        summary: every figure.
+        records: each pipeline's, in the order of the tasks.
+    """
+
+    summary: Summary
+    records: Mapping[str, tuple[TaskRecord, ...]]
+
+    def __str__(self) -> str:
+        console = Console(no_color=True, highlight=False)
+        with console.capture() as capture:
+            print_tables(console, self.summary)
+        return capture.get()
+
+    def _repr_html_(self) -> str:
+        return report_html(self.summary)
+
+
+def evaluate(
+    pipelines: Mapping[str, Pipeline],
+    tasks: Iterable[Task],
+    *,
+    metrics: Mapping[str, Metric] = EMPTY,
+    baseline: str | None = None,
+    size: int = 1,
+    name: str = "evaluation",
+    audits: str | Path = AUDITS,
+) -> Evaluation:
+    """Run pipelines over tasks and compare them.
+
+    A task's pipelines run one after the other, in turning order (AB, BA, …), so that a machine that slows down slows
+    them alike. Parts are opened once, and closed at the end.
+
+    Args:
+        pipelines: by name.
+        tasks: the work; ids are unique. Their `truth` is shown to metrics alone.
+        metrics: functions of (task, outcome) that say how right the outcome is, 0 to 1; the first says what is solved.
+            One with a `unit` measures instead, and says nothing of right and wrong.
+        baseline: the pipeline that the others are compared with.
+        size: how many are under way at once: those that wait for the same part share its passes.
+        name: of the tables.
+        audits: the directory in which the audits of judges lie; a pipeline whose judge has none there is marked.
+
+    Raises:
+        ConfigError: the baseline is none of the pipelines, two tasks have one id, or a metric cannot judge them.
+        DraftVerifyError: a part cannot be opened. Tasks that fail do not raise: the tables say so.
+    """
+    for what, given in (("pipelines", pipelines), ("metrics", metrics)):
+        if not isinstance(given, Mapping):
+            raise ConfigError(f"{what} is a {type(given).__name__}; a mapping by name is needed", path=what)
+    if baseline is not None and baseline not in pipelines:
+        near = did_you_mean(baseline, pipelines)
+        raise ConfigError(f"there is no pipeline {baseline!r}{near}", path="baseline")
+    work, names = list(tasks), list(pipelines)
+    of_task = {task.id: task for task in work}
+    if len(of_task) < len(work):
+        raise ConfigError("two tasks have the same id; ids are unique", path="tasks")
+    check_metrics(metrics, work)
+    units = (
+        Unit(pipeline=each, task=task, alarmed=pipelines[each].alarmed)
+        for place, task in enumerate(work)
+        for each in (names if place % 2 == 0 else reversed(names))
+    )
+    bench = Bench(pipelines)
+    try:
+        found: dict[tuple[str, str], TaskRecord] = {}
+        for done in bench.perform_all(units, size=size):
+            found[done.pipeline, done.record.task] = done.record
+            pipelines[done.pipeline].watch(of_task[done.record.task], done.record)
+        records = {each: [found[each, task.id] for task in work] for each in names}
+        scores = {
+            said: {
+                (each, record.task): score(bench.opened(metric), of_task[record.task], record.outcome)
+                for each, own in records.items()
+                for record in own
+            }
+            for said, metric in metrics.items()
+        }
+    finally:
+        bench.close()
+    summary = summarise(
+        name=name,
+        tasks=work,
+        records=records,
+        baseline=baseline,
+        marks={each: marks_of(pipeline, audits) for each, pipeline in pipelines.items()},
+        monitors={each: one.monitor.report() for each, one in pipelines.items() if one.monitor is not None},
+        scores=scores,
+        measures=measures_of(metrics),
+    )
+    return Evaluation(summary, {each: tuple(own) for each, own in records.items()})

@@ -1,0 +1,156 @@
+"""The figures of a run: what is predicted before anything is measured, and its summary and report at the end."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from draftverify import stats as calibration
+from draftverify.bench.config.specs import Experiment
+from draftverify.bench.records.directory import RunDirectory, load_run, marked
+from draftverify.bench.records.entries import Entry, Prediction
+from draftverify.bench.records.store import Store
+from draftverify.bench.runner.bench import Bench
+from draftverify.bench.runner.build import Builder
+from draftverify.bench.runner.scoring import scores_of
+from draftverify.bench.runner.workload import Workload
+from draftverify.bench.tables.summarise import Explain, scored, speedup_kind, summarise
+from draftverify.bench.tables.summary import ALL, Summary
+from draftverify.checks.metrics import Measure, measures_of
+from draftverify.engine.boundary import raised
+from draftverify.errors import ConfigError
+from draftverify.lab.watch import Watched
+from draftverify.secret import quiet
+from draftverify.values import Explanation, Task, TaskRecord
+from draftverify.view.page import page_html
+
+__all__ = ["predict", "summary_of", "write_report"]
+
+_log = quiet(logging.getLogger(__name__))
+
+EXPLAINED = 20
+"""Divergences of a pipeline for which the verifier is asked why: each can cost it a pass."""
+
+
+def write_report(directory: RunDirectory, entries: Sequence[Entry]) -> None:
+    """Write report.html; where that fails, all else is written already, and the run ends as it would."""
+    try:
+        with load_run(directory.path, url=directory.url, thorough=False, patient=True) as records:
+            directory.write_report(page_html(records, entries=entries))
+    except Exception as error:
+        _log.warning(
+            "report.html was not written (%s); the records and summary.json are whole. What is wrong is shown by: "
+            "draftverify --traceback report %s",
+            raised(error),
+            directory.path,
+        )
+
+
+def _records(
+    entries: Iterable[Entry], names: Sequence[str], tasks: Sequence[Task]
+) -> dict[str, list[TaskRecord]]:
+    ids = {task.id for task in tasks}
+    found: dict[str, list[TaskRecord]] = {name: [] for name in names}
+    for entry in entries:
+        if entry.record.task in ids:
+            found[entry.pipeline].append(entry.record)
+    return found
+
+
+def predict(experiment: Experiment, store: Store, load: Workload, builder: Builder, bench: Bench) -> None:
+    """Write down what the measuring run should show, once, before it begins."""
+    if experiment.baseline is None or any(phase == "measure" for phase, *_ in store.counts()):
+        return
+    records = _records(store.entries(phase="calibrate", texts=False), experiment.names, load.first)
+    measures = _measures(experiment, builder)
+    judging = {name: spec for name, spec in experiment.metrics.items() if name not in measures}
+    scores = scores_of(judging, load.first, records, store, builder, bench)
+    predictions = []
+    for name, own in records.items():
+        base = experiment.compared_with(name)
+        if base is None:
+            continue
+        plain, measured = records[base], load.of(name, load.measured)
+        counts = Counter(task.group for task in measured)
+        try:
+            if scores:
+                said = next(iter(scores.values()))
+                sides = scored(said, name, own), scored(said, base, plain)
+                found = calibration.predict_solved(*sides, {**counts, ALL: len(measured)})
+            else:
+                found = calibration.predict(own, plain, counts)
+                # The same for all tasks together: one group of them.
+                found[ALL] = calibration.predict(_pooled(own), _pooled(plain), {ALL: len(measured)})[ALL]
+        except ConfigError:
+            continue  # no calibration task came to an end with both: there is nothing to say
+        for group, each in found.items():
+            ends = {"value": each.value, "low": each.low, "high": each.high}
+            finite = {end: number if math.isfinite(number) else None for end, number in ends.items()}
+            detail = {"basis": each.basis}
+            predictions.append(
+                Prediction(pipeline=name, group=group, kind=speedup_kind(scores), detail=detail, **finite)
+            )
+    store.predict(predictions)
+
+
+def _measures(experiment: Experiment, builder: Builder) -> dict[str, Measure]:
+    return measures_of({name: builder.part(spec) for name, spec in experiment.metrics.items()})
+
+
+def _pooled(records: Sequence[TaskRecord]) -> list[TaskRecord]:
+    return [replace(record, group=ALL) for record in records]
+
+
+def summary_of(
+    experiment: Experiment,
+    store: Store,
+    load: Workload,
+    bench: Bench,
+    builder: Builder,
+    marks: Mapping[str, Sequence[str]],
+    entries: Iterable[Entry],
+    monitors: Mapping[str, Sequence[Watched]],
+) -> Summary:
+    blocks = {}
+    for name in experiment.names:
+        report = getattr(bench.pipelines[name].block, "report", None)
+        if callable(report):
+            blocks[name] = msgspec.to_builtins(report())
+    records = _records(entries, experiment.names, load.measured)
+    return summarise(
+        name=experiment.name,
+        tasks=load.measured,
+        records=records,
+        baseline=experiment.baseline,
+        baselines=experiment.baselines,
+        predictions=store.predictions(),
+        explain=_explainer(bench),
+        blocks=blocks,
+        marks=marked(marks, store),
+        monitors=monitors,
+        scores=scores_of(experiment.metrics, load.measured, records, store, builder, bench),
+        measures=_measures(experiment, builder),
+    )
+
+
+def _explainer(bench: Bench) -> Explain:
+    """Ask a pipeline's own verifier why two values differ, where it can tell."""
+    asked: dict[str, int] = {}
+
+    def explain(pipeline: str, task: Task, expected: Any, got: Any) -> Explanation | None:
+        asked[pipeline] = asked.get(pipeline, 0) + 1
+        if asked[pipeline] > EXPLAINED:
+            return None
+        try:
+            bench.open(pipeline)
+            return bench.pipelines[pipeline].explain(task, expected, got)
+        except BaseException as error:
+            return Explanation("unexplained", f"the verifier could not explain it: {raised(error)}")
+
+    return explain

@@ -1,0 +1,286 @@
+"""Running an experiment: tasks times pipelines, calibrated first, committed once, and taken up again where it stopped.
+
+The unit of work is one task of one pipeline. A task's pipelines run one after the other, in turning order
+(AB, BA, …), so that a machine that slows down slows them alike. Whatever ends the process, the same call on
+the same directory goes on: committed units stay, units in flight run again, answered questions are taken
+up. A retry is a unit of work too: the next attempt at a task that failed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from draftverify.bench.config.specs import Experiment
+from draftverify.bench.executors.crew import Crew
+from draftverify.bench.executors.local import Batch
+from draftverify.bench.executors.workers import Where
+from draftverify.bench.records.database import store_url
+from draftverify.bench.records.directory import RunDirectory, load_run
+from draftverify.bench.runner.bench import Bench
+from draftverify.bench.runner.build import Builder
+from draftverify.bench.runner.figures import predict, summary_of, write_report
+from draftverify.bench.runner.forecast import ENOUGH, Forecast
+from draftverify.bench.runner.judging import AUDITS, marks_of
+from draftverify.bench.runner.work import Watcher, Work
+from draftverify.bench.runner.workload import Workload, workload
+from draftverify.bench.tables.summary import Summary
+from draftverify.checks.metrics import check_metrics
+
+__all__ = ["Plan", "RunResult", "Watcher", "estimate", "plan", "run"]
+
+
+class RunResult(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run ended.
+
+    Args:
+        path: the run directory.
+        summary: every figure of the tables.
+        failed: measured units that ended as failed.
+        waiting: measured units that wait for a person.
+        resumed: whether the directory was there before.
+        ran: units that were performed by this call.
+    """
+
+    path: Path
+    summary: Summary
+    failed: int
+    waiting: int
+    resumed: bool
+    ran: int
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run would do.
+
+    Args:
+        tasks: for each phase and group, how many tasks.
+        units: for each pipeline, how many of its tasks are done in the run directory, and how many it has.
+        failed: how many of those that are done ended as failed.
+        waiting: how many wait for a person.
+    """
+
+    tasks: Mapping[str, Mapping[str, int]]
+    units: Mapping[str, tuple[int, int]]
+    failed: int = 0
+    waiting: int = 0
+
+
+def run(
+    experiment: Experiment,
+    *,
+    out: str | Path,
+    fresh: bool = False,
+    accept_changed: bool = False,
+    retry_errors: bool = False,
+    store: str | None = None,
+    watcher: Watcher | None = None,
+    command: Sequence[str] = (),
+) -> RunResult:
+    """Run an experiment, or go on with it.
+
+    Args:
+        experiment: from `load_experiment`.
+        out: the run directory.
+        fresh: move what is there aside and begin anew.
+        accept_changed: go on though a plugin, a parts file or a file of an argument is no longer the one that the run
+            was made with; run.json notes what changed. Without it that is refused.
+        retry_errors: make tasks that failed again, as their next attempt; the failed attempt stays in the records.
+        store: a PostgreSQL URL for the records, instead of the config's; a SQLite file in the directory when there is
+            none.
+        watcher: is told how it goes on.
+        command: the command line that asked for it, for the report; run.json notes it.
+
+    Raises:
+        DraftVerifyError: when the config, a part or the directory cannot be used. Tasks that fail do not
+        raise. KeyboardInterrupt: passed on; the directory can be resumed.
+    """
+    with _begun(experiment, out, fresh, accept_changed, retry_errors, store, watcher, command) as work:
+        directory, load, bench, builder = work.directory, work.load, work.bench, work.builder
+        with work.crew, work.recollection:
+            if load.first:
+                work.perform(load.first, "calibrate")
+                predict(experiment, directory.store, load, builder, bench)
+            work.perform(load.measured, "measure")
+        if retry_errors:
+            directory.store.end_retry()
+        # Read once, for the figures and for the page.
+        entries = tuple(directory.store.entries(phase="measure"))
+        summary = summary_of(
+            experiment, directory.store, load, bench, builder, work.marks, entries, work.watching.reports()
+        )
+        directory.write_summary(summary.plain())
+        write_report(directory, entries)
+    return RunResult(
+        path=directory.path,
+        summary=summary,
+        failed=sum(pipeline.statuses.get("failed", 0) for pipeline in summary.pipelines),
+        waiting=sum(pipeline.statuses.get("waiting", 0) for pipeline in summary.pipelines),
+        resumed=directory.resumed,
+        ran=work.ran,
+    )
+
+
+def estimate(
+    experiment: Experiment,
+    *,
+    out: str | Path,
+    fresh: bool = False,
+    accept_changed: bool = False,
+    store: str | None = None,
+    watcher: Watcher | None = None,
+    command: Sequence[str] = (),
+) -> Forecast:
+    """Do an experiment's first tasks, and say what the rest will take.
+
+    They are committed, so that a run goes on from them: of each pipeline the next six or more that are not done yet,
+    two or more of each group.
+
+    Args:
+        experiment, out, fresh, accept_changed, store, watcher, command: as for a run.
+
+    Raises:
+        DraftVerifyError: as a run.
+    """
+    with _begun(experiment, out, fresh, accept_changed, False, store, watcher, command) as work:
+        load = work.load
+        work.foretold = False
+        with work.crew, work.recollection:
+            chosen = work.first_of(load.first, ENOUGH)
+            if chosen:
+                work.perform(load.first, "calibrate", only=chosen)
+            # What is measured is predicted before, and from all that calibrate.
+            if len(chosen) < ENOUGH and not work.first_of(load.first, 1):
+                if load.first:
+                    predict(experiment, work.store, load, work.builder, work.bench)
+                work.perform(
+                    load.measured, "measure", only=work.first_of(load.measured, ENOUGH - len(chosen))
+                )
+        return work.meter.forecast()
+
+
+def plan(
+    experiment: Experiment,
+    *,
+    out: str | Path,
+    fresh: bool = False,
+    accept_changed: bool = False,
+    store: str | None = None,
+) -> Plan:
+    """What a run would do: everything is checked that costs little, and nothing is done or written.
+
+    Args:
+        experiment, out, fresh, accept_changed, store: as for a run.
+
+    Raises:
+        DraftVerifyError: as a run, but for what shows only when models are loaded or tasks are run.
+    """
+    builder = Builder()
+    bench = builder.bench(experiment)
+    try:
+        builder.part(experiment.executor)
+        load = workload(experiment, builder)
+        _check_metrics(experiment, load, builder)
+        marks = _marks(experiment, bench)
+    finally:
+        bench.close()
+    done: set[tuple[str, str]] = set()
+    failed = waiting = 0
+    directory = _directory(experiment, out, fresh, accept_changed, store, marks)
+    if directory.look():
+        with load_run(out, url=directory.url) as records:
+            asked = [each for each in records.store.questions() if each.state != "used"]
+            done = {(pipeline, task) for pipeline, task, _ in records.store.committed()}
+            done -= {
+                (each.pipeline, each.task) for each in asked
+            }  # failed, and the next attempt is under way
+            failed = sum(n for (*_, status), n in records.store.counts().items() if status == "failed")
+            waiting = sum(each.state == "pending" for each in asked)
+    phases = {"calibrate": load.first, "measure": load.measured}
+    own = {name: load.tasks(name) for name in experiment.names}
+    return Plan(
+        tasks={phase: Counter(task.group for task in tasks) for phase, tasks in phases.items() if tasks},
+        units={
+            name: (sum((name, task.id) in done for task in tasks), len(tasks)) for name, tasks in own.items()
+        },
+        failed=failed,
+        waiting=waiting,
+    )
+
+
+def _directory(
+    experiment: Experiment,
+    out: str | Path,
+    fresh: bool,
+    accept_changed: bool,
+    store: str | None,
+    marks: Mapping[str, Sequence[str]],
+    command: Sequence[str] = (),
+) -> RunDirectory:
+    return RunDirectory(
+        out,
+        name=experiment.name,
+        config=experiment.config,
+        config_hash=experiment.fingerprint,
+        parts=experiment.parts(),
+        metrics=experiment.metric_parts(),
+        marks=marks,
+        tags=experiment.tags,
+        fresh=fresh,
+        accept_changed=accept_changed,
+        url=store or (experiment.store and store_url(experiment.store)),
+        command=command,
+    )
+
+
+def _check_metrics(experiment: Experiment, load: Workload, builder: Builder) -> None:
+    metrics = {name: builder.part(spec) for name, spec in experiment.metrics.items()}
+    check_metrics(metrics, [*load.first, *load.measured])
+
+
+@contextmanager
+def _begun(
+    experiment: Experiment,
+    out: str | Path,
+    fresh: bool,
+    accept_changed: bool,
+    retry_errors: bool,
+    store: str | None,
+    watcher: Watcher | None,
+    command: Sequence[str],
+) -> Iterator[Work]:
+    """A run's parts and its open directory, ready for its phases; all is given back at the end."""
+    builder = Builder()
+    bench = builder.bench(experiment)
+    where: Where | Batch = builder.part(experiment.executor)
+    load = workload(experiment, builder)
+    _check_metrics(experiment, load, builder)
+    try:
+        if where.local and (fresh or not os.path.exists(out)):
+            # What cannot be opened leaves no directory behind, in which a mended config would be another one.
+            for name in experiment.names:
+                bench.open(name)
+        marks = _marks(experiment, bench)
+        with _directory(experiment, out, fresh, accept_changed, store, marks, command) as directory:
+            bench.on_round = directory.store.commit_round if experiment.durable == "round" else None
+            bench.on_event = watcher.event if watcher is not None else None
+            local = bench if where.local else None
+            crew = Crew(where, bench=local, spec=experiment.to_json(), on_round=bench.on_round)
+            directory.store.set_own(load.own)
+            directory.store.add_tasks(load.first, "calibrate")
+            directory.store.add_tasks(load.measured, "measure")
+            retried = directory.store.begin_retry() if retry_errors else set()
+            yield Work(experiment, load, builder, bench, directory, marks, watcher, crew, retried)
+    finally:
+        bench.close()
+
+
+def _marks(experiment: Experiment, bench: Bench) -> dict[str, tuple[str, ...]]:
+    """What reports say of each pipeline; audits of its judges lie beside the config."""
+    audits = Path(experiment.file).parent / AUDITS
+    return {name: marks_of(bench.pipelines[name], audits, experiment.executor) for name in experiment.names}

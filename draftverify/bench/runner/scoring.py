@@ -1,0 +1,87 @@
+"""What a run's metrics say of its outcomes: asked once, after the tasks, here and in no worker, and written down.
+
+What was written down is used again while the metric, its settings and the task's truth are the same; a metric that is
+added to a finished run, or a truth that is mended, is asked anew, and no task runs again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from itertools import islice
+
+import msgspec
+
+from draftverify.bench.config.specs import ComponentSpec, rests_on
+from draftverify.bench.records.entries import ScoreKey
+from draftverify.bench.records.store import Store
+from draftverify.bench.runner.bench import Bench
+from draftverify.bench.runner.build import Builder
+from draftverify.bench.tables.summarise import Scores
+from draftverify.checks.metrics import Score, score
+from draftverify.values import Task, TaskRecord
+
+__all__ = ["scores_of"]
+
+AT_ONCE = 16
+"""Scores that are written down together; a run that is killed asks for at most so many again."""
+
+
+def scores_of(
+    metrics: Mapping[str, ComponentSpec],
+    tasks: Sequence[Task],
+    records: Mapping[str, Sequence[TaskRecord]],
+    store: Store,
+    builder: Builder,
+    bench: Bench,
+) -> Scores:
+    """What each metric says of each committed outcome.
+
+    Args:
+        metrics: by name.
+        tasks: with their truth.
+        records: by pipeline; of these tasks.
+        store: where scores are kept.
+        builder: makes the metrics.
+        bench: opens them, and closes them at the run's end.
+    """
+    if not metrics:
+        store.name_scores({})
+        return {}
+    known = store.scores()
+    of_task = {task.id: task for task in tasks}
+    found: dict[str, dict[tuple[str, str], Score]] = {}
+    names: dict[ScoreKey, str] = {}
+    for name, spec in metrics.items():
+        said = found[name] = {}
+        made = metric_of(spec)
+        keys = {task.id: score_key(made, task) for task in tasks}
+        missing = []
+        for pipeline, own in records.items():
+            for record in own:
+                key = (pipeline, record.task, record.attempt, keys[record.task])
+                names[key] = f"{names[key]} {name}" if key in names else name
+                if key in known:
+                    said[pipeline, record.task] = known[key]
+                else:
+                    missing.append((key, record))
+        rest = iter(missing)
+        while some := list(islice(rest, AT_ONCE)):
+            metric = bench.opened(builder.part(spec))
+            new = {key: score(metric, of_task[key[1]], record.outcome) for key, record in some}
+            said.update({key[:2]: each for key, each in new.items()})
+            # One that failed is asked again: what ailed it may be over.
+            store.add_scores({key: each for key, each in new.items() if not each.problem}, name)
+    store.name_scores(names)
+    return found
+
+
+def metric_of(spec: ComponentSpec) -> bytes:
+    """The same while the metric, its settings, and the code behind all of its names are."""
+    return msgspec.json.encode([spec, rests_on(spec)], order="deterministic")
+
+
+def score_key(metric: bytes, task: Task) -> str:
+    """The same while the metric and the task's truth are."""
+    truth = msgspec.json.encode(dict(task.truth), order="deterministic", enc_hook=repr)
+    return hashlib.sha256(metric + truth).hexdigest()

@@ -1,0 +1,528 @@
+"""Runs and pipelines compared task by task: which differ, by how much, and how sure that is after looking often.
+
+A side is one pipeline of one run. Two sides are compared on the tasks that both have with the same input; what is
+compared is each outcome that both can show: what the metrics say, whether a task was accepted, scores, and what it
+cost. The tests are those of `calibration`, and the p-values of one call are corrected together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from draftverify import stats as calibration
+from draftverify.bench.records.directory import FREE, RunRecords, differences
+from draftverify.errors import ConfigError, StoreError
+from draftverify.stats import PairedTest
+
+__all__ = ["ALPHA", "Cell", "Comparison", "Flip", "Pairing", "Side", "compare", "parse_side"]
+
+ALPHA = 0.05
+"""The chance that a table of comparisons between sides that do not differ says of any that they do."""
+
+Kind: TypeAlias = Literal["share", "number", "ratio", "total"]
+Said: TypeAlias = Literal["higher", "lower", "better", "worse", "no difference seen", "no test"]
+
+
+class Side(msgspec.Struct, frozen=True, kw_only=True):
+    """One pipeline of one run.
+
+    Args:
+        label: a letter, for tables.
+        run: the run directory.
+        pipeline: its name.
+        tasks: how many the run measures.
+        ended: how many of those the pipeline has a record of.
+        failed: how many of these failed; a failed task is one that was not accepted.
+        waiting: how many wait for a person; such a task is one that was not accepted, as long as it waits.
+        differs: how its run's config differs from that of the side it is compared with, in words.
+        changes: of a sweep's cell, what it sets.
+    """
+
+    label: str
+    run: str
+    pipeline: str
+    tasks: int
+    ended: int
+    failed: int
+    waiting: int
+    differs: tuple[str, ...] = ()
+    changes: dict[str, Any] = {}
+
+
+class Flip(msgspec.Struct, frozen=True):
+    """A task on which the sides disagree, and what each has."""
+
+    task: str
+    base: float
+    other: float
+
+
+class Pairing(msgspec.Struct, frozen=True, kw_only=True):
+    """Which tasks of two sides stand beside each other.
+
+    Args:
+        base, other: labels.
+        pairs: tasks of both, with the same input, that have ended or wait in both.
+        only_base, only_other: tasks that only one run has.
+        changed: tasks of one id whose input is another; they are no pair.
+        unfinished: tasks of both that one side or both have no record of yet.
+        refused: outcomes that are not compared, and why.
+    """
+
+    base: str
+    other: str
+    pairs: int
+    only_base: tuple[str, ...]
+    only_other: tuple[str, ...]
+    changed: tuple[str, ...]
+    unfinished: tuple[str, ...]
+    refused: tuple[str, ...] = ()
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True):
+    """One comparison.
+
+    Args:
+        outcome: what is compared.
+        kind: "share" of tasks (McNemar), "number" (mean difference), "ratio" (geometric mean of ratios) or "total"
+            (ratio of what a solved task costs).
+        unit: of the figures; "" of a share or a score.
+        base, other: labels of the sides.
+        test: the figures; its p is of this comparison alone.
+        corrected: p, corrected for all comparisons of the table; None where there is no test.
+        said: in words. "better" and "worse" of what has a direction: solved tasks and costs.
+        flips: the tasks on which the sides disagree, those that got worse first.
+        if_people_solve: what `base` and `other` would be of a share if people solved every task that waits for them;
+            None where none waits. Nothing is tested by it.
+    """
+
+    outcome: str
+    kind: Kind
+    unit: str
+    base: str
+    other: str
+    test: PairedTest
+    corrected: float | None
+    said: Said
+    flips: tuple[Flip, ...] = ()
+    if_people_solve: tuple[float, float] | None = None
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """All that was compared, with how many others.
+
+    Args:
+        sides: in order; each pairing and cell names them by label.
+        pairings: which tasks stood beside each other.
+        cells: by outcome, then by side.
+        counted: how many of them had a test, which is for how many p is corrected.
+        alone: pipelines without a counterpart in the first run ("RUN:PIPELINE").
+    """
+
+    sides: tuple[Side, ...]
+    pairings: tuple[Pairing, ...]
+    cells: tuple[Cell, ...]
+    counted: int
+    alone: tuple[str, ...] = ()
+
+    @property
+    def worse(self) -> bool:
+        """Whether a side solves less, or costs more, than chance would have it."""
+        return any(cell.said == "worse" for cell in self.cells)
+
+    def plain(self) -> dict[str, Any]:
+        """As plain JSON data; numbers that are not finite are null."""
+        made: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
+        return made
+
+
+def parse_side(text: str) -> tuple[Path, str | None]:
+    """A run directory, or RUN:PIPELINE. A directory whose own name has a colon is one.
+
+    Raises:
+        StoreError: there is no such directory.
+    """
+    places = [place for place, char in enumerate(text) if char == ":"]
+    for path, pipeline in [(text, None), *((text[:place], text[place + 1 :]) for place in reversed(places))]:
+        if path and Path(path).is_dir():
+            return Path(path), pipeline
+    raise StoreError(
+        f"there is no run directory {text!r}; write RUN or RUN:PIPELINE (draftverify runs lists them)"
+    )
+
+
+def compare(given: Sequence[tuple[RunRecords, str | None]], *, only: Iterable[str] = ()) -> Comparison:
+    """Compare pipelines, paired by task.
+
+    The first one given is what the others are compared with. A run without a pipeline stands for all of its pipelines:
+    each is compared with the one of its name in the first run (with the only one of the first, where that is one);
+    those of a single run with their baseline, or with the first pipeline.
+
+    Args:
+        given: runs, each with the name of a pipeline or None for all.
+        only: the outcomes to compare; all when empty.
+
+    Raises:
+        ConfigError: a run has no such pipeline, no outcome has such a name, or there is nothing to compare.
+    """
+    sources: dict[Path, _Source] = {}
+    asked = [(sources.setdefault(run.path.resolve(), _Source(run)), name) for run, name in given]
+    couples, alone = _couples(asked)
+    keys = list(dict.fromkeys(key for couple in couples for key in couple))
+    labels = {key: _label(place) for place, key in enumerate(keys)}
+    for source in sources.values():
+        source.read({name for owner, name in keys if owner is source})
+    wanted = list(only)
+    found: list[tuple[_Outcome, Kind, tuple[_Key, _Key], PairedTest, tuple[Flip, ...]]] = []
+    pairings = []
+    tasks_of: dict[tuple[_Key, _Key], list[str]] = {}
+    known: set[str] = set()
+    for first, second in couples:
+        pairing, tasks = _pairing(first, second, labels)
+        tasks_of[first, second] = tasks
+        for outcome in _outcomes(first, second):
+            known.add(outcome.name)
+            if wanted and outcome.name not in wanted:
+                continue
+            if outcome.refused:
+                pairing = msgspec.structs.replace(pairing, refused=(*pairing.refused, outcome.refused))
+                continue
+            kind, test, flips = outcome.tested(first, second, tasks)
+            if test is not None:
+                found.append((outcome, kind, (first, second), test, flips))
+        pairings.append(pairing)
+    for name in wanted:
+        if name not in known:
+            raise ConfigError(
+                f"nothing of the name {name!r} is there to compare; there are {', '.join(sorted(known))}"
+            )
+    order = list(dict.fromkeys(each[0].name for each in found))
+    found.sort(key=lambda each: order.index(each[0].name))
+    corrected = calibration.holm([test.p for *_, test, _ in found])
+    cells = tuple(
+        Cell(
+            outcome=outcome.name,
+            kind=kind,
+            unit=outcome.unit,
+            base=labels[couple[0]],
+            other=labels[couple[1]],
+            test=test,
+            corrected=None if math.isnan(p) else p,
+            said=_said(test, p, kind, outcome.wanted),
+            flips=flips,
+            if_people_solve=outcome.if_people_solve(*couple, tasks_of[couple]),
+        )
+        for (outcome, kind, couple, test, flips), p in zip(found, corrected, strict=True)
+    )
+    against = {second: first for first, second in couples}
+    sides = tuple(_side(key, labels[key], against.get(key)) for key in keys)
+    return Comparison(
+        sides=sides,
+        pairings=tuple(pairings),
+        cells=cells,
+        counted=sum(cell.corrected is not None for cell in cells),
+        alone=alone,
+    )
+
+
+class _Ended(NamedTuple):
+    """What a comparison needs of one task of one pipeline."""
+
+    status: str
+    score: float | None
+    seconds: float
+    units: float
+
+
+class _Source:
+    """One run, of which the endings of the compared pipelines are held, and no values, drafts or rounds."""
+
+    def __init__(self, run: RunRecords) -> None:
+        self.run = run
+        self.config = run.config
+        self.names = run.names
+        self.metrics: dict[str, Any] = dict(self.config.get("metrics") or {})
+        self.cells: Mapping[str, Mapping[str, Any]] = self.config.get("cells") or {}
+        self.measures = _measures(run)
+        self.inputs: dict[str, bytes] = {}
+        self.ended: dict[str, dict[str, _Ended]] = {}
+        self.scores: dict[tuple[str, str, str], float | None] = {}
+
+    def read(self, names: set[str]) -> None:
+        for task in self.run.tasks:
+            said = msgspec.json.encode(dict(task.input), order="deterministic")
+            self.inputs[task.id] = hashlib.blake2b(said, digest_size=16).digest()
+        self.ended = {name: {} for name in names}
+        for each in self.run.store.endings():
+            if each.pipeline in names:
+                made = each.outcome
+                self.ended[each.pipeline][each.task] = _Ended(
+                    made.status, made.score, made.seconds, made.units
+                )
+        self.scores = self.run.store.named_scores()
+
+    def tasks_of(self, pipeline: str) -> Mapping[str, bytes]:
+        """The tasks of a pipeline, each with its input's hash; a sweep's cell may have tasks of its own."""
+        own = self.run.store.own().get(pipeline)
+        return self.inputs if own is None else {id: each for id, each in self.inputs.items() if id in own}
+
+
+_Key: TypeAlias = "tuple[_Source, str]"
+
+
+def _couples(asked: Sequence[tuple[_Source, str | None]]) -> tuple[list[tuple[_Key, _Key]], tuple[str, ...]]:
+    """Which side is compared with which, and pipelines that have no counterpart."""
+    for source, name in asked:
+        if not source.names:
+            raise ConfigError(f"{source.run.path}: the run has no pipelines")
+        if name is not None and name not in source.names:
+            raise ConfigError(
+                f"{source.run.path}: the run has no pipeline {name!r}; there are {', '.join(source.names[:8])}"
+            )
+    first, name = asked[0]
+    if len(asked) == 1:
+        if name is not None:
+            raise ConfigError(
+                f"one pipeline alone is compared with nothing; give another: {first.run.path}:PIPELINE"
+            )
+        return _within(first), ()
+    base = [name] if name is not None else first.names
+    couples: list[tuple[_Key, _Key]] = []
+    alone = []
+    for source, named in asked[1:]:
+        for other in [named] if named is not None else source.names:
+            counterpart = base[0] if len(base) == 1 else other if other in base else None
+            if counterpart is None:
+                alone.append(f"{source.run.path}:{other}")
+                continue
+            couple = ((first, counterpart), (source, other))
+            if couple[0] != couple[1] and couple not in couples:
+                couples.append(couple)
+    if not couples:
+        raise ConfigError(
+            "no two pipelines to compare: the runs share no pipeline's name; say which with RUN:PIPELINE"
+            + (f" ({', '.join(alone[:4])})" if alone else "")
+        )
+    return couples, tuple(alone)
+
+
+def _within(source: _Source) -> list[tuple[_Key, _Key]]:
+    """Each pipeline of one run with its baseline."""
+    if len(source.names) < 2:
+        raise ConfigError(f"{source.run.path}: the run has one pipeline; give another run to compare it with")
+    own: Mapping[str, str] = source.config.get("baselines") or {}
+    baseline = source.config.get("baseline")
+    first = baseline if baseline in source.names else source.names[0]
+    couples: list[tuple[_Key, _Key]] = []
+    for name in source.names:
+        base = str(own.get(name, first))
+        if base != name and name not in own.values():
+            couples.append(((source, base), (source, name)))
+    return couples
+
+
+def _pairing(first: _Key, second: _Key, labels: Mapping[_Key, str]) -> tuple[Pairing, list[str]]:
+    (a, pipeline_a), (b, pipeline_b) = first, second
+    left, right = a.tasks_of(pipeline_a), b.tasks_of(pipeline_b)
+    both = [task for task in left if task in right]
+    same = [task for task in both if left[task] == right[task]]
+    tasks = [task for task in same if task in a.ended[pipeline_a] and task in b.ended[pipeline_b]]
+    ended = set(tasks)
+    pairing = Pairing(
+        base=labels[first],
+        other=labels[second],
+        pairs=len(tasks),
+        only_base=tuple(task for task in left if task not in right),
+        only_other=tuple(task for task in right if task not in left),
+        changed=tuple(task for task in both if left[task] != right[task]),
+        unfinished=tuple(task for task in same if task not in ended),
+    )
+    return pairing, tasks
+
+
+class _Outcome(NamedTuple):
+    """Something to compare.
+
+    `value` gives it for a side and a task, None where the side has none; `gain` is beside a cost how much was solved.
+    `wanted` says whether more or less of it is better; "" where neither is known to be.
+    """
+
+    name: str
+    kind: Kind
+    unit: str
+    value: Callable[[_Key, str], float | None]
+    gain: Callable[[_Key, str], float | None] | None = None
+    wanted: Literal["", "more", "less"] = ""
+    refused: str = ""
+
+    def tested(
+        self, first: _Key, second: _Key, tasks: Sequence[str]
+    ) -> tuple[Kind, PairedTest | None, tuple[Flip, ...]]:
+        """The test on the tasks of which both sides have a value; None where there are none.
+
+        Where a metric finds some tasks right in part, there is no share of tasks but a number.
+        """
+        kept: list[tuple[str, float, float]] = []
+        gains: tuple[list[float], list[float]] = [], []
+        for task in tasks:
+            values = [self.value(side, task) for side in (first, second)]
+            gained = [1.0 if self.gain is None else self.gain(side, task) for side in (first, second)]
+            if values[0] is None or values[1] is None or gained[0] is None or gained[1] is None:
+                continue
+            kept.append((task, values[0], values[1]))
+            gains[0].append(gained[0])
+            gains[1].append(gained[1])
+        if not kept:
+            return self.kind, None, ()
+        base, other = [row[1] for row in kept], [row[2] for row in kept]
+        if self.kind == "total":
+            return self.kind, calibration.paired_total_ratio(base, gains[0], other, gains[1]), ()
+        if self.kind == "ratio":
+            return self.kind, calibration.paired_ratio(base, other), ()
+        flips = [Flip(*row) for row in kept if row[1] != row[2]]
+        flips.sort(key=lambda flip: flip.other - flip.base)
+        if self.kind == "share" and {*base, *other} <= {0.0, 1.0}:
+            test = calibration.paired_shares([*map(bool, base)], [*map(bool, other)])
+            return self.kind, test, tuple(flips)
+        return "number", calibration.paired_difference(base, other), tuple(flips)
+
+    def if_people_solve(self, first: _Key, second: _Key, tasks: Sequence[str]) -> tuple[float, float] | None:
+        """What both sides would have of a share if people solved every task that waits; None where none does."""
+        sides = (first, second)
+        paired = [task for task in tasks if all(self.value(side, task) is not None for side in sides)]
+        waiting = [{task for task in paired if _of(side, task).status == "waiting"} for side in sides]
+        if self.kind != "share" or not any(waiting):
+            return None
+        base, other = (
+            sum(1.0 if task in own else self.value(side, task) or 0.0 for task in paired) / len(paired)
+            for side, own in zip(sides, waiting, strict=True)
+        )
+        return base, other
+
+
+def _outcomes(first: _Key, second: _Key) -> Iterator[_Outcome]:
+    """What both sides can show: metrics first, costs last."""
+    (a, _), (b, _) = first, second
+    shared = [name for name in a.metrics if name in b.metrics]
+    solving = [name for name in shared if name not in a.measures]
+    for name in shared:
+        unit, mean = a.measures.get(name, ("", ""))
+        kind: Kind = "share" if name not in a.measures else "ratio" if mean == "geometric" else "number"
+        changed = list(differences(a.metrics[name], b.metrics[name], f"metrics.{name}"))
+        refused = (
+            f"{name}: it is another metric in the other run ({'; '.join(changed[:2])})" if changed else ""
+        )
+        wanted: Literal["", "more"] = "" if name in a.measures else "more"
+        yield _Outcome(name, kind, unit, _score(name, kind == "ratio"), wanted=wanted, refused=refused)
+        if refused and name in solving:
+            solving.remove(name)
+    yield _Outcome("accepted", "share", "", lambda side, task: float(_of(side, task).status == "accepted"))
+    yield _Outcome("score", "number", "", lambda side, task: _of(side, task).score)
+    for name, unit, cost in (("seconds", "s", _seconds), ("units", "units", _units)):
+        if solving:
+            # What was given up has cost something too: summed over all, shared out over the solved.
+            if name == "seconds" or any(
+                each.units for source, of in (first, second) for each in source.ended[of].values()
+            ):
+                yield _Outcome(f"{name}/solved", "total", unit, cost, _score(solving[0]), wanted="less")
+        else:
+            yield _Outcome(name, "ratio", unit, _finished(cost), wanted="less")
+
+
+def _of(side: _Key, task: str) -> _Ended:
+    return side[0].ended[side[1]][task]
+
+
+def _seconds(side: _Key, task: str) -> float:
+    return _of(side, task).seconds
+
+
+def _units(side: _Key, task: str) -> float:
+    return _of(side, task).units
+
+
+def _finished(cost: Callable[[_Key, str], float]) -> Callable[[_Key, str], float | None]:
+    """Of accepted tasks alone: one that gave up has no speed."""
+    return lambda side, task: (cost(side, task) or None) if _of(side, task).status == "accepted" else None
+
+
+def _score(name: str, positive: bool = False) -> Callable[[_Key, str], float | None]:
+    def value(side: _Key, task: str) -> float | None:
+        found = side[0].scores.get((side[1], task, name))
+        return None if found is None or (positive and found <= 0.0) else found
+
+    return value
+
+
+def _measures(run: RunRecords) -> dict[str, tuple[str, str]]:
+    """Unit and mean of those metrics that measure something else than how right an outcome is."""
+    found = {}
+    for pipeline in run.summary.get("pipelines", ()):
+        for row in pipeline.get("rows", ()):
+            for name, measured in (row.get("measures") or {}).items():
+                found[name] = str(measured.get("unit", "")), str(measured.get("mean", ""))
+    return found
+
+
+def _said(test: PairedTest, p: float, kind: Kind, wanted: Literal["", "more", "less"]) -> Said:
+    if math.isnan(p):
+        return "no test"
+    if p >= ALPHA:
+        return "no difference seen"
+    up = test.effect > (1.0 if kind in ("ratio", "total") else 0.0)
+    if wanted:
+        return "better" if up == (wanted == "more") else "worse"
+    return "higher" if up else "lower"
+
+
+def _side(key: _Key, label: str, base: _Key | None) -> Side:
+    source, pipeline = key
+    ended = source.ended[pipeline]
+    differs: list[str] = []
+    if base is not None and base[0] is not source:
+        ignored = (*FREE, "name", "pipelines", "matrix", "cells", "baselines")  # of a cell `changes` tells
+        old, new = ({k: v for k, v in each.config.items() if k not in ignored} for each in (base[0], source))
+        differs = list(differences(old, new))
+        was, now = (
+            each.config.get("pipelines", {}).get(name.partition("@")[0]) for each, name in (base, key)
+        )
+        differs += differences(was, now, pipeline)
+        differs += _versions(base[0].run, source.run)
+    return Side(
+        label=label,
+        run=str(source.run.path),
+        pipeline=pipeline,
+        tasks=len(source.tasks_of(pipeline)),
+        ended=len(ended),
+        failed=sum(each.status == "failed" for each in ended.values()),
+        waiting=sum(each.status == "waiting" for each in ended.values()),
+        differs=tuple(differs),
+        changes=dict(source.cells.get(pipeline, {})),
+    )
+
+
+def _versions(old: RunRecords, new: RunRecords) -> Iterator[str]:
+    """Packages, machine and parts that were others at the last start."""
+    starts = [(run.about.get("starts") or [{}])[-1] for run in (old, new)]
+    old_ones, new_ones = (start.get("versions", {}) for start in starts)
+    yield from differences(old_ones, new_ones)
+    before, now = (start.get("parts", {}) for start in starts)
+    for name in dict.fromkeys((*before, *now)):
+        if name in before and name in now and before[name] != now[name]:
+            yield f"{name} has changed"
+
+
+def _label(place: int) -> str:
+    """A, B, …, Z, AA, AB, …"""
+    letters = ""
+    place += 1
+    while place:
+        place, last = divmod(place - 1, 26)
+        letters = chr(ord("A") + last) + letters
+    return letters

@@ -1,0 +1,110 @@
+"""Which tasks of a run ended how, for the terminal: a line per kind of trouble, and lists of tasks by outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.text import Text
+
+from draftverify.bench.tables.task_rows import OUTCOMES, Plain, ended_as, select
+from draftverify.bench.tables.words import NAME, clean, seconds_words, words
+from draftverify.values import EMPTY
+
+__all__ = ["KINDS", "listed", "trouble"]
+
+KINDS = ("all", *OUTCOMES, "slowest")
+"""What can be listed: all tasks, those that ended in some way, and all by the seconds that they took."""
+
+TROUBLES = {
+    "failed": "failed",
+    "refused": "refused (nothing was accepted)",
+    "abstained": "abstained (no answer)",
+    "wrong": "accepted and wrong",
+}
+NAMED = 3
+"""Tasks of a pipeline that a line of trouble names."""
+
+_STYLES = {"accepted": "green", "failed": "red", "open": "dim"}
+
+
+def trouble(rows: Sequence[Plain], run: str, places: Mapping[str, str] = EMPTY) -> Iterator[Text]:
+    """Per kind of trouble how many tasks of which pipeline, the first of them, and the command that lists them all.
+
+    Args:
+        rows: of `draftverify.bench.tables.task_rows.all_rows`.
+        run: the directory, for the commands.
+        places: "file:line" of pipelines in the config, where that is at hand; told of those that fail.
+    """
+    for kind, said in TROUBLES.items():
+        found: dict[str, list[str]] = {}
+        for row in select(rows, pipeline=None, outcome=kind, search="", sort="place"):
+            for name, cell in row["cells"].items():
+                if ended_as(cell, kind):
+                    found.setdefault(name, []).append(row["task"])
+        if found:
+            total = sum(map(len, found.values()))
+            at = {name: f" ({place})" for name, place in places.items() if kind == "failed"}
+            told = "; ".join(f"{name}{at.get(name, '')} {_some(tasks)}" for name, tasks in found.items())
+            yield Text.assemble(
+                (f"{said}: {total}", "red" if kind == "failed" else "yellow"), f"  {clean(told)}"
+            )
+            yield Text(f"  draftverify show {run} --tasks {kind}", style="dim")
+
+
+def listed(
+    rows: Sequence[Plain], kind: str, *, pipeline: str | None, search: str, limit: int
+) -> Iterator[Text]:
+    """The tasks of one kind, each with the pipelines that it is true of.
+
+    Args:
+        rows: of `draftverify.bench.tables.task_rows.all_rows`.
+        kind: one of KINDS.
+        pipeline: look at this one alone; at all when None.
+        search: a text that id, group or beginning of a task holds.
+        limit: so many tasks.
+    """
+    outcome = kind if kind in OUTCOMES else None
+    sort = "slowest" if kind == "slowest" else "place"
+    found = select(rows, pipeline=pipeline, outcome=outcome, search=search, sort=sort)
+    yield Text(
+        f"{_counted(len(found), 'task')} of {len(rows)}" + (f", {kind}" if kind != "all" else ""),
+        style="bold",
+    )
+    names = [name for name in (rows[0]["cells"] if rows else ()) if pipeline in (None, name)]
+    width = max(map(len, names), default=0)
+    for row in found[:limit]:
+        group = f" ({words(row['group'], NAME)})" if row["group"] else ""
+        yield Text.assemble(
+            (words(row["task"], NAME), "bold"), group, (f"  {words(row['about'], 100)}", "dim")
+        )
+        for name in names:
+            cell = row["cells"][name]
+            if outcome is None or ended_as(cell, outcome):
+                yield _line(name, cell, width)
+    if len(found) > limit:
+        yield Text(f"… and {len(found) - limit} more: --limit {len(found)}, or --search TEXT", style="dim")
+
+
+def _line(name: str, cell: Plain, width: int) -> Text:
+    status = {"exhausted": "refused", "open": "not ended"}.get(cell["status"], cell["status"])
+    facts = [seconds_words(cell["seconds"]), _counted(cell["rounds"], "round")] if "seconds" in cell else []
+    facts += [f"{cell['units']:g} units"] if "units" in cell else []
+    if "solved" in cell:  # the metric's word; 0 and 1 stand as "wrong" and nothing
+        facts += [f"solved {cell['solved']:.3g}"] if 0.0 < cell["solved"] < 1.0 else []
+    elif "score" in cell:
+        facts.append(f"score {cell['score']:.3g}")
+    facts += [word for word in ("wrong", "differs") if cell.get(word)]
+    line = Text.assemble(
+        f"  {clean(name):<{width}}  ", (f"{status:<9}", _STYLES.get(cell["status"], "yellow"))
+    )
+    line.append(f"  {' · '.join(facts)}" if facts else "")
+    return line.append(f"  {words(cell['why'])}" if cell.get("why") else "", style="dim")
+
+
+def _some(tasks: Sequence[str]) -> str:
+    more = f", … ({len(tasks)})" if len(tasks) > NAMED else ""
+    return ", ".join(words(each, 40) for each in tasks[:NAMED]) + more
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" + "s" * (count != 1)

@@ -1,0 +1,337 @@
+"""A run's figures as plain JSON-able data: what the report page shows above its list of tasks, and how far a run is.
+
+Strings are as recorded, with secrets taken out; whoever displays them cleans them. No HTML is made here. A run's rounds
+are read once.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from draftverify import stats as calibration
+from draftverify.bench.artifact import read_artifact
+from draftverify.bench.records.directory import RunRecords
+from draftverify.bench.records.entries import Entry
+from draftverify.bench.tables.summarise import figure, summarise
+from draftverify.bench.tables.summary import Figure, PipelineSummary, Summary
+from draftverify.bench.tables.task_rows import Plain
+from draftverify.errors import ConfigError
+from draftverify.kit.audit import VerifierAudit
+from draftverify.secret import redact
+from draftverify.stats import Estimate, Places
+from draftverify.values import TaskRecord
+from draftverify.view.flow import Flow
+
+__all__ = ["VERIFIERS", "Gathering", "changes", "overview", "so_far", "summary_of"]
+
+VERIFIERS = "verifiers.json"
+"""Of a run directory: what its verifiers' word is worth by labels, once `draftverify audit verifier` has said so."""
+
+DIVERGENCES = 50
+"""Of a pipeline, in the overview; the list of tasks has all."""
+
+
+def changes(run: RunRecords) -> Plain:
+    """How far a run is, and a word that is another one whenever anything was written: cheap, to be polled.
+
+    Returns:
+        {"version", "finished", "done", "total", "waiting", "failed", "pipelines": {name: {"done", "total", …}}}.
+        "done" are tasks that ended, and "waiting" those that wait for a person; a run is "finished" once its last
+        command came to its end and nobody is waited for; one whose retry of failed tasks was killed is not.
+    """
+    counts: dict[str, dict[str, int]] = {}
+    for (phase, name, status), count in run.store.counts().items():
+        if phase == "measure":
+            counts.setdefault(name, {})[status] = count
+    names = list(dict.fromkeys((*run.names, *counts)))
+    totals = run.store.totals(names, "measure")
+    pipelines = {}
+    for name in names:
+        own = counts.get(name, {})
+        waiting = own.get("waiting", 0)
+        pipelines[name] = {
+            "done": sum(own.values()) - waiting,
+            "total": totals[name],
+            "waiting": waiting,
+            "failed": own.get("failed", 0),
+        }
+    keys = ("done", "total", "waiting", "failed")
+    summed = {key: sum(each[key] for each in pipelines.values()) for key in keys}
+    stamps = [_stamp(run.path / name) for name in ("summary.json", "run.json", VERIFIERS)]
+    return {
+        "version": "/".join([run.store.written()[1], *map(str, stamps)]),
+        "finished": bool(stamps[0]) and summed["done"] == summed["total"] and not run.store.retrying(),
+        **summed,
+        "pipelines": pipelines,
+    }
+
+
+def _stamp(file: Path) -> int:
+    """When a file was written; 0 where there is none."""
+    try:
+        return file.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def overview(run: RunRecords) -> Plain:
+    """Every figure of a run: its name, date, command and config, pipelines and charts; finished or not.
+
+    Reads the rounds of all records once.
+    """
+    gathering = Gathering(run)
+    for entry in run.entries(texts=False):
+        gathering.add(entry)
+    return gathering.overview()
+
+
+class Gathering:
+    """What one pass over a run's records collects for the overview.
+
+    Args:
+        run: whose.
+    """
+
+    def __init__(self, run: RunRecords) -> None:
+        self.run = run
+        self.state = changes(run)
+        written = summary_of(run)
+        self.recorded = written if written is not None and written.is_of(run.store.counts()) else None
+        self.names = list(self.state["pipelines"])
+        self._places = {name: Places() for name in self.names}
+        self._flows = {name: Flow() for name in self.names}
+        self._costs: dict[str, dict[str, _Costs]] = {name: {} for name in self.names}
+        self._words = {name: _Words() for name in self.names}
+        self._kept: dict[str, list[TaskRecord]] = {name: [] for name in self.names}
+
+    def add(self, entry: Entry) -> None:
+        """Count a record."""
+        name, record = entry.pipeline, entry.record
+        if name not in self._places:
+            return
+        self._places[name].add(record)
+        self._flows[name].add(record)
+        self._words[name].add(record)
+        for group in {record.group, ""}:
+            self._costs[name].setdefault(group, _Costs()).add(record)
+        if self.recorded is None:  # of a run that goes on nobody has summed anything yet
+            self._kept[name].append(record)
+
+    def overview(self) -> Plain:
+        """What was collected."""
+        run, about = self.run, self.run.about
+        summary = self.recorded or so_far(run, self._kept)
+        starts = list(about.get("starts") or [{}])
+        config = run.config
+        cells = config.get("cells", {})
+        pipelines = [self._pipeline(each, summary, cells) for each in summary.pipelines]
+        made: Plain = {
+            "name": str(config.get("name", run.path.name)),
+            "run": about["run"],
+            "path": str(run.path),
+            "started": starts[0].get("at"),
+            "last": run.store.written()[0],
+            "command": list(starts[-1].get("command", ())),
+            "starts": [
+                {key: each[key] for key in ("at", "command", "accepted") if each.get(key)} for each in starts
+            ],
+            "config": json.dumps(config, indent=2, ensure_ascii=False),
+            "versions": starts[-1].get("versions", {}),
+            "parts": starts[-1].get("parts", {}),
+            "tags": list(about.get("tags", ())),
+            "cells": cells,
+            "baseline": summary.baseline,
+            "baselines": config.get("baselines", {}),
+            "groups": list(summary.groups),
+            "tasks": summary.tasks,
+            "metrics": list(summary.metrics),
+            "finished": self.state["finished"],
+            "progress": self.state,
+            "version": self.state["version"],
+            "coverage": _plain(summary.coverage),
+            "verifiers": _verifiers(run),
+            "pipelines": pipelines,
+            "picture": _picture(pipelines, summary),
+        }
+        found: Plain = redacted(made)
+        return found
+
+    def _pipeline(self, summary: PipelineSummary, whole: Summary, cells: Mapping[str, Any]) -> Plain:
+        name = summary.name
+        plain: Plain = msgspec.to_builtins(summary)
+        if plain["identical"] is not None:
+            every = plain["identical"]["divergences"]
+            plain["identical"] = {
+                **plain["identical"],
+                "differ": len(every),
+                "divergences": list(every[:DIVERGENCES]),
+            }
+        costs = self._costs.get(name, {})
+        for row in plain["rows"]:
+            row["verdict"] = _verdict(row["speedup"])
+            row.update(costs[row["group"]].plain() if row["group"] in costs else _Costs().plain())
+        words = self._words.get(name, _Words())
+        places, flow = self._places.get(name, Places()), self._flows.get(name, Flow())
+        plain.update(
+            baseline=name == whole.baseline or name in whole.baselines.values(),
+            cell=dict(cells.get(name, {})),
+            positions=[
+                {"position": position, **_plain_figure(each)}
+                for position, each in places.by_position().items()
+            ],
+            stages=[
+                {**msgspec.to_builtins(each), "rate": _plain_figure(each.rate)} for each in places.by_stage()
+            ],
+            flow=flow.plain(),
+            monitor=[str(each) for each in summary.monitor],
+            trust=words.plain(summary, whole),
+        )
+        return plain
+
+
+class _Costs:
+    """Seconds by part and units of one pipeline's tasks in one group."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self.units: list[float] = []
+        self.draft = self.verify = 0.0
+
+    def add(self, record: TaskRecord) -> None:
+        self.seconds.append(record.outcome.seconds)
+        self.units.append(record.outcome.units)
+        self.draft += math.fsum(round.timing.draft for round in record.rounds)
+        self.verify += math.fsum(round.timing.verify for round in record.rounds)
+
+    def plain(self) -> Plain:
+        """Figures of a row: the mean cost of a task, and where the seconds went."""
+        total = math.fsum(self.seconds)
+        return {
+            "seconds_per_task": _plain_figure(calibration.mean_cost(self.seconds)),
+            "units_per_task": _plain_figure(calibration.mean_cost(self.units)) if any(self.units) else None,
+            "split": {
+                "draft": self.draft,
+                "verify": self.verify,
+                "rest": max(total - self.draft - self.verify, 0.0),
+            },
+        }
+
+
+class _Words:
+    """Whose words the answers of a pipeline rest on, and what they were."""
+
+    def __init__(self) -> None:
+        self.verdicts: dict[str, int] = {}
+        self.by: dict[str, int] = {}
+        self.sources: dict[str, int] = {}
+
+    def add(self, record: TaskRecord) -> None:
+        for round in record.rounds:
+            if round.items:
+                self.sources[round.source] = self.sources.get(round.source, 0) + len(round.items)
+            if not round.checks:
+                continue
+            self.by[round.by] = self.by.get(round.by, 0) + len(round.checks)
+            for check in round.checks:
+                self.verdicts[check.verdict] = self.verdicts.get(check.verdict, 0) + 1
+
+    def plain(self, pipeline: PipelineSummary, whole: Summary) -> Plain:
+        """Verdicts, whose they were, caveats, marks (audits among them), and how often accepted was right."""
+        row = pipeline.rows[-1]
+        solved = row.solved.get(whole.metrics[0]) if whole.metrics else None
+        return {
+            "verdicts": self.verdicts,
+            "by": self.by,
+            "sources": self.sources,
+            "caveats": dict(row.tally.caveats),
+            "accepted_items": row.tally.accepted,
+            "marks": list(pipeline.marks),
+            "precision": None if solved is None else msgspec.to_builtins(solved.precision),
+            "deterministic": pipeline.deterministic,
+        }
+
+
+def summary_of(run: RunRecords) -> Summary | None:
+    """summary.json; None where there is none that can be read."""
+    try:
+        return msgspec.convert(run.summary, Summary) if run.summary else None
+    except msgspec.ValidationError:
+        return None
+
+
+def _verifiers(run: RunRecords) -> Plain | None:
+    """What `draftverify audit verifier` found; None where nobody asked, or records have been written since."""
+    try:
+        found = read_artifact(run.path / VERIFIERS, VerifierAudit)
+    except ConfigError:
+        return None
+    made: Plain = msgspec.to_builtins(found)
+    return made if found.written == run.store.written()[1] else None
+
+
+def so_far(run: RunRecords, records: Mapping[str, Sequence[TaskRecord]]) -> Summary:
+    """What can be said of a run that has not come to its end; the metrics are asked there."""
+    config = run.config
+    return summarise(
+        name=str(config.get("name", run.path.name)),
+        tasks=run.tasks,
+        records=records,
+        baseline=config.get("baseline"),
+        baselines=config.get("baselines", {}),
+        predictions=run.predictions,
+        marks=run.marks,
+    )
+
+
+def _picture(pipelines: Sequence[Plain], summary: Summary) -> Plain:
+    """Cost against quality: one point per pipeline, over all tasks."""
+    metric = summary.metrics[0] if summary.metrics else None
+    points = []
+    for each in pipelines:
+        row = each["rows"][-1]
+        points.append(
+            {
+                "pipeline": each["name"],
+                "baseline": each["baseline"],
+                "quality": row["solved"][metric]["rate"] if metric is not None else row["accepted"],
+                "seconds": row["seconds_per_task"],
+                "units": row["units_per_task"],
+            }
+        )
+    return {"quality": f"solved ({metric})" if metric is not None else "accepted", "points": points}
+
+
+def _verdict(speedup: Mapping[str, Any] | None) -> str | None:
+    """What a speed-up says in a word: its interval is above 1, below it, or holds it."""
+    if speedup is None or speedup["value"] is None:
+        return None
+    low, high = speedup["low"], speedup["high"]
+    if low is not None and low > 1.0:
+        return "gain"
+    return "loss" if high is not None and high < 1.0 else "unclear"
+
+
+def redacted(value: Any) -> Any:
+    """The same data with secrets taken out of every text."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {redact(key) if isinstance(key, str) else key: redacted(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [redacted(each) for each in value]
+    return value
+
+
+def _plain(found: Figure | None) -> Plain | None:
+    return None if found is None else msgspec.to_builtins(found)
+
+
+def _plain_figure(estimate: Estimate) -> Plain:
+    made: Plain = msgspec.to_builtins(figure(estimate))
+    return made

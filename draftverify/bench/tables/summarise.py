@@ -1,0 +1,409 @@
+"""Making a summary of records: each pipeline beside the baseline, per group and over all, losses included.
+
+Nothing is estimated here; the figures and their intervals come from `calibration`. This module counts, pairs records
+with the baseline's, and finds where values part.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any, NamedTuple, TypeAlias
+
+from draftverify import stats as calibration
+from draftverify.bench.records.entries import Prediction
+from draftverify.bench.tables.summary import (
+    ALL,
+    Divergence,
+    Figure,
+    Identity,
+    Measured,
+    PipelineSummary,
+    Row,
+    Samples,
+    Solved,
+    StepRow,
+    Summary,
+    Unpaired,
+)
+from draftverify.checks.metrics import Measure, Score
+from draftverify.errors import ConfigError
+from draftverify.lab.watch import Watched
+from draftverify.stats import Estimate
+from draftverify.values import EMPTY, Explanation, Outcome, Round, Step, Tally, Task, TaskRecord
+
+__all__ = [
+    "Explain",
+    "Scores",
+    "figure",
+    "first_difference",
+    "is_unanswered",
+    "scored",
+    "speedup_kind",
+    "summarise",
+]
+
+Explain: TypeAlias = "Callable[[str, Task, Any, Any], Explanation | None]"
+"""(pipeline, task, expected, got): why two outputs of a task differ; None where nobody is asked."""
+
+Scores: TypeAlias = "Mapping[str, Mapping[tuple[str, str], Score]]"
+"""By metric, what it said of the outcomes, by (pipeline, task)."""
+
+
+def summarise(
+    *,
+    name: str,
+    tasks: Sequence[Task],
+    records: Mapping[str, Sequence[TaskRecord]],
+    baseline: str | None = None,
+    baselines: Mapping[str, str] = EMPTY,
+    predictions: Iterable[Prediction] = (),
+    explain: Explain | None = None,
+    blocks: Mapping[str, Any] | None = None,
+    marks: Mapping[str, Sequence[str]] = EMPTY,
+    monitors: Mapping[str, Sequence[Watched]] = EMPTY,
+    scores: Scores = EMPTY,
+    measures: Mapping[str, Measure] = EMPTY,
+) -> Summary:
+    """Compare what was recorded, of tasks that wait for a person what they have come to so far.
+
+    Args:
+        name: of the experiment.
+        tasks: the measured ones, in order.
+        records: each pipeline's, in task order, in the config's order of pipelines.
+        baseline: the name of the one to compare with.
+        baselines: of those pipelines that are compared with another one, its name.
+        predictions: made before the measuring run.
+        explain: asked why two values differ.
+        blocks: block-size controllers' reports.
+        marks: what is to be said of pipelines, by their names.
+        monitors: how the rates that are watched have fared, by pipeline.
+        scores: what the metrics said.
+        measures: which of these have a unit.
+    """
+    sizes = {metric: said for metric, said in scores.items() if metric in measures}
+    scores = {metric: said for metric, said in scores.items() if metric not in measures}
+    groups = tuple(dict.fromkeys(task.group for task in tasks))
+    shown = (*(group for group in groups if group != ALL), ALL)  # tasks of no group are among all of them
+    kind = speedup_kind(scores)
+    predicted = {(each.pipeline, each.group): each for each in predictions if each.kind == kind}
+    of_task = {task.id: task for task in tasks}
+    pipelines = []
+    guesses: dict[str, calibration.Prediction] = {}
+    measured: dict[str, Estimate] = {}
+    for pipeline, own in records.items():
+        rows = []
+        against = baselines.get(pipeline, baseline)
+        compared = against is not None and pipeline != against
+        base = list(records.get(against, ())) if against is not None else []
+        for group in shown:
+            mine, theirs = ([r for r in side if group in (ALL, r.group)] for side in (own, base))
+            speedup = None
+            guess = predicted.get((pipeline, group))
+            if compared:
+                assert against is not None
+                if scores:
+                    first = next(iter(scores.values()))
+                    ratio = calibration.solved_ratio(
+                        scored(first, pipeline, mine), scored(first, against, theirs)
+                    )
+                else:
+                    ratio = calibration.measured_ratio(mine, theirs)
+                speedup = figure(ratio)
+                if guess and group in groups and guess.value is not None and guess.low is not None:
+                    high = math.inf if guess.high is None else guess.high
+                    key = f"{pipeline}/{group}"
+                    guesses[key] = calibration.Prediction(guess.value, guess.low, high, "")
+                    measured[key] = ratio
+            unpaired = _unpaired(mine, theirs) if compared and not scores else None
+            found = _measures(pipeline, mine, sizes, measures)
+            rows.append(_row(pipeline, group, mine, guess, speedup, unpaired, scores, found))
+        failed = next((record for record in own if record.outcome.status == "failed"), None)
+        pipelines.append(
+            PipelineSummary(
+                name=pipeline,
+                statuses=rows[-1].statuses,
+                rows=tuple(rows),
+                steps=tuple(_steps(pipeline, own)),
+                identical=_identity(pipeline, base, own, of_task, explain) if compared else None,
+                deterministic=all(round.deterministic for record in own for round in record.rounds),
+                marks=tuple(marks.get(pipeline, ())),
+                block=(blocks or {}).get(pipeline),
+                monitor=tuple(monitors.get(pipeline, ())),
+                drafting=calibration.drafting(own),
+                failure=None if failed is None else f"task {failed.task}: {_why(failed)}",
+                problem=_problem(pipeline, own, {**scores, **sizes}),
+                unjudged=sum(map(_is_unjudged, own)),
+            )
+        )
+    return Summary(
+        name=name,
+        baseline=baseline,
+        baselines=dict(baselines),
+        groups=groups,
+        tasks=len(tasks),
+        metrics=tuple(scores),
+        pipelines=tuple(pipelines),
+        coverage=figure(calibration.coverage(guesses, measured)) if guesses else None,
+    )
+
+
+def speedup_kind(scores: Scores) -> str:
+    """Of a prediction, which speed-up it is of: one by another metric is another figure."""
+    return f"speedup by {next(iter(scores))}"[:64] if scores else "speedup"
+
+
+def figure(estimate: Estimate) -> Figure:
+    """An estimate as plain data: what is not finite is None."""
+    value, low, high = (
+        number if math.isfinite(number) else None for number in (estimate.value, estimate.low, estimate.high)
+    )
+    return Figure(value, low, high, estimate.trials, estimate.clusters)
+
+
+def _row(
+    pipeline: str,
+    group: str,
+    records: Sequence[TaskRecord],
+    predicted: Prediction | None,
+    speedup: Figure | None,
+    unpaired: Unpaired | None,
+    scores: Scores,
+    measures: Mapping[str, Measured],
+) -> Row:
+    statuses: Counter[str] = Counter(record.outcome.status for record in records)
+    rounds = [round for record in records for round in record.rounds]
+    accepted = [record for record in records if record.outcome.status == "accepted"]
+    items = sum(len(round.decision.emitted) for record in accepted for round in record.rounds)
+    return Row(
+        pipeline=pipeline,
+        group=group,
+        tasks=len(records),
+        statuses=dict(statuses),
+        accepted=figure(calibration.accepted_rate(statuses.elements())),
+        if_people_solve=figure(calibration.accepted_rate(map(_if_accepted, statuses.elements())))
+        if statuses["waiting"]
+        else None,
+        acceptance=figure(calibration.acceptance_rate(records)),
+        retries=figure(calibration.acceptance_rate(records, first_tries=False)),
+        per_pass=figure(calibration.items_per_pass(records)),
+        solved={name: _solved(said, pipeline, records) for name, said in scores.items()},
+        measures=measures,
+        predicted=None if predicted is None else Figure(predicted.value, predicted.low, predicted.high),
+        speedup=speedup,
+        unpaired=unpaired,
+        per_item=math.fsum(record.outcome.seconds for record in accepted) / items if items else None,
+        emitted=sum(len(round.decision.emitted) for round in rounds),
+        passes=sum(round.timing.passes for round in rounds),
+        seconds=math.fsum(record.outcome.seconds for record in records),
+        units=math.fsum(record.outcome.units for record in records),
+        tally=Tally.total(record.outcome.tally for record in records),
+        broken=sum(round.failure is not None for round in rounds),
+        samples=_samples(records),
+    )
+
+
+def _if_accepted(status: str) -> str:
+    return "accepted" if status == "waiting" else status
+
+
+def _samples(records: Sequence[TaskRecord]) -> Samples | None:
+    """What alternatives came to; None where none were drafted and judged item by item."""
+    drafted = [[round for round in record.rounds if round.source == "generator"] for record in records]
+    if not any(round.checks and calibration.is_alternatives(round) for own in drafted for round in own):
+        return None
+    counts = [sum(len(round.items) for round in own) for own in drafted]
+    k = calibration.fewest_samples(records)
+    found: list[Figure | None] = []
+    left_out: Mapping[str, str] = EMPTY
+    biased = ""
+    for size in (1, max(k, 1)):
+        try:
+            passed = calibration.pass_at_k_rate(records, size)
+        except ConfigError as error:
+            passed, biased = None, biased or str(error)
+        found.append(None if passed is None else figure(passed.rate))
+        left_out = passed.left_out if passed is not None else left_out
+    drawn = figure(calibration.arithmetic_mean(list(zip(records, counts, strict=True))))
+    return Samples(drawn=drawn, k=k, pass_1=found[0], pass_k=found[1], left_out=dict(left_out), biased=biased)
+
+
+def _why(failed: TaskRecord) -> str:
+    """Why a task failed; where its checks did, in the words of one of them."""
+    outcome = failed.outcome
+    if outcome.failure is not None or outcome.refused is None:
+        return outcome.reason
+    said = ": ".join(
+        filter(None, (outcome.refused.reason, *outcome.refused.feedback.strip().splitlines()[-1:]))
+    )
+    return f"{outcome.reason} ({said})" if said else outcome.reason
+
+
+def _is_unjudged(record: TaskRecord) -> bool:
+    """Whether nothing of a task was judged since checks failed, though it ended as if it had been."""
+    tally = record.outcome.tally
+    if record.outcome.status not in ("exhausted", "abstained") or tally.trials:
+        return False
+    return bool(tally.errors or tally.timeouts or any(round.failure is not None for round in record.rounds))
+
+
+def scored(
+    said: Mapping[tuple[str, str], Score], pipeline: str, records: Iterable[TaskRecord]
+) -> list[tuple[TaskRecord, float]]:
+    """The records of which a metric has a say, each with it."""
+    found = []
+    for record in records:
+        each = said.get((pipeline, record.task))
+        if each is not None and each.value is not None:
+            found.append((record, each.value))
+    return found
+
+
+def _solved(said: Mapping[tuple[str, str], Score], pipeline: str, records: Sequence[TaskRecord]) -> Solved:
+    pairs = scored(said, pipeline, records)
+    units = any(record.outcome.units for record in records)
+    if_solved = [(record, 1.0 if record.outcome.status == "waiting" else value) for record, value in pairs]
+    return Solved(
+        rate=figure(calibration.solved_rate(pairs)),
+        if_people_solve=figure(calibration.solved_rate(if_solved)) if if_solved != pairs else None,
+        precision=figure(calibration.precision(pairs)),
+        seconds=figure(calibration.cost_per_solved(pairs)),
+        units=figure(calibration.cost_per_solved(pairs, lambda record: record.outcome.units))
+        if units
+        else None,
+        failed=_failures(said, pipeline, records),
+    )
+
+
+def _failures(said: Mapping[tuple[str, str], Score], pipeline: str, records: Iterable[TaskRecord]) -> int:
+    return sum(bool(said[pipeline, r.task].problem) for r in records if (pipeline, r.task) in said)
+
+
+def _measures(
+    pipeline: str, records: Sequence[TaskRecord], sizes: Scores, measures: Mapping[str, Measure]
+) -> dict[str, Measured]:
+    """What was measured, by name; the outcomes' scores come last, and give way to a metric of that name."""
+    found = {}
+    for name, said in sizes.items():
+        by = measures[name]
+        mean = calibration.geometric_mean if by.mean == "geometric" else calibration.arithmetic_mean
+        failed = _failures(said, pipeline, records)
+        found[name] = Measured(figure(mean(scored(said, pipeline, records))), by.unit, by.mean, failed)
+    own = [(record, record.outcome.score) for record in records if record.outcome.score is not None]
+    if own:
+        found.setdefault("score", Measured(figure(calibration.arithmetic_mean(own)), "", "arithmetic"))
+    return found
+
+
+def _problem(pipeline: str, records: Iterable[TaskRecord], scores: Scores) -> str | None:
+    for record in records:
+        for name, said in scores.items():
+            each = said.get((pipeline, record.task))
+            if each is not None and each.problem:
+                return f"{name}, task {record.task}: {each.problem}"
+    return None
+
+
+def _unpaired(own: Iterable[TaskRecord], base: Iterable[TaskRecord]) -> Unpaired:
+    finished = [{r.task for r in side if r.outcome.status == "accepted"} for side in (own, base)]
+    every = {record.task for side in (own, base) for record in side}
+    return Unpaired(
+        own=len(finished[1] - finished[0]),
+        baseline=len(finished[0] - finished[1]),
+        both=len(every - finished[0] - finished[1]),
+    )
+
+
+def _identity(
+    pipeline: str,
+    base: Sequence[TaskRecord],
+    own: Sequence[TaskRecord],
+    tasks: Mapping[str, Task],
+    explain: Explain | None,
+) -> Identity:
+    expected = {record.task: record.outcome for record in base}
+    same = of = 0
+    divergences = []
+    for record in own:
+        if record.task not in expected:
+            continue
+        of += 1
+        want, got = expected[record.task], record.outcome
+        if is_unanswered(want) or is_unanswered(got):
+            sides = ((pipeline, got), ("the baseline", want))
+            failed = [f"{who} failed: {how.reason}" for who, how in sides if how.status == "failed"]
+            divergences.append(Divergence(record.task, None, want.value, got.value, "; ".join(failed)))
+            continue
+        if want.value == got.value:
+            same += 1
+            continue
+        position, left, right = first_difference(want.value, got.value)
+        said = explain(pipeline, tasks[record.task], want.value, got.value) if explain is not None else None
+        divergences.append(Divergence(record.task, position, left, right, said.text if said else ""))
+    return Identity(same, of, tuple(divergences))
+
+
+def is_unanswered(outcome: Outcome) -> bool:
+    """Whether a task failed or waits, and so has no answer that could equal another, not even that of its like."""
+    return outcome.status in ("failed", "waiting")
+
+
+def first_difference(expected: Any, got: Any) -> tuple[int | None, Any, Any]:
+    """Where two values part: the position and what stands there in each (None after an end).
+
+    Values that are no sequences of one kind part nowhere in particular: position None, and both whole.
+    """
+    lists = isinstance(expected, (list, tuple)) and isinstance(got, (list, tuple))
+    if not lists and not (isinstance(expected, str) and isinstance(got, str)):
+        return None, expected, got
+    for position, (left, right) in enumerate(zip_longest(expected, got)):
+        if left != right or position >= min(len(expected), len(got)):
+            return position, left, right
+    return None, expected, got
+
+
+def _steps(pipeline: str, records: Iterable[TaskRecord]) -> list[StepRow]:
+    found: dict[tuple[int, str], list[tuple[TaskRecord, Step, _Led]]] = {}
+    for record in records:
+        for index, round in enumerate(record.rounds):
+            for place, step in enumerate(round.steps):
+                led = _led_to(record.rounds, index, place, step)
+                found.setdefault((step.clause, step.do), []).append((record, step, led))
+    return [
+        StepRow(
+            pipeline=pipeline,
+            clause=clause,
+            do=do,
+            on=dict(Counter(step.on for _, step, _ in taken)),
+            taken=len(taken),
+            tasks=len({record.task for record, _, _ in taken}),
+            seconds=math.fsum(led.seconds for _, _, led in taken),
+            units=math.fsum(led.units for _, _, led in taken),
+            progress=sum(led.progress for _, _, led in taken),
+            accepted=len(
+                {each.task for each, _, led in taken if led.progress and each.outcome.status == "accepted"}
+            ),
+        )
+        for (clause, do), taken in sorted(found.items())
+    ]
+
+
+class _Led(NamedTuple):
+    seconds: float
+    units: float
+    progress: bool
+
+
+def _led_to(rounds: Sequence[Round], index: int, place: int, step: Step) -> _Led:
+    """Seconds, units, progress of what a step led to: the next round, or a share of its own when it checked again."""
+    round = rounds[index]
+    if step.do == "reverify":
+        share = 1.0 / max(round.timing.passes, 1)
+        last = place == len(round.steps) - 1
+        return _Led(round.timing.verify * share, round.timing.units * share, last and round.decision.progress)
+    if index + 1 >= len(rounds) or step.do == "give_up":
+        return _Led(0.0, 0.0, False)
+    after = rounds[index + 1]
+    return _Led(after.timing.total, after.timing.units, after.decision.progress)

@@ -1,0 +1,345 @@
+"""One task of a run, round by round, for the terminal: what was drafted, what was said of it and by whom, what became
+of it, what it cost, and what the policy did then.
+
+Text keeps its lines: what has several stands in a block with a bar beside it, code as it was written. What a model
+wrote is cleaned line by line, so nothing in it steers the terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import UNSET
+from rich.text import Text
+
+from draftverify.bench.records.directory import RunRecords
+from draftverify.bench.records.entries import Entry, Texts
+from draftverify.bench.tables.words import NAME, block, clean, seconds_words, words
+from draftverify.errors import ConfigError
+from draftverify.plugins import did_you_mean
+from draftverify.values import Check, Outcome, Round, Task, TaskRecord
+
+__all__ = ["outcome_lines", "round_lines", "trace_lines"]
+
+STYLES = {"kept": "green", "held": "yellow", "struck": "red strike", "spliced": "bold blue", "left": "dim"}
+# Without colours the same is said with marks, as wdiff does.
+MARKS = {"kept": "{}", "held": "({})", "struck": "[-{}-]", "spliced": "{{+{}+}}", "left": "~{}~"}
+
+LONGEST = 60
+"""Characters of a value that still stands on the line of its verdict."""
+
+UNSEEN = 3
+"""Of many drafts that the verifier did not look at so many are shown."""
+
+PIECE = 24
+"""Characters of an item that is a piece of a text (a token) rather than a text of its own (a step)."""
+
+
+def trace_lines(
+    records: RunRecords, task: str, pipeline: str | None, *, marks: bool, tracebacks: bool = False
+) -> Iterator[Text]:
+    """One task's rounds, line by line.
+
+    Args:
+        records: the run.
+        task: its id.
+        pipeline: only this one; all in the config's order when None.
+        marks: say kept, struck and spliced with marks besides colours.
+        tracebacks: of calls that failed, show where.
+
+    Raises:
+        ConfigError: the run has no such task.
+    """
+    specs: Mapping[str, Any] = records.config.get("pipelines", {})
+    known = {each.id: each for each in records.store.tasks()}
+    if task not in known:
+        raise ConfigError(f"the run has no task {task!r}{_near(task, list(known))}", path="--trace")
+    yield from _task_lines(known[task])
+    for name in records.names:
+        if pipeline not in (None, name):
+            continue
+        spec = specs.get(name)
+        yield Text("")
+        told = (f"  {clean(mark)}" for mark in records.marks.get(name, ()))
+        yield Text.assemble((clean(name), "bold underline"), *told)
+        if spec is not None:
+            yield Text(f"  {_made_of(spec)}", style="dim")
+        rule = spec.get("rule") if isinstance(spec, Mapping) else None
+        entries = list(records.store.entries(pipeline=name, task=task))
+        for entry in entries:
+            yield from round_lines(entry.record.rounds, entry.texts, marks, rule=rule, tracebacks=tracebacks)
+            yield from _inner_lines(entry.record.inner, marks, "  ", tracebacks=tracebacks)
+            yield from outcome_lines(entry.record.outcome)
+            if entry.texts and None not in entry.texts and entry.record.outcome.status != "waiting":
+                yield from _labelled("in words", _emitted(entry), "  ")
+        if not entries:
+            rounds = records.store.rounds(name, task, 0)
+            said = records.store.words(name, task, 0)
+            yield from round_lines(rounds, said, marks, rule=rule, tracebacks=tracebacks)
+            yield Text(f"  {'not finished' if rounds else 'not run yet'}", style="yellow")
+
+
+def _task_lines(task: Task) -> Iterator[Text]:
+    group = f"  {words(task.group, NAME)}" if task.group else ""
+    yield Text.assemble(("task ", "bold"), words(task.id, NAME), (group, "dim"))
+    for name, value in task.input.items():
+        yield from _labelled(clean(name), value, "  ")
+
+
+def round_lines(
+    rounds: tuple[Round, ...],
+    texts: tuple[Texts | None, ...],
+    marks: bool,
+    indent: str = "  ",
+    *,
+    rule: Any = None,
+    tracebacks: bool = False,
+) -> Iterator[Text]:
+    """The rounds of one record, and of the records inside it.
+
+    Args:
+        rounds, texts: of the record; its values in words where the verifier had them.
+        marks: say kept, struck and spliced with marks besides colours.
+        indent: before every line.
+        rule: of the pipeline, as the config has it; says which threshold it was that an item missed.
+        tracebacks: of calls that failed, show where.
+    """
+    inside = indent + "  "
+    for place, round in enumerate(rounds):
+        said = texts[place] if place < len(texts) else None
+        yield _heading(round, indent)
+        items = [_item(round, said, index) for index in range(len(round.items))]
+        if _is_text(round, said, items):
+            yield _chain(round, said, items, marks, inside)
+            refused = {each.index for each in round.decision.refused}
+            for index, check in enumerate(round.checks):
+                if index in refused or check.caveat or check.verdict not in ("pass", "unchecked"):
+                    yield Text.assemble(inside, (f"item {index}: {_said(round, index, rule)}", "dim"))
+                    yield from _more(check, inside + "  ")
+        else:
+            yield from _items(round, said, items, marks, inside, rule)
+        if round.failure is not None:
+            called = "verify" if round.items else "propose"
+            yield Text(
+                f"{inside}{called} failed, {round.failure.kind}: {words(str(round.failure), 300)}",
+                style="red",
+            )
+            if tracebacks and round.failure.traceback:
+                yield from _barred(block(round.failure.traceback, 8000), inside, "dim")
+        for step in round.steps:
+            yield Text(f"{inside}on {step.on}: {step.clause + 1}. {step.do}", style="magenta")
+        yield from _inner_lines(round.nested, marks, inside, tracebacks=tracebacks)
+
+
+def _inner_lines(
+    records: Sequence[TaskRecord], marks: bool, indent: str, *, tracebacks: bool
+) -> Iterator[Text]:
+    for record in records:
+        yield Text(f"{indent}inner task {words(record.task, NAME)}: {record.outcome.status}", style="dim")
+        yield from round_lines(record.rounds, (), marks, indent + "  ", tracebacks=tracebacks)
+        yield from _inner_lines(record.inner, marks, indent + "  ", tracebacks=tracebacks)
+
+
+def _heading(round: Round, indent: str) -> Text:
+    timing = round.timing
+    parts = [
+        f"drafted {len(round.items)}" + (f" of {round.asked}" if round.asked != len(round.items) else "")
+    ]
+    if round.undrafted:
+        parts = ["not drafted, to the fallback at once"]
+    if round.source != "generator":
+        parts.append(f"by {clean(round.source)}")
+    if round.by != "verifier":
+        parts.append("a person's word" if round.by == "person" else "a trusted fallback's word")
+    if round.tries:
+        parts.append(f"try {round.tries + 1}")
+    if round.tally.trials:
+        parts.append(f"accepted {round.tally.accepted} of {round.tally.trials}")
+    parts.append(f"draft {seconds_words(timing.draft)}, verify {seconds_words(timing.verify)}")
+    if timing.passes > 1:
+        parts.append(f"{timing.passes} passes")
+    if timing.units:
+        parts.append(f"{timing.units:g} units")
+    return Text.assemble(indent, (f"round {round.index}", "bold"), "  ", (" · ".join(parts), "dim"))
+
+
+def _is_chain(round: Round) -> bool:
+    return round.parents == tuple(range(-1, len(round.items) - 1))
+
+
+def _is_text(round: Round, said: Texts | None, items: list[Any]) -> bool:
+    """Whether the items are pieces of one text: tokens, or short words in a row. One alone may be an alternative."""
+    short = all(isinstance(each, str) and len(each) <= PIECE for each in items)
+    return short and _is_chain(round) and (said is not None or len(items) != 1)
+
+
+def _chain(round: Round, said: Texts | None, items: list[Any], marks: bool, indent: str) -> Text:
+    """A chain of pieces as the text that they make, with its lines; then what was spliced in their place."""
+    line = Text(indent)
+    segments = [(_state(round, index), words(item, 120)) for index, item in enumerate(items)]
+    segments += [("spliced", words(value, 120)) for value in _spliced(round, said)]
+    if not segments:
+        return line.append("nothing", style="dim")
+    for number, (state, text) in enumerate(segments):
+        if number:
+            line.append("│", style="dim")
+        line.append(
+            (MARKS[state].format(text) if marks else text).replace("⏎", f"⏎\n{indent}"), style=STYLES[state]
+        )
+    return line
+
+
+def _items(
+    round: Round, said: Texts | None, items: list[Any], marks: bool, indent: str, rule: Any
+) -> Iterator[Text]:
+    """Alternatives, trees and steps, each with its verdict: on one line, or with its own lines below."""
+    unseen = [index for index, check in enumerate(round.checks) if check.verdict == "unchecked"]
+    left_out = unseen[UNSEEN:] if len(unseen) > 2 * UNSEEN else []
+    for index, item in enumerate(items):
+        if index in left_out:
+            continue
+        state = _state(round, index)
+        parent = round.parents[index]
+        below = f" after {parent}" if parent >= 0 and not _is_chain(round) else ""
+        passed = bool(round.checks) and round.checks[index].verdict == "pass"
+        word = ("not chosen" if passed else "not judged") if state == "left" else state
+        lines = block(item)
+        short = len(lines) == 1 and len(lines[0]) <= LONGEST
+        line = Text.assemble(indent, (f"{index}{below} {word}: ", "dim"))
+        if short:
+            line.append(MARKS[state].format(lines[0]) if marks else lines[0], style=STYLES[state])
+        told = _said(round, index, rule)
+        line.append(f"{'  ' if short and told else ''}{told}", style="dim")
+        yield line
+        if not short:
+            yield from _barred(lines, indent + "  ", STYLES[state].replace(" strike", ""))
+        if round.checks:
+            yield from _more(round.checks[index], indent + "  ")
+    if left_out:
+        yield Text(f"{indent}… and {len(left_out)} more that were not looked at", style="dim")
+    for value in _spliced(round, said):
+        lines = block(value)
+        if len(lines) == 1:
+            shown = MARKS["spliced"].format(lines[0]) if marks else lines[0]
+            yield Text.assemble(indent, ("spliced: ", "dim"), (shown, STYLES["spliced"]))
+        else:
+            yield Text.assemble(indent, ("spliced:", "dim"))
+            yield from _barred(lines, indent + "  ", STYLES["spliced"])
+    if not items and not round.decision.emitted and round.failure is None:
+        yield Text.assemble(indent, ("nothing", "dim"))
+
+
+def _barred(lines: list[str], indent: str, style: str) -> Iterator[Text]:
+    for line in lines:
+        yield Text.assemble(indent, ("│ ", "dim"), (line, style))
+
+
+def _labelled(label: str, value: Any, indent: str, style: str = "") -> Iterator[Text]:
+    """A value behind its name, or below it where it has several lines."""
+    lines = block(value)
+    if len(lines) == 1:
+        yield Text.assemble(indent, (f"{label}: ", "dim"), (lines[0], style))
+    else:
+        yield Text.assemble(indent, (f"{label}:", "dim"))
+        yield from _barred(lines, indent + "  ", style)
+
+
+def _said(round: Round, index: int, rule: Any) -> str:
+    """The verifier's word on an item, and the rule's where it is another: which threshold struck."""
+    parts: list[str] = []
+    check = round.checks[index] if round.checks else None
+    if check is not None:
+        parts.append(check.verdict)
+        if check.score is not None:
+            parts.append(f"score {check.score:.3g}")
+        parts += [words(text, 200) for text in (check.stage, check.reason) if text]
+        if check.feedback and "\n" not in check.feedback.strip():
+            parts.append(words(check.feedback.strip(), 200))
+        parts += [f"caveat: {words(check.caveat, 200)}"] if check.caveat else []
+    why = next((each.reason for each in round.decision.refused if each.index == index), "")
+    if why and (check is None or why != check.reason):
+        threshold = rule.get("threshold") if isinstance(rule, Mapping) and "threshold" in why else None
+        parts.append(
+            f"refused by the rule: {words(why)}" + (f" {threshold}" if threshold is not None else "")
+        )
+    return " · ".join(parts)
+
+
+def _more(check: Check, indent: str) -> Iterator[Text]:
+    """What was said of an item in several lines, and what the verifier would have in its place."""
+    if "\n" in check.feedback.strip():
+        yield from _labelled("feedback", check.feedback.strip(), indent, "dim")
+    if check.correction is not UNSET:
+        yield from _labelled("instead", check.correction, indent, "blue")
+
+
+def _emitted(entry: Entry) -> str:
+    """All that joined the answer, in words."""
+    found: list[str] = []
+    for round, said in zip(entry.record.rounds, entry.texts, strict=True):
+        if said is not None:
+            others = iter(said.spliced)
+            found += [next(others) if index is None else said.items[index] for index in round.decision.joined]
+    return "".join(found)
+
+
+def _spliced(round: Round, said: Texts | None) -> list[Any]:
+    """What joined in the place of items, or after them; in words where there are any."""
+    decision = round.decision
+    values = [value for index, value in zip(decision.joined, decision.emitted, strict=True) if index is None]
+    return list(said.spliced) if said is not None and len(said.spliced) == len(values) else values
+
+
+def _state(round: Round, index: int) -> str:
+    decision = round.decision
+    if index in decision.kept:
+        return "kept" if index in decision.joined else "left"  # cut off by the stopping rule
+    if index in decision.held:
+        return "held"
+    if any(refusal.index == index for refusal in decision.refused):
+        return "struck"
+    return "struck" if round.checks and round.checks[index].verdict == "reject" else "left"
+
+
+def _item(round: Round, said: Texts | None, index: int) -> Any:
+    """An item in words where there are any; a number as the text that it is shown as."""
+    value = said.items[index] if said is not None and index < len(said.items) else round.items[index]
+    return value if isinstance(value, (str, dict, list)) else words(value)
+
+
+def outcome_lines(outcome: Outcome) -> Iterator[Text]:
+    """How a task ended, its value, and what is to be said against it."""
+    style = {"accepted": "green", "failed": "red"}.get(outcome.status, "yellow")
+    reason = f" ({words(outcome.reason, 300)})" if outcome.reason else ""
+    facts = [f"{outcome.rounds} round" + "s" * (outcome.rounds != 1), seconds_words(outcome.seconds)]
+    facts += [f"{outcome.units:g} units"] if outcome.units else []
+    for name in ("score", "support", "margin"):
+        number = getattr(outcome, name)
+        facts += [f"{name} {number:.3g}"] if number is not None else []
+    yield Text.assemble("  ", (outcome.status, style), reason, (f"  {', '.join(facts)}", "dim"))
+    weakened = outcome.tally.weakened()
+    if weakened:
+        yield Text(f"  {words(weakened, 400)}", style="yellow")
+    if outcome.value is not None or outcome.status == "accepted":
+        yield from _labelled("value", outcome.value, "  ")
+    if outcome.refused is not None:
+        yield from _labelled("best refused", outcome.refused.value, "  ")
+
+
+def _made_of(spec: Any) -> str:
+    """The parts of a pipeline with their arguments, as the config has them."""
+    found = []
+    for role in ("generator", "verifier", "rule"):
+        part = spec.get(role) if isinstance(spec, Mapping) else None
+        if isinstance(part, Mapping):
+            told = [f"{key} {words(value, 40)}" for key, value in part.items() if key != "use"]
+            name = str(part["use"]) if "use" in part else "a pipeline"
+            found.append(", ".join([name, *(told if "use" in part else ())]))
+    return clean(" → ".join(found))
+
+
+def _near(name: str, known: list[str]) -> str:
+    """The nearest ids; of very many not all."""
+    told = did_you_mean(name, known)
+    return told if len(known) <= 8 or told.startswith("; did") else f"; there are {', '.join(known[:8])}, …"

@@ -1,0 +1,1 @@
+"""General checks: verifiers that need no domain, and metrics."""

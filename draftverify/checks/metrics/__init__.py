@@ -1,0 +1,31 @@
+"""What the user wants to know, apart from what the verifier believes: how right an outcome is, by the task's truth.
+
+A metric is any function of (task, outcome). It says how right the outcome is, from 0 (or False) to 1 (or True), or None
+where it has no say, as for a task without truth. Accepted is the verifier's word; solved is the metric's. One with a
+`unit` is a measure and says how much: seconds saved, a speed-up, rows.
+"""
+
+from draftverify.checks.metrics.score import (
+    Measure,
+    Score,
+    check_metrics,
+    function,
+    measure_of,
+    measures_of,
+    score,
+)
+from draftverify.checks.metrics.text import Contains, Exact, Numeric, Regex
+
+__all__ = [
+    "Contains",
+    "Exact",
+    "Measure",
+    "Numeric",
+    "Regex",
+    "Score",
+    "check_metrics",
+    "function",
+    "measure_of",
+    "measures_of",
+    "score",
+]

@@ -1,0 +1,34 @@
+"""General verifiers: a regular expression, a JSON schema, a known answer, a command, and verifiers of verifiers.
+
+`draftverify.verifier` makes one of a function. What takes verifiers in stages apart, for stages with an order of their
+own, is here too: `Combined` and a `Way`; for those whose scores decide `at_threshold`, and for those that rest on
+models `families_of` and `stands_outside`.
+"""
+
+from draftverify.checks.families import families_of, stands_outside
+from draftverify.checks.verifiers.combined import AllOf, AnyOf, Combined
+from draftverify.checks.verifiers.command import Command
+from draftverify.checks.verifiers.exact import Exact
+from draftverify.checks.verifiers.json_schema import JsonSchema
+from draftverify.checks.verifiers.regex import Regex
+from draftverify.checks.verifiers.stages import AllWay, AnyWay, StagePass, Way, names_of, resting_on
+from draftverify.checks.verifiers.thresholds import at_threshold
+
+__all__ = [
+    "AllOf",
+    "AllWay",
+    "AnyOf",
+    "AnyWay",
+    "Combined",
+    "Command",
+    "Exact",
+    "JsonSchema",
+    "Regex",
+    "StagePass",
+    "Way",
+    "at_threshold",
+    "families_of",
+    "names_of",
+    "resting_on",
+    "stands_outside",
+]

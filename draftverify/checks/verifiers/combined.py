@@ -1,0 +1,479 @@
+"""Verifiers made of verifiers: `all_of` and `any_of`, cheap ones first, so that a dear one sees only what is left.
+
+They nest, and keep what their members can do: coroutine methods, one call for many sessions, resources, settings,
+stopping, explaining.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from inspect import isawaitable, iscoroutinefunction
+from itertools import permutations
+from time import perf_counter
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from draftverify.checks.families import families_of, stands_outside
+from draftverify.checks.verifiers.stages import (
+    AllWay,
+    AnyWay,
+    StagePass,
+    Way,
+    heard,
+    named,
+    names_of,
+    part_of,
+)
+from draftverify.engine.boundary import raised
+from draftverify.engine.drivers import in_thread, is_cancelled
+from draftverify.engine.parts import either, is_asynchronous, read_by
+from draftverify.errors import ConfigError, below
+from draftverify.protocols import Done, Verifier
+from draftverify.values import Context, Explanation, Failure, Proposal, Task, Verification
+
+__all__ = ["AllOf", "AnyOf", "Combined", "as_stages"]
+
+Recall: TypeAlias = "Callable[[Verifier, Context, Proposal, Sequence[int]], tuple[Verification, float, bool]]"
+"""recall(stage, context, items, indices): what a stage said of these items of a block, in how many seconds, and whether
+its call had failed."""
+
+
+class _Asked(NamedTuple):
+    """A stage, and of each block that comes to it the items and the arguments of `verify`."""
+
+    name: str
+    stage: Verifier
+    indices: list[Sequence[int]]
+    contexts: list[Context]
+    proposals: list[Proposal]
+
+    def heard(self, answers: Iterable[tuple[Any, float]]) -> list[StagePass]:
+        """What it said, of its answers and their seconds."""
+        found = zip(self.indices, answers, strict=True)
+        return [heard(self.name, self.stage, indices, answer, took) for indices, (answer, took) in found]
+
+
+_Steps: TypeAlias = "Generator[_Asked, list[StagePass], None]"
+
+
+class Combined(ABC):
+    """What verifiers in stages have in common; a subclass says whose word stands, in its `way`.
+
+    The verification's `notes`: "order", the stages' names; "skipped", those that abstained on all they were given;
+    under "stages" what each noted itself; "seconds" by stage; "heard", what each said, for replays. Costs are the
+    stages' together.
+
+    Args:
+        stages: from cheap to dear.
+        ask_all: whether a stage is also asked about the items that are settled without it. Its word on those decides
+            nothing and costs the round nothing: it is recorded, so that replays can answer for any order of the stages.
+
+    Raises:
+        ConfigError: there is none, or one is no verifier.
+    """
+
+    stages: tuple[Verifier, ...]
+    ask_all = False
+
+    def __init__(self, stages: Iterable[Verifier], ask_all: bool = False) -> None:
+        self.stages = as_stages(stages)
+        self.ask_all = ask_all
+        self._opened: list[Verifier] = []
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the stages, in order."""
+        return names_of(self.stages)
+
+    def orders(self) -> Iterator[tuple[int, ...]]:
+        """The orders of the stages, by their places, under which the same counts as passed."""
+        return permutations(range(len(self.stages)))
+
+    def recalled(self, context: Context, proposal: Proposal, recall: Recall) -> Verification:
+        """The verification that comes of words which the stages said before.
+
+        Args:
+            context, proposal: as of `verify`.
+            recall: gives what a stage said.
+        """
+        way = self.way(context, proposal)
+        steps = _steps(self.names, self.stages, [way], [context], self.ask_all)
+        answers: Any = None
+        try:
+            while True:
+                asked = steps.send(answers)
+                indices = asked.indices[0]
+                said, seconds, broke = recall(asked.stage, asked.contexts[0], asked.proposals[0], indices)
+                checks = tuple(named(check, asked.name) for check in said.checks)
+                answers = [StagePass(asked.name, tuple(indices), checks, seconds, None if broke else said)]
+        except StopIteration:
+            return self._verification(way)
+
+    @abstractmethod
+    def way(self, context: Context, proposal: Proposal) -> Way:
+        """A block at the beginning of its way."""
+
+    @property
+    @abstractmethod
+    def provides(self) -> frozenset[str]:
+        """Verdicts, and what else the stages whose word stands give."""
+
+    def verify(self, context: Context, proposal: Proposal) -> Any:
+        """One pass of each stage over what is left for it; awaitable where a stage is asynchronous."""
+        ways = [self.way(context, proposal)]
+        return self._walked(ways, [context], lambda: self._verification(ways[0]))
+
+    @property
+    def verify_many(self) -> Callable[[Sequence[Context], Sequence[Proposal]], Any]:
+        """One pass of each stage over what is left of many sessions' blocks.
+
+        Raises:
+            AttributeError: no stage has it, so sessions are better asked about one by one.
+        """
+        if not any(hasattr(stage, "verify_many") for stage in self.stages):
+            raise AttributeError("verify_many")
+        return self._verify_many
+
+    def _verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> Any:
+        ways = [self.way(*call) for call in zip(contexts, proposals, strict=True)]
+        return self._walked(ways, contexts, lambda: [self._verification(way) for way in ways])
+
+    def _walked(self, ways: Sequence[Way], contexts: Sequence[Context], found: Callable[[], Any]) -> Any:
+        steps = _steps(self.names, self.stages, ways, contexts, self.ask_all)
+        if self.asynchronous:
+            return _later(steps, found)
+        _walk(steps)
+        return found()
+
+    def _verification(self, way: Way) -> Verification:
+        return way.verification(self.names, self.provides)
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether a stage has coroutine methods."""
+        return any(is_asynchronous(stage) for stage in self.stages)
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether every stage is."""
+        return all(getattr(stage, "deterministic", True) for stage in self.stages)
+
+    @property
+    def concurrent(self) -> bool:
+        """Whether every stage is."""
+        return all(getattr(stage, "concurrent", True) for stage in self.stages)
+
+    @property
+    def vocabulary(self) -> str | None:
+        """The one that the stages share which have one.
+
+        Raises:
+            ConfigError: two have different ones.
+        """
+        named = {getattr(stage, "vocabulary", None) for stage in self.stages} - {None}
+        if len(named) > 1:
+            raise ConfigError(
+                f"the verifiers have different vocabularies, {' and '.join(sorted(map(str, named)))}; no item means "
+                "the same to all of them"
+            )
+        return next(iter(named), None)
+
+    @property
+    def families(self) -> frozenset[str]:
+        """Of the models that the stages' words rest on."""
+        return frozenset[str]().union(*map(families_of, self.stages))
+
+    @property
+    def outside(self) -> bool:
+        """Whether every stage that may pass an item by itself rests on no model, or stands behind one that does not."""
+        return all(map(stands_outside, self.stages))
+
+    @property
+    def reads(self) -> frozenset[str] | None:
+        """The settings that a stage reads; None where one does not say, and may read any."""
+        return read_by(self.stages)
+
+    def check_settings(self, settings: Mapping[str, Any]) -> None:
+        """Every stage looks at the settings.
+
+        Raises:
+            ConfigError: a stage cannot read them.
+        """
+        for stage in self.stages:
+            if hasattr(stage, "check_settings"):
+                stage.check_settings(settings)
+
+    def prepare(self, task: Task) -> Any:
+        """The task as each stage in turn prepares it; awaitable where one prepares in a coroutine."""
+        prepares = [stage.prepare for stage in self.stages if hasattr(stage, "prepare")]
+        if any(map(iscoroutinefunction, prepares)) or self.asynchronous:
+            return _prepared(task, prepares)
+        for prepare in prepares:
+            task = prepare(task)
+        return task
+
+    @property
+    def describe(self) -> Callable[[Sequence[Any]], list[str]]:
+        """Values as text, as the last stage that describes them does it.
+
+        Raises:
+            AttributeError: none does.
+        """
+        return _first("describe", reversed(self.stages))
+
+    @property
+    def done(self) -> Done:
+        """The stages' stopping rules; where several have one, the earliest of their stops counts.
+
+        Raises:
+            AttributeError: none has one.
+        """
+        found = either(*self.stages)
+        if found is None:
+            raise AttributeError("done")
+        return found
+
+    @property
+    def explain(self) -> Callable[[Task, Any, Any, Mapping[str, Any]], Explanation]:
+        """Why two outputs differ, as the first stage that explains says.
+
+        Raises:
+            AttributeError: none does.
+        """
+        return _first("explain", self.stages)
+
+    def open(self) -> None:
+        """Open every stage, once where it stands twice; if one cannot be, none stays open.
+
+        Raises:
+            ConfigError: a stage cannot be opened as it is configured; the path says which.
+        """
+        with ExitStack() as closing:
+            closing.callback(self.close)
+            for place, stage in enumerate(self.stages):
+                if any(stage is each for each in self._opened):
+                    continue
+                if hasattr(stage, "open"):
+                    with below(f"stages.{place}"):
+                        stage.open()
+                self._opened.append(stage)
+            closing.pop_all()
+
+    def close(self) -> None:
+        """Close every stage that `open` opened, whatever befalls the others."""
+        with ExitStack() as closing:
+            opened, self._opened = self._opened, []
+            for stage in opened:
+                if hasattr(stage, "close"):
+                    closing.callback(stage.close)
+
+
+def as_stages(stages: Any) -> tuple[Verifier, ...]:
+    """Verifiers as they were given.
+
+    Raises:
+        ConfigError: there is none, or one is no verifier.
+    """
+    if not isinstance(stages, Iterable):
+        raise ConfigError(f"this is a {type(stages).__name__}; a list of verifiers is needed", path="stages")
+    found = tuple(stages)
+    if not found:
+        raise ConfigError("there are no stages; one verifier is needed at least", path="stages")
+    for place, stage in enumerate(found):
+        where = f"stages.{place}"
+        if isinstance(stage, type):
+            name = stage.__name__
+            raise ConfigError(f"this is the class {name}; an instance is needed: {name}(…)", path=where)
+        if not callable(getattr(stage, "verify", None)):
+            hint = "; verifier(function) makes a verifier of a function" if callable(stage) else ""
+            kind = type(stage).__name__
+            raise ConfigError(f"this is a {kind}, which has no method verify(){hint}", path=where)
+    return found
+
+
+def _first(name: str, stages: Iterable[Verifier]) -> Callable[..., Any]:
+    """The method of the first stage that has it.
+
+    Raises:
+        AttributeError: none has.
+    """
+    for stage in stages:
+        if hasattr(stage, name):
+            return getattr(stage, name)  # type: ignore[no-any-return]
+    raise AttributeError(name)
+
+
+class AllOf(Combined):
+    """Passes an item that every verifier passes; a later one is asked only about what the earlier ones passed.
+
+    The first word that is not a pass is the item's check, an abstention too. The last verifier alone stops early, at
+    `context.enough`, and not in a tree. Scores are the last one's.
+
+    Args:
+        stages: verifiers, from cheap to dear.
+        ask_all: whether a stage is also asked, for the record alone, about the items that are settled without it.
+
+    Raises:
+        ConfigError: there is none, or one is no verifier.
+
+    Examples:
+        >>> from draftverify import Pipeline, generator
+        >>> from draftverify.rules import First
+        >>> from draftverify.checks.verifiers.combined import AllOf
+        >>> from draftverify.checks.verifiers.regex import Regex
+        >>> short_date = AllOf([Regex(r"\\d+-\\d+-\\d+"), Regex(r".{10}")])
+        >>> guesses = generator(lambda context, n: ["tomorrow", "24-5-1", "2024-05-01"])
+        >>> Pipeline(guesses, short_date, First(), block=3).run("when?").value
+        '2024-05-01'
+    """
+
+    def way(self, context: Context, proposal: Proposal) -> Way:
+        """Every stage must pass an item."""
+        return AllWay(proposal, context.enough)
+
+    @property
+    def outside(self) -> bool:
+        """Whether one of the stages, all of which must pass an item, does."""
+        return any(map(stands_outside, self.stages))
+
+    @property
+    def provides(self) -> frozenset[str]:
+        """Verdicts; scores and cross evidence where the last one gives them."""
+        last = frozenset(getattr(self.stages[-1], "provides", ()))
+        return frozenset({"verdicts"}) | (last & {"scores", "cross"})
+
+
+class AnyOf(Combined):
+    """Passes an item that one of the verifiers passes; a later one is asked only about what no earlier one passed.
+
+    An item that none passed is an error (a timeout, an abstention) where one of them said so, since that one might have
+    passed it; else it is rejected, with what each had against it. In a chain, an item that one of them never came to is
+    unchecked instead, or an abstention where all that it stands on passed. Every verifier stops early, at
+    `context.enough`.
+
+    Args:
+        stages: verifiers, from cheap to dear.
+        ask_all: whether a stage is also asked, for the record alone, about the items that are settled without it.
+
+    Raises:
+        ConfigError: there is none, or one is no verifier.
+    """
+
+    def way(self, context: Context, proposal: Proposal) -> Way:
+        """One stage must pass an item."""
+        return AnyWay(proposal, context.enough, len(self.stages))
+
+    @property
+    def provides(self) -> frozenset[str]:
+        """Verdicts; scores where every one gives them, which should then be of one unit."""
+        scored = all("scores" in getattr(stage, "provides", ()) for stage in self.stages)
+        return frozenset({"verdicts", "scores"} if scored else {"verdicts"})
+
+
+def _walk(steps: _Steps) -> None:
+    """Take blocks through stages, each of which is given what is still open, in one call where it can."""
+    answers: Any = None
+    try:
+        while True:
+            answers = _called(steps.send(answers))
+    except StopIteration:
+        return
+
+
+async def _later(steps: _Steps, found: Callable[[], Any]) -> Any:
+    """As `_walk`, awaited; then what was found."""
+    answers: Any = None
+    try:
+        while True:
+            answers = await _acalled(steps.send(answers))
+    except StopIteration:
+        return found()
+
+
+def _steps(
+    names: Sequence[str],
+    stages: Sequence[Verifier],
+    ways: Sequence[Way],
+    contexts: Sequence[Context],
+    ask_all: bool,
+) -> _Steps:
+    """What the stages are to be asked, one after the other; takes what they said."""
+    for beside in (False, True) if ask_all else (False,):
+        for place, (name, stage) in enumerate(zip(names, stages, strict=True)):
+            last = place == len(stages) - 1
+            asked = _Asked(name, stage, [], [], [])
+            coming: list[Way] = []
+            for way, context in zip(ways, contexts, strict=True):
+                if indices := way.left(name) if beside else way.open:
+                    enough = None if beside else way.enough_at(last)
+                    coming.append(way)
+                    asked.indices.append(indices)
+                    asked.contexts.append(msgspec.structs.replace(context, enough=enough))
+                    asked.proposals.append(part_of(way.proposal, indices))
+            if not coming:
+                continue
+            found = yield asked
+            for way, one, context in zip(coming, found, asked.contexts, strict=True):
+                way.hear(one, context.enough, beside=beside)
+
+
+def _called(asked: _Asked) -> list[StagePass]:
+    """One call for all blocks where the stage can, else one each; so too where that one fails."""
+    stage, count = asked.stage, len(asked.contexts)
+    if count > 1 and hasattr(stage, "verify_many"):
+        values, seconds = _timed(stage.verify_many, asked.contexts, asked.proposals)
+        if _fits(values, count):
+            return asked.heard((value, seconds) for value in values)
+    return asked.heard(
+        [_timed(stage.verify, *call) for call in zip(asked.contexts, asked.proposals, strict=True)]
+    )
+
+
+def _timed(method: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
+    start = perf_counter()
+    try:
+        value = method(*arguments)
+    except BaseException as error:
+        value = raised(error)
+    return value, perf_counter() - start
+
+
+async def _acalled(asked: _Asked) -> list[StagePass]:
+    """As `_called`, awaited: coroutine methods side by side, others in threads."""
+    stage, count = asked.stage, len(asked.contexts)
+    if count > 1 and hasattr(stage, "verify_many"):
+        values, seconds = await _atimed(stage.verify_many, asked.contexts, asked.proposals)
+        if _fits(values, count):
+            return asked.heard((value, seconds) for value in values)
+    calls = zip(asked.contexts, asked.proposals, strict=True)
+    return asked.heard(await asyncio.gather(*(_atimed(stage.verify, *call) for call in calls)))
+
+
+async def _atimed(method: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
+    start = perf_counter()
+    try:
+        value = method(*arguments) if iscoroutinefunction(method) else await in_thread(method, arguments)
+        if isawaitable(value):
+            value = await value
+    except asyncio.CancelledError as error:
+        if is_cancelled():
+            raise
+        value = Failure.of(error)
+    except BaseException as error:
+        value = raised(error)
+    return value, perf_counter() - start
+
+
+def _fits(values: Any, count: int) -> bool:
+    return isinstance(values, list) and len(values) == count
+
+
+async def _prepared(task: Task, prepares: Sequence[Callable[[Task], Any]]) -> Task:
+    for prepare in prepares:
+        made = prepare(task)
+        task = await made if isawaitable(made) else made
+    return task

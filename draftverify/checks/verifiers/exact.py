@@ -1,0 +1,80 @@
+"""A known answer: `exact`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import zip_longest
+from typing import Any
+
+from draftverify.checks.verifiers.text import NotJson, json_of
+from draftverify.engine.functions import each_item, failed
+from draftverify.errors import ConfigError
+from draftverify.values import PASS, Check, Context, Failure, Proposal, Verification
+
+__all__ = ["Exact", "differences"]
+
+
+class Exact:
+    """Passes items that equal a field of the task: a checksum, a total that is known, a query's result.
+
+    Texts are equal but for space around them. Where the field holds no text, an item that is text is read as JSON;
+    mappings are equal in any order, 1 and 1.0 are one number, and true is none. Feedback names the places that differ
+    and never what was expected there: a generator would only have to repeat it.
+
+    Args:
+        field: of the task's input.
+    """
+
+    reads: frozenset[str] = frozenset()
+
+    def __init__(self, field: str) -> None:
+        self.field = field
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """One check per item.
+
+        Raises:
+            ConfigError: the task has no such field.
+        """
+        if self.field not in context.task.input:
+            fields = ", ".join(map(str, context.task.input)) or "none"
+            raise ConfigError(
+                f"task {context.task.id} has no field {self.field!r} to compare with; there are {fields}"
+            )
+        expected = context.task.input[self.field]
+        return each_item(context, proposal, lambda item: _check(item, expected))
+
+
+def _check(item: Any, expected: Any) -> Check:
+    try:
+        value = json_of(item) if type(item) is str and not isinstance(expected, str) else item
+        places = list(differences(expected, value))
+    except NotJson as error:
+        return Check("reject", reason="json", feedback=f"the answer must be one JSON document: {error}")
+    except Exception as error:
+        return failed(Failure.of(error))
+    if not places:
+        return PASS
+    return Check("reject", reason="differs", feedback=f"not what was expected: {', '.join(places[:10])}")
+
+
+def differences(expected: Any, value: Any, path: str = "$") -> Iterator[str]:
+    """The places at which a value is not what was expected, as JSON paths."""
+    if isinstance(expected, str) and isinstance(value, str):
+        same = expected.strip() == value.strip()
+    elif isinstance(expected, Mapping) and isinstance(value, Mapping):
+        for key in dict.fromkeys([*expected, *value]):
+            if key in expected and key in value:
+                yield from differences(expected[key], value[key], f"{path}.{key}")
+            else:
+                yield f"{path}.{key}"
+        return
+    elif isinstance(expected, (list, tuple)) and isinstance(value, (list, tuple)):
+        missing = object()
+        for place, (left, right) in enumerate(zip_longest(expected, value, fillvalue=missing)):
+            yield from differences(left, right, f"{path}[{place}]")
+        return
+    else:
+        same = expected == value and isinstance(expected, bool) == isinstance(value, bool)
+    if not same:
+        yield path

@@ -1,0 +1,123 @@
+"""JSON documents of a given schema: `json_schema`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from draftverify.checks.verifiers.text import NotJson, json_of, shown
+from draftverify.engine.functions import each_item, failed
+from draftverify.errors import ConfigError
+from draftverify.values import Check, Context, Failure, Proposal, Verification, utf8
+
+__all__ = ["JsonSchema"]
+
+SHOWN = 5
+"""How many places feedback names."""
+LONGEST = 200
+"""Characters of one place's message."""
+
+
+class JsonSchema:
+    """Passes JSON documents that a schema allows; of the others it tells each place, and what was expected there.
+
+    An item that is text is read as one JSON document, with nothing but space around it; another item is the value
+    itself. The score is minus the number of places where the schema is broken; a text that is no JSON has none.
+    Nor has one that is rejected for lists nested more than 100 deep, a number beyond a float, or one too large for
+    `multipleOf`.
+
+    `format` is checked for the formats that the package jsonschema knows without further ones (date, email, ipv4, …). A
+    `$ref` leads to places in the schema itself and to the metaschemas; nothing is fetched.
+
+    Args:
+        schema: of any draft, told by its `$schema`; 2020-12 without one. In place, or the path of a JSON file.
+
+    References:
+        json-schema.org; the package jsonschema, which does the checking.
+    """
+
+    reads: frozenset[str] = frozenset()
+    provides = frozenset({"verdicts", "scores"})
+
+    def __init__(self, schema: Mapping[str, Any] | Path) -> None:
+        self.schema = schema
+
+    def open(self) -> None:
+        """Read the schema, and check it.
+
+        Raises:
+            ConfigError: the file cannot be read, or the schema is none, with the place in it.
+        """
+        self._validator  # noqa: B018
+
+    @cached_property
+    def _validator(self) -> Any:
+        from jsonschema import Draft202012Validator, SchemaError
+        from jsonschema.validators import validator_for
+        from referencing import Registry
+
+        schema = _read(self.schema) if isinstance(self.schema, Path) else self.schema
+        if isinstance(schema, Mapping) and not isinstance(schema.get("$schema", ""), str):
+            raise ConfigError(
+                f"$schema is {shown(schema['$schema'])}; the address of a draft is needed, or nothing",
+                path="schema.$schema",
+            )
+        kind = validator_for(schema, default=Draft202012Validator)
+        try:
+            kind.check_schema(schema)
+        except SchemaError as error:
+            place = ".".join(map(str, ("schema", *error.absolute_path)))
+            raise ConfigError(f"this is no JSON schema: {error.message}", path=place) from error
+        # An empty registry: the default one would fetch what a $ref names.
+        return kind(schema, registry=Registry(), format_checker=kind.FORMAT_CHECKER)
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """One check per item."""
+        return each_item(context, proposal, self._check)
+
+    def _check(self, item: Any) -> Check:
+        try:
+            value = json_of(item) if type(item) is str else item
+            errors = sorted(self._validator.iter_errors(value), key=lambda error: list(map(str, error.path)))
+        except NotJson as error:
+            said = f"the answer must be one JSON document and nothing else: {error}"
+            return Check("reject", reason="json", feedback=utf8(said))
+        except OverflowError:  # an integer of hundreds of digits, divided by a float
+            return Check("reject", reason="multipleOf", feedback="a number in the answer is too large")
+        except Exception as error:  # of the checker: a reference that leads nowhere, or round in a circle
+            return failed(Failure.of(error))
+        if not errors:
+            return Check("pass", score=0.0)
+        told = [_told(error) for error in islice(errors, SHOWN)]
+        if len(errors) > SHOWN:
+            told.append(f"… and {len(errors) - SHOWN} more")
+        # The schema `false` allows nothing, by no keyword.
+        return Check("reject", -float(len(errors)), errors[0].validator or "false", utf8("\n".join(told)))
+
+
+def _told(error: Any) -> str:
+    """A place and what was expected there; of alternatives, what the nearest one lacks."""
+    from jsonschema.exceptions import best_match
+
+    nearest = best_match(iter([error])) or error
+    message, found = nearest.message, shown(nearest.instance)
+    if nearest.validator is None:  # the schema `false`, for which jsonschema tells the place above alone
+        message = f"nothing is allowed where {found} stands"
+    elif len(message) > LONGEST:  # it quotes the value whole
+        message = f"{found} breaks {nearest.validator}: {shown(nearest.validator_value, 100)}"
+    return f"{nearest.json_path}: {message}"
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(
+            f"the schema cannot be read: {error.strerror or error}", path="schema", where=str(path)
+        ) from error
+    except ValueError as error:
+        raise ConfigError(f"the schema is no JSON: {error}", path="schema", where=str(path)) from error

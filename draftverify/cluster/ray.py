@@ -1,0 +1,500 @@
+"""The executor of a Ray cluster: actors that keep models resident, placed by what each pipeline needs.
+
+An actor holds a process that performs units (watched.py), so that a task that crashes or hangs costs the actor nothing
+but that process. What Ray itself loses, an actor or a whole node, is replaced, and the units that were there run again.
+Only bytes of JSON are sent to actors and come back from them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from itertools import count
+from time import monotonic
+from typing import Any, ClassVar
+
+import msgspec
+
+from draftverify.bench.config.specs import Experiment
+from draftverify.bench.executors.messages import Begin, Frame, Lost, Reply, bundled, failing, unbundled
+from draftverify.bench.executors.watched import Watched
+from draftverify.bench.executors.workers import OnSent, Pace, Team, Workers, at_least_one, check_deadline
+from draftverify.errors import ConfigError, DraftVerifyError, ResourceError
+from draftverify.plugins import did_you_mean, missing_package
+from draftverify.secret import quiet
+
+__all__ = ["Placement", "Ray"]
+
+_log = quiet(logging.getLogger(__name__))
+
+LOCAL = "local"
+STORE_BYTES = 100 << 20
+"""Of the object store of a cluster of our own: units and records are small, and models never pass through it."""
+
+PATIENCE = 300.0
+"""Seconds without a single actor of a kind before the run is stopped: a cluster that grows on demand takes its time."""
+
+GATHER = 0.2
+"""Seconds for which an actor that has something to say waits for half of its units to have ended: with units ahead it
+works on meanwhile."""
+
+FAILED_STARTS = 5
+"""Actors of a kind that failed as they began, one after the other, before the run is stopped."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """What each actor of some pipelines needs.
+
+    Args:
+        actors: how many; None for as many as the cluster has room for when the run begins.
+        batch: how many tasks are under way at once in each.
+        cpus, gpus: of each; parts of one are fine (0.25: four on a GPU).
+        memory: of each, in gigabytes, for Ray to reckon with.
+        resources: of each, by the names that the cluster's nodes have for them.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}  # a misspelt key is an error
+
+    actors: int | None = None
+    batch: int = 1
+    cpus: float = 1.0
+    gpus: float = 0.0
+    memory: float | None = None
+    resources: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        at_least_one("batch", self.batch)
+        if self.actors is not None:
+            at_least_one("actors", self.actors)
+        for name, amount in (("cpus", self.cpus), ("gpus", self.gpus), ("memory", self.memory or 0.0)):
+            if not 0 <= amount < float("inf"):
+                raise ConfigError(f"{name} is {amount:g}; a number of at least 0 is needed", path=name)
+
+
+class Ray:
+    """Actors of a Ray cluster, which keep models resident.
+
+    Args:
+        address: of the cluster (`auto`: the one of this machine, `host:6379`, `ray://host:10001`), or `local` for one
+            of our own, which ends with the run.
+        actors: how many; None for as many as the cluster has room for when the run begins.
+        batch: how many tasks are under way at once in each: those that wait for the same part share one pass of it.
+        cpus, gpus: of each actor; parts of one are fine (0.25: four actors on a GPU).
+        memory: of each actor, in gigabytes, for Ray to reckon with.
+        resources: of each actor, by the names that the cluster's nodes have for them.
+        pipelines: by name, those that have actors of their own, and what those need.
+        deadline: seconds after which a task that has begun and not ended is recorded as failed, and its process ended,
+            whatever it is doing; None for no bound.
+    """
+
+    local: ClassVar[bool] = False
+    workers = 1
+
+    def __init__(
+        self,
+        address: str = LOCAL,
+        actors: int | None = None,
+        batch: int = 1,
+        cpus: float = 1.0,
+        gpus: float = 0.0,
+        memory: float | None = None,
+        resources: Mapping[str, float] = {},
+        pipelines: Mapping[str, Placement] = {},
+        deadline: float | None = None,
+    ) -> None:
+        self.address = address
+        self.actors = actors
+        self.batch = batch
+        self.cpus = cpus
+        self.gpus = gpus
+        self.memory = memory
+        self.resources = resources
+        self.pipelines = pipelines
+        self.deadline = deadline
+        self.placement = Placement(actors, batch, cpus, gpus, memory, resources)
+        check_deadline(deadline)
+
+    def pool(self) -> Workers:
+        """Fresh actors."""
+        return _Actors(self)
+
+
+class _Performer:
+    """What an actor is: it hands units to its process, and gives back what that says, in bundles of frames."""
+
+    def __init__(self, begin: bytes, deadline: float | None) -> None:
+        self._said: queue.SimpleQueue[Frame] = queue.SimpleQueue()
+        self._out: set[int] = set()  # units that came and were not taken back
+        self._watched = Watched(
+            msgspec.json.decode(begin, type=Begin),
+            deadline=deadline,
+            on_sent=lambda data: self._said.put(Frame(b"d", 0, data)),
+        )
+
+    def ready(self) -> None:
+        """The actor is there."""
+
+    def send(self, bundle: bytes) -> None:
+        """Take units: "u", and "a" those that are to be alone."""
+        for frame in unbundled(bundle):
+            self._out.add(frame.number)
+            made = self._watched.perform(frame.data, alone=frame.kind == b"a")
+            made.add_done_callback(partial(self._ended, frame.number))
+
+    def take(self) -> bytes:
+        """Wait for something, and give what there is then: replies ("r") and the rounds before them ("d")."""
+        said = [self._said.get()]
+        ended = int(said[0].kind == b"r")
+        # A call costs the driver more than what it carries, and with units ahead nobody waits for this one.
+        until = monotonic() + GATHER
+        with suppress(queue.Empty):
+            while 2 * ended < len(self._out) or not self._said.empty():
+                said.append(self._said.get(timeout=max(0.0, until - monotonic())))
+                ended += said[-1].kind == b"r"
+        self._out.difference_update(frame.number for frame in said if frame.kind == b"r")
+        return bundled(said)
+
+    def close(self) -> None:
+        """Close the parts, and end."""
+        self._watched.close()
+
+    def _ended(self, number: int, made: Future[bytes]) -> None:
+        self._said.put(Frame(b"r", number, made.result()))
+
+
+class _Actor:
+    """One of a group's actors, as a member of its team."""
+
+    def __init__(self, group: _Group, handle: Any) -> None:
+        self.group = group
+        self.handle = handle
+        self.ready = False
+        self._units: dict[int, Future[bytes]] = {}
+        self._since = 0.0  # when it said something last, or began anew
+        self._outbox: deque[Frame] = deque()
+        self._numbers = count()
+
+    @property
+    def room(self) -> int:
+        """As of its group."""
+        return self.group.each
+
+    def perform(self, unit: bytes, *, alone: bool) -> Future[bytes]:
+        """As of `Workers`."""
+        future: Future[bytes] = Future()
+        number = next(self._numbers)
+        if not self._units:
+            self._since = monotonic()
+        self._units[number] = future
+        self._outbox.append(Frame(b"a" if alone else b"u", number, unit))
+        self.group.actors.post(self._send)
+        return future
+
+    def listen(self) -> None:
+        """Ask for what it has to say, once."""
+        made = self.handle.take.remote().future()
+        made.add_done_callback(lambda made: self.group.actors.post(partial(self._took, made)))
+
+    def lose(self, error: BaseException) -> None:
+        """It is gone, and its units with it."""
+        self._outbox.clear()
+        units, self._units = self._units, {}
+        for future in units.values():
+            future.set_result(_loss(error))
+
+    def _send(self) -> None:
+        bundle = [self._outbox.popleft() for _ in range(len(self._outbox))]
+        if bundle:
+            self.handle.send.options(num_returns=0).remote(bundled(bundle))
+
+    def _took(self, made: Future[bytes]) -> None:
+        if self not in self.group.living:
+            return  # its units are with others by now, and what it says of them comes too late
+        error = made.exception()
+        if error is not None:
+            self.group.lost(self, error)
+            return
+        self.listen()
+        actors = self.group.actors
+        frames = list(unbundled(made.result()))
+        ended = sum(frame.kind == b"r" for frame in frames)
+        if ended:
+            now = monotonic()
+            self.group.pace.ended(ended, now - self._since)
+            self._since = now
+        for frame in frames:
+            if frame.kind == b"r":
+                if (future := self._units.pop(frame.number, None)) is not None:
+                    future.set_result(frame.data)
+            elif actors.on_sent is not None:
+                actors.on_sent(frame.data)
+
+
+class _Group:
+    """The actors of one placement."""
+
+    def __init__(self, actors: _Actors, name: str, placement: Placement) -> None:
+        self.actors = actors
+        self.name = name
+        self.placement = placement
+        self.team = Team()
+        self.pace = Pace()
+        self.living: set[_Actor] = set()
+        self.failed_starts = 0
+        self.alone_since = monotonic()
+        self.count = 0
+
+    @property
+    def each(self) -> int:
+        """How many units an actor takes: with so many ahead it has work while bundles are on their way."""
+        return self.placement.batch + self.pace.ahead
+
+    def begin(self, number: int) -> None:
+        """Ask for the actors."""
+        self.count = number
+        for _ in range(number):
+            self._add()
+
+    def _add(self) -> None:
+        actor = _Actor(self, self.actors.create(self.placement))
+        self.living.add(actor)
+        ready = actor.handle.ready.remote().future()
+        ready.add_done_callback(lambda made: self.actors.post(partial(self._joined, actor, made)))
+
+    def _joined(self, actor: _Actor, made: Future[None]) -> None:
+        error = made.exception()
+        if error is None:
+            self.failed_starts = 0
+            actor.ready = True
+            actor.listen()
+            self.team.join(actor)
+            return
+        self.failed_starts += 1
+        if self.failed_starts >= FAILED_STARTS:
+            self.team.answer(failing(ResourceError(f"{self._what} cannot begin: {_first_line(error)}")))
+        self.lost(actor, error)
+
+    def lost(self, actor: _Actor, error: BaseException) -> None:
+        """An actor is gone: another takes its place."""
+        if actor not in self.living or self.actors.closing:
+            return
+        _log.warning("an actor was lost, and is replaced: %s", _first_line(error))
+        self.living.discard(actor)
+        self.team.leave(actor)
+        with suppress(Exception):  # one that is only out of reach would keep its place, and work on
+            _ray().kill(actor.handle)
+        actor.lose(error)
+        self.alone_since = monotonic()
+        if self.failed_starts < FAILED_STARTS:
+            self._add()
+
+    def look(self) -> None:
+        """Give up waiting for actors that do not come."""
+        if self.failed_starts >= FAILED_STARTS:
+            self.team.answer(failing(ResourceError(f"{self._what} cannot begin; the log says why")))
+        elif len(self.team):
+            self.alone_since = monotonic()
+        elif self.team.waiting and monotonic() - self.alone_since > PATIENCE:
+            why = f"{self._what} have found no room for {PATIENCE:g} s: each needs {_needs(self.placement)}, and the "
+            why += f"cluster has {self.actors.has()}"
+            self.team.answer(failing(ResourceError(why)))
+
+    @property
+    def _what(self) -> str:
+        return f"the Ray actors of {self.name}" if self.name else "the Ray actors"
+
+
+class _Actors(Workers):
+    """The cluster's end in the driver's process. Whatever Ray tells is handled in one thread, the clerk's."""
+
+    def __init__(self, where: Ray) -> None:
+        self._where = where
+        self._groups: dict[str, _Group] = {}
+        self._shared: _Group | None = None
+        self._begin = b""
+        self._remote: Any = None
+        self._ours = False
+        self._posted: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._clerk = threading.Thread(target=self._work, daemon=True)
+        self.on_sent: OnSent | None = None
+        self.closing = False
+
+    @property
+    def room(self) -> int:
+        return sum(group.count * group.each for group in self._all) + 1
+
+    @property
+    def _all(self) -> list[_Group]:
+        return [*self._groups.values(), *([self._shared] if self._shared is not None else [])]
+
+    def begin(self, spec: bytes, on_sent: OnSent | None) -> None:
+        experiment = Experiment.from_json(spec)
+        names = {name.partition("@")[0] for name in experiment.names} | set(experiment.names)
+        for name in self._where.pipelines:
+            if name not in names:
+                raise ConfigError(
+                    f"there is no pipeline {name!r}{did_you_mean(name, names)}", path="executor.pipelines"
+                )
+        self._connect()
+        begin = Begin(spec, rounds=on_sent is not None, parts=experiment.parts())
+        self._begin = msgspec.json.encode(begin)
+        self.on_sent = on_sent
+        placed = self._where.pipelines
+        self._groups = {name: _Group(self, name, placement) for name, placement in placed.items()}
+        if any(self._group_name(name) is None for name in experiment.names):
+            self._shared = _Group(self, "", self._where.placement)
+        self._clerk.start()
+        for group in self._all:
+            group.begin(self._count(group.placement))
+
+    def perform(self, pipeline: str, unit: bytes, *, alone: bool) -> Future[bytes]:
+        name = self._group_name(pipeline)
+        group = self._shared if name is None else self._groups[name]
+        assert group is not None
+        return group.team.perform(unit, alone=alone)
+
+    def close(self, *, kill: bool) -> None:
+        self.closing = True
+        actors = [actor for group in self._all for actor in group.living]
+        closed = [] if kill else [actor.handle.close.remote() for actor in actors if actor.ready]
+        if closed:  # those that have found no room have nothing to close
+            _ray().wait(closed, num_returns=len(closed), timeout=PATIENCE)
+        for actor in actors:
+            with suppress(Exception):
+                _ray().kill(actor.handle)
+        self._posted.put(None)
+        if self._clerk.is_alive():
+            self._clerk.join()
+        if self._ours:
+            _ray().shutdown()
+
+    def post(self, work: Callable[[], None]) -> None:
+        """Have something done by the clerk."""
+        self._posted.put(work)
+
+    def create(self, placement: Placement) -> Any:
+        """A new actor; it begins when and where there is room."""
+        begin = msgspec.json.decode(self._begin, type=Begin)
+        begin = msgspec.structs.replace(begin, size=placement.batch)
+        memory = {} if placement.memory is None else {"memory": int(placement.memory * 1e9)}
+        return self._remote.options(
+            num_cpus=placement.cpus,
+            num_gpus=placement.gpus,
+            resources=dict(placement.resources),
+            max_concurrency=4,  # it listens to units while it waits for what they come to, and it can be closed
+            max_restarts=0,
+            max_task_retries=0,
+            scheduling_strategy="SPREAD",
+            **memory,
+        ).remote(msgspec.json.encode(begin), self._where.deadline)
+
+    def has(self) -> str:
+        """What the cluster's nodes have, in words."""
+        ray = _ray()
+        alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        shown = [
+            ", ".join(
+                f"{name} {amount / 1e9 if 'memory' in name else amount:g}"
+                for name, amount in sorted(node.items())
+                if not name.startswith(("node:", "object_store"))
+            )
+            for node in alive
+        ]
+        return "; ".join(f"a node of {node}" for node in shown) or "no nodes"
+
+    def _group_name(self, pipeline: str) -> str | None:
+        """The placement of a pipeline: its own, or that of the pipeline whose variant it is."""
+        names = (pipeline, pipeline.partition("@")[0])
+        return next((name for name in names if name in self._where.pipelines), None)
+
+    def _connect(self) -> None:
+        try:
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+            os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+            ray = _ray()
+        except ImportError as error:
+            raise ResourceError(f"executor 'ray' {missing_package(error, prefer='ray')}") from error
+        self._remote = ray.remote(_Performer)
+        if ray.is_initialized():
+            return
+        own: dict[str, Any] = {
+            "include_dashboard": False,
+            "object_store_memory": STORE_BYTES,
+            "_node_ip_address": "127.0.0.1",  # nobody else's business
+        }
+        local = self._where.address == LOCAL
+        try:
+            ray.init(
+                self._where.address,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                namespace="draftverify",
+                **(own if local else {}),
+            )
+        except Exception as error:
+            what = "a Ray cluster of our own cannot begin" if local else f"no Ray at {self._where.address}"
+            raise ResourceError(f"{what}: {_first_line(error)}") from error
+        self._ours = True
+
+    def _count(self, placement: Placement) -> int:
+        if placement.actors is not None:
+            return placement.actors
+        ray = _ray()
+        has = ray.cluster_resources()
+        wants = {"CPU": placement.cpus, "GPU": placement.gpus, **placement.resources}
+        return max(1, min((int(has.get(name, 0) // n) for name, n in wants.items() if n > 0), default=1))
+
+    def _work(self) -> None:
+        looked = monotonic()
+        while True:
+            work: list[Callable[[], None] | None] = []
+            with suppress(queue.Empty):
+                work.append(self._posted.get(timeout=1.0))
+                while not self._posted.empty():
+                    work.append(self._posted.get())
+            if monotonic() - looked >= 1.0:
+                looked = monotonic()
+                work += [group.look for group in self._all]
+            for each in work:
+                if each is None:
+                    return
+                try:
+                    each()
+                except Exception as error:
+                    for group in self._all:
+                        group.team.answer(failing(error))
+
+
+def _ray() -> Any:
+    """The package, which is imported when it is needed."""
+    return importlib.import_module("ray")
+
+
+def _needs(placement: Placement) -> str:
+    given = asdict(placement)
+    own = given.pop("resources")
+    given = {name: given[name] for name in ("cpus", "gpus", "memory") if given[name]}
+    return ", ".join(f"{name} {amount:g}" for name, amount in {**given, **own}.items()) or "nothing"
+
+
+def _loss(error: BaseException) -> bytes:
+    """What is said of a unit whose call failed: its actor is lost, or the call itself cannot be made."""
+    ray = _ray()
+    if isinstance(error, ray.exceptions.RayTaskError) or not isinstance(error, ray.exceptions.RayError):
+        return failing(DraftVerifyError(f"a Ray actor failed: {error}"))
+    return msgspec.json.encode(Reply(lost=Lost(f"Ray lost its actor ({_first_line(error)})")))
+
+
+def _first_line(error: BaseException) -> str:
+    said = str(error).strip() or type(error).__name__
+    return said.splitlines()[0]

@@ -1,0 +1,33 @@
+"""For tests: the conformance kit for components, scripted parts, a small exact model, and contexts made by hand."""
+
+from draftverify.kit.conformance import (
+    ConformanceError,
+    Report,
+    Result,
+    check_component,
+    check_names,
+    parametrize_with_checks,
+)
+from draftverify.kit.contexts import advanced, make_context, make_draws
+from draftverify.kit.scripted import ScriptedGenerator, ScriptedVerifier
+from draftverify.kit.subject import Subject
+from draftverify.kit.tables import DraftFrom, TableModel, TablePair, TargetFrom
+
+__all__ = [
+    "ConformanceError",
+    "DraftFrom",
+    "Report",
+    "Result",
+    "ScriptedGenerator",
+    "ScriptedVerifier",
+    "Subject",
+    "TableModel",
+    "TablePair",
+    "TargetFrom",
+    "advanced",
+    "check_component",
+    "check_names",
+    "make_context",
+    "make_draws",
+    "parametrize_with_checks",
+]

@@ -1,0 +1,79 @@
+"""The audit: whether a pipeline's output is its verifier's own, shown and not assumed.
+
+`lossless(pipeline, tasks)` enumerates the rule on tiny models, plays it at recorded prefixes of real tasks, and
+compares greedy text with plain steps. It works on any rule and generator, a plugin's too. See docs/audit.md.
+
+And whether a judge, a verifier that is a model's word, can be believed: `audit_judge(judge, comparisons)`. See
+docs/judges.md. `audit_verifiers(judged)` says the same of any verifier, by labels of what it judged: docs/trust.md.
+"""
+
+from draftverify.kit.audit.comparisons import Comparison, comparisons_of
+from draftverify.kit.audit.enumeration import enumerate_rule
+from draftverify.kit.audit.judge_audit import (
+    JudgeAudit,
+    Planned,
+    audit_judge,
+    find_audit,
+    load_audit,
+    plan_labels,
+)
+from draftverify.kit.audit.judge_probes import PROBES, Figure, Probe, ProbeName
+from draftverify.kit.audit.judges import (
+    Asked,
+    Choice,
+    Grade,
+    Grading,
+    Judging,
+    Presented,
+    Said,
+    Variation,
+    as_choice,
+    as_judge,
+)
+from draftverify.kit.audit.lossless import claims_exact, lossless
+from draftverify.kit.audit.report import Divergence, Draws, Enumeration, PipelineReport, Report, Text
+from draftverify.kit.audit.unknowns import NotEnumerable, Path, Stream, Unknown, explore
+from draftverify.kit.audit.verifier_audit import Item, Judged, VerifierAudit, audit_verifiers
+
+__all__ = [
+    "Asked",
+    "Choice",
+    "Comparison",
+    "Divergence",
+    "Draws",
+    "Enumeration",
+    "Figure",
+    "Grade",
+    "Grading",
+    "Item",
+    "JudgeAudit",
+    "Judged",
+    "Judging",
+    "NotEnumerable",
+    "PROBES",
+    "Path",
+    "PipelineReport",
+    "Planned",
+    "Presented",
+    "Probe",
+    "ProbeName",
+    "Report",
+    "Said",
+    "Stream",
+    "Text",
+    "Unknown",
+    "Variation",
+    "VerifierAudit",
+    "as_choice",
+    "as_judge",
+    "audit_judge",
+    "audit_verifiers",
+    "claims_exact",
+    "comparisons_of",
+    "enumerate_rule",
+    "explore",
+    "find_audit",
+    "load_audit",
+    "lossless",
+    "plan_labels",
+]

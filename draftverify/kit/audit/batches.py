@@ -1,0 +1,173 @@
+"""Batches against single calls: `propose_many`, `verify_many` and `decide_many` at the recorded rounds.
+
+Draws are keyed by task and round, so a part must answer in a batch what it answers alone. The recorded rounds are put
+into one batch of blocks of unlike lengths, where padding and mixed-up rows show, with nothing cached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from draftverify.engine.pipeline import Pipeline
+from draftverify.engine.requests import Draft
+from draftverify.kit.audit.driving import uncached
+from draftverify.kit.audit.recorded import ROWS_APART, Recorded, on_host, rows_apart
+from draftverify.kit.contexts import as_numpy
+from draftverify.randomness import Draws, stream_key
+from draftverify.values import Context, Decision, Evidence, Proposal, Verification
+
+__all__ = ["batch_problems"]
+
+DECISIONS = 1000
+"""About so many decisions are compared."""
+
+ROUNDING = 2
+"""So many of them may differ: a draw within rounding of a threshold, of which there is one in 100,000 at most."""
+
+UNLIKE = 0.25
+"""The share of proposals that may differ: rounded rows move an item now and then, other draws move nearly all."""
+
+
+def batch_problems(
+    pipeline: Pipeline, recorded: Sequence[Recorded], *, judge_rule: bool, rows: bool
+) -> tuple[list[str], list[str]]:
+    """What parts do otherwise in a batch than alone, or when they are asked again.
+
+    Args:
+        pipeline: opened.
+        recorded: its rounds.
+        judge_rule: whether the rule is looked at.
+        rows: whether the verifier's rows are; not at temperature 0, where rounding can move all of a row's mass.
+
+    Returns:
+        Failures, and notes of what is no fault.
+    """
+    failures: list[str] = []
+    notes: list[str] = []
+
+    def check(name: str, look: Callable[[Any, Any], list[str]], part: Any, at: Any, said: list[str]) -> None:
+        try:
+            said += look(part, at)
+        except Exception as problem:
+            failures.append(f"{name}: {type(problem).__name__}: {problem}")
+
+    for generator in pipeline.generators:
+        drafts = [each.drafting for each in recorded if each.redrafts]
+        drafts = [each for each in drafts if each is not None and each.part is generator]
+        if drafts:
+            said = failures if getattr(generator, "deterministic", True) else notes
+            check("propose_many", _generator, generator, drafts, said)
+    cut = [_cut(each, at) for at, each in enumerate(recorded)]
+    if rows and cut and hasattr(pipeline.verifier, "verify_many"):
+        bound = max(each.rows_bound for each in recorded)
+        check("verify_many", partial(_verifier, bound), pipeline.verifier, cut, failures)
+    if judge_rule and cut and hasattr(pipeline.rule, "decide_many"):
+        check("decide_many", _rule, pipeline.rule, cut, failures)
+    return failures, notes
+
+
+def _cut(recorded: Recorded, at: int) -> tuple[Context, Proposal, Evidence]:
+    """The round with its block cut to a length that its neighbours do not have."""
+    block, maxima = recorded.proposal, recorded.raw_maxima
+    m = len(block) - at % (len(block) + 1)
+    block = on_host(msgspec.structs.replace(block, items=block.items[:m], parents=block.parents[:m]))
+    evidence = Evidence(
+        target=recorded.target[: m + 1], raw_maxima=None if maxima is None else maxima[: m + 1]
+    )
+    return recorded.context, block, evidence
+
+
+def _verifier(bound: float, verifier: Any, cut: Sequence[tuple[Context, Proposal, Evidence]]) -> list[str]:
+    with _all_uncached([context for context, *_ in cut]) as contexts:
+        made = verifier.verify_many(contexts, [block for _, block, _ in cut])
+    apart = [
+        rows_apart(as_numpy(found.evidence.target), alone.target)
+        for found, (*_, alone) in zip(made, cut, strict=True)
+    ]
+    if max(apart) <= bound:
+        return []
+    return [
+        f"in a batch of {len(cut)} blocks the verifier's rows are up to TV {max(apart):.2g} from those of the same "
+        "blocks alone (rows of another session, or of the padding)"
+    ]
+
+
+def _rule(rule: Any, cut: Sequence[tuple[Context, Proposal, Evidence]]) -> list[str]:
+    proposals = [block for _, block, _ in cut]
+    verifications = [Verification(evidence=evidence) for *_, evidence in cut]
+    small = cut[0][2].target.shape[-1] < 5000  # type: ignore[union-attr]
+    copies = -(-DECISIONS // len(cut)) if small else 16  # large rows take their time
+    unlike = 0
+    with _all_uncached([context for context, *_ in cut]) as contexts:
+        for copy in range(copies):
+            rngs = [Draws(stream_key(copy, f"batch {at}", 0, "rule"), 0) for at in range(len(cut))]
+            together = rule.decide_many(contexts, proposals, verifications, rngs)
+            for made, *call in zip(together, contexts, proposals, verifications, rngs, strict=True):
+                unlike += _what(made) != _what(rule.decide(*call))
+    if unlike <= ROUNDING:
+        return []
+    return [
+        f"decide_many decides otherwise than decide on the same block with the same draws, in {unlike} of "
+        f"{copies * len(cut)} decisions of a batch of unlike lengths"
+    ]
+
+
+def _what(decision: Decision) -> Any:
+    """What of a decision changes the answer."""
+    spliced = tuple(int(value) for value in decision.spliced)
+    return tuple(decision.kept), spliced, tuple(decision.held), decision.done
+
+
+def _generator(generator: Any, drafts: Sequence[Draft]) -> list[str]:
+    ns = [1 + at % each.n for at, each in enumerate(drafts)]
+    contexts = [each.context for each in drafts]
+
+    def one(of: list[Context], n: list[int]) -> list[Proposal]:
+        return [generator.propose(of[0], n[0])]
+
+    def alone() -> list[Proposal]:
+        return [_proposed(one, [context], [n])[0] for context, n in zip(contexts, ns, strict=True)]
+
+    first = alone()
+    ways = [("asked twice with the same draws", alone())]
+    if hasattr(generator, "propose_many"):
+        ways.append(("in a batch", _proposed(generator.propose_many, contexts, ns)))
+    problems: list[str] = []
+    for how, again in ways:
+        apart = [
+            rows_apart(b.law.q, a.law.q) for a, b in zip(first, again, strict=True) if _block(a) == _block(b)
+        ]
+        if max(apart, default=0.0) > ROWS_APART:
+            problems.append(
+                f"{how} the generator declares another q for the same items, up to TV {max(apart):.2f} away"
+            )
+        unlike = sum(_block(a) != _block(b) for a, b in zip(first, again, strict=True))
+        if unlike > max(1, UNLIKE * len(first)):
+            problems.append(
+                f"{how} the generator proposes otherwise than before, in {unlike} of {len(first)} rounds: its draws "
+                "are not `context.draws` alone, and nothing shows that they are independent of the rounds before"
+            )
+            break
+    return problems
+
+
+def _proposed(
+    call: Callable[[list[Context], list[int]], Any], contexts: Sequence[Context], ns: list[int]
+) -> list[Proposal]:
+    with _all_uncached(contexts) as fresh:
+        return [on_host(made) for made in call(fresh, ns)]
+
+
+def _block(proposal: Proposal) -> Any:
+    return tuple(proposal.items), proposal.parents, proposal.law.kind
+
+
+@contextmanager
+def _all_uncached(contexts: Sequence[Context]) -> Iterator[list[Context]]:
+    with ExitStack() as stack:
+        yield [stack.enter_context(uncached(context)) for context in contexts]

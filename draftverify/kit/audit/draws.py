@@ -1,0 +1,357 @@
+"""The rule and the generator at real prefixes: many rounds with fresh draws, counted against p and q.
+
+A recorded round's rows become a process of their own: after a value at depth d the rows are those recorded at depth
+d + 1, whatever the value. In it items are drawn anew from q by the declared law (a given block stays as it is), the
+rule decides, what it leaves of the block's depth is filled up from p, and the sequence must be distributed as p says,
+place by place, in pairs, and over all prefixes together. The generator's own fresh drafts are counted against the q
+that they declare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import chain, pairwise
+from typing import Any
+
+import numpy as np
+
+from draftverify.errors import ContractError
+from draftverify.kit.audit.counts import Count, count, detectable, pooled, strays, verdicts
+from draftverify.kit.audit.recorded import Recorded, next_round
+from draftverify.kit.audit.report import Draws as DrawsReport
+from draftverify.kit.contexts import values_of
+from draftverify.protocols import AcceptanceRule
+from draftverify.randomness import Draws, inverse_cdf, stream_key, uniforms
+from draftverify.values import Decision, Evidence, Law, Proposal, Verification
+
+__all__ = ["draw_tests"]
+
+KEPT_ITEMS = 384
+"""Of a larger vocabulary the likeliest items are kept and the others are one; playing 4096 copies over 50,000 items
+would take minutes a prefix and count no more cells."""
+
+CHUNK = 512
+DEPTHS = 9
+"""So many places of a sequence are counted."""
+
+BINS = 10
+THIRDS = 3
+
+
+def draw_tests(
+    rule: AcceptanceRule, recorded: Sequence[Recorded], *, copies: int, error: float, judge_rule: bool = True
+) -> DrawsReport:
+    """Play and count.
+
+    Args:
+        rule: the pipeline's.
+        recorded: rounds of real tasks.
+        copies: how often each is played.
+        error: the probability that a sound pipeline fails, at most.
+        judge_rule: whether what the rule emits must be p's; else the generator alone is judged.
+    """
+    failures: list[str] = []
+    played: list[Count] = []
+    ranks: list[list[Any]] = [[] for _ in range(DEPTHS)]
+    for at, each in enumerate(recorded if judge_rule else ()):
+        try:
+            found, ranked = _play(rule, each, copies, at)
+        except Exception as problem:
+            failures.append(f"{each.where}: {type(problem).__name__}: {problem}")
+            continue
+        played += found
+        for place, values in enumerate(ranked):
+            ranks[place].append(values)
+    together = [
+        _even(f"value {place} at all prefixes, by p/q", np.concatenate(values))
+        for place, values in enumerate(ranks)
+        if values
+    ]
+    if ranks[0]:
+        two = [np.stack([each[: len(each) // 2 * 2 : 2], each[1::2]], axis=1) for each in ranks[0]]
+        together.append(
+            _even("the first values of two rounds of a task together", np.concatenate(two), THIRDS)
+        )
+    drafts, impossible = _draft_counts(recorded)
+    failures += impossible
+    counts = played + together + drafts
+    share = error / (len(counts) + 1)
+    failures += verdicts(counts, error * len(counts) / (len(counts) + 1))
+    redrafts = [redraft for each in recorded for redraft in each.redrafts]
+    if strays(sum(each.surprise for each in redrafts), sum(each.variance for each in redrafts), share):
+        failures.append(
+            f"the generator's items, in {len(redrafts)} proposals, are more, or less, likely under its q than q "
+            "expects: they are drawn at another temperature than is declared, or after a cut that is not"
+        )
+    apart = {each.where: each.rows_apart for each in recorded if each.rows_apart is not None}
+    bound = max((each.rows_bound for each in recorded), default=0.0)
+    failures += [
+        f"{where}: a row of the block is TV {far:.2g} from the same row of a plain step, and rounding {bound:g}; "
+        "the verifier gives other rows for blocks (another temperature, a cache that is not rolled back, shifted rows)"
+        for where, far in apart.items()
+        if far > bound
+    ]
+    items = sum(len(each.ranks) for each in redrafts)
+    return DrawsReport(
+        prefixes=len(recorded),
+        drafted=sum(len(each.proposal) > 0 for each in recorded),
+        copies=copies if judge_rule else 0,
+        redrawn=len(redrafts),
+        tests=len(counts),
+        error=error,
+        detects=max((detectable(each.n, each.degrees, share) for each in played), default=None),
+        detects_together=max(
+            (detectable(each.n, each.degrees, share) for each in together[:1]), default=None
+        ),
+        detects_generator=detectable(items, BINS - 1, share) if items else None,
+        farthest=max((each.distance for each in played), default=None),
+        rows_apart=max(apart.values(), default=None),
+        rows_bound=bound if apart else None,
+        failures=tuple(failures),
+    )
+
+
+# The rule
+
+
+class _Process:
+    """A recorded round over few items, with rows by depth.
+
+    Args:
+        recorded: the round.
+    """
+
+    def __init__(self, recorded: Recorded) -> None:
+        self.recorded = recorded
+        proposal = recorded.proposal
+        self.parents = proposal.parents
+        self.depth_of = [len(proposal.path(at)) for at in range(len(proposal))]
+        first = {depth: at for at, depth in reversed(list(enumerate(self.depth_of)))}
+        rows = [0, *(first[depth] + 1 for depth in sorted(first))]
+        drawn = rows[:-1] if len(proposal) else None  # the last depth has leaves alone, and no row of q
+        p, q = recorded.target[rows], _taken(proposal.law.q, drawn)
+        self.given, self.p, self.q = _fewer(p, q, proposal.items)
+        self.maxima = _taken(recorded.raw_maxima, rows)
+        self.q_maxima = _taken(proposal.law.raw_maxima, drawn)
+
+    def proposals(self, u: Any) -> list[Proposal]:
+        """One proposal per row of u [copies, items], items drawn by the declared law; given ones stay as they are."""
+        if self.q is None:
+            return [Proposal(items=tuple(self.given), parents=self.parents)] * len(u)
+        kind = self.recorded.proposal.law.kind
+        size = len(u)
+        items = np.zeros((size, len(self.parents)), dtype=np.int64)
+        alive = np.ones((size, len(self.parents)), dtype=bool)
+        copies = np.arange(size)
+        for node, parent in enumerate(self.parents):
+            row = np.asarray(self.q[self.depth_of[node] - 1], dtype=np.float64)
+            weights = np.broadcast_to(row, (size, len(row)))
+            if kind == "without_replacement":
+                weights = np.array(weights)
+                for elder in range(node):
+                    if self.parents[elder] == parent:
+                        weights[copies[alive[:, elder]], items[alive[:, elder], elder]] = 0.0
+            possible = weights.sum(axis=1) > 0
+            alive[:, node] = possible & (alive[:, parent] if parent >= 0 else True)
+            safe = np.where(possible[:, None], weights, row)
+            items[:, node] = inverse_cdf(safe, u[:, node])
+        return [self._block(*each) for each in zip(items.tolist(), alive.tolist(), strict=True)]
+
+    def _block(self, items: list[int], alive: list[bool]) -> Proposal:
+        """The nodes of one copy that could be drawn, with their rows of q."""
+        kept = [node for node, there in enumerate(alive) if there]
+        place = {node: at for at, node in enumerate(kept)}
+        parents = tuple(place[self.parents[node]] if self.parents[node] >= 0 else -1 for node in kept)
+        above = [0, *(self.depth_of[node] for node in kept)][: max(parents, default=-1) + 2]
+        rows = [min(depth, len(self.q) - 1) for depth in above]  # a row of no parent is not looked at
+        law = Law(self.recorded.proposal.law.kind, self.q[rows], _taken(self.q_maxima, rows))
+        return Proposal(items=tuple(items[node] for node in kept), parents=parents, law=law)
+
+    def q_row(self, depth: int) -> Any:
+        """q at a depth, or all mass on the given item; None where nothing was drafted, or several items were given."""
+        if self.q is not None:
+            return np.asarray(self.q[depth], dtype=np.float64) if depth < len(self.q) else None
+        here = [item for item, d in zip(self.given, self.depth_of, strict=True) if d == depth + 1]
+        return np.eye(self.p.shape[-1])[here[0]] if len(here) == 1 else None
+
+    def verification(self, parents: tuple[int, ...]) -> Verification:
+        """The rows by depth, of a block of this layout."""
+        rows = [0]
+        for parent in parents:
+            rows.append(rows[parent + 1] + 1)
+        return Verification(evidence=Evidence(target=self.p[rows], raw_maxima=_taken(self.maxima, rows)))
+
+
+def _taken(array: Any, rows: list[int] | None) -> Any:
+    return None if array is None or rows is None else array[rows]
+
+
+def _fewer(p: Any, q: Any, items: Sequence[int]) -> tuple[list[int], Any, Any]:
+    """Items and rows over the likeliest items; all others are one, the last."""
+    size = p.shape[-1]
+    if size <= KEPT_ITEMS:
+        return list(items), p, q
+    rows = [*p, *(q if q is not None else ())]
+    each = max(8, KEPT_ITEMS // len(rows))
+    likely = [np.argpartition(-row, each)[:each] for row in rows]
+    kept = np.unique(np.concatenate([*likely, np.asarray(items, dtype=np.int64)]))
+    place = {int(item): at for at, item in enumerate(kept)}
+
+    def narrow(row: Any) -> Any:
+        chosen = row[:, kept]
+        rest = row.sum(axis=1, keepdims=True, dtype=np.float64) - chosen.sum(
+            axis=1, keepdims=True, dtype=np.float64
+        )
+        return np.concatenate([chosen, np.maximum(rest, 0).astype(row.dtype)], axis=1)
+
+    return [place[item] for item in items], narrow(p), None if q is None else narrow(q)
+
+
+def _play(rule: AcceptanceRule, recorded: Recorded, copies: int, at: int) -> tuple[list[Count], list[Any]]:
+    process = _Process(recorded)
+    n = len(process.parents)
+    depths = min(len(process.p), DEPTHS)
+    values = np.concatenate(
+        [
+            _sequences(rule, process, range(start, min(start + CHUNK, copies)), n, depths, at)
+            for start in range(0, copies, CHUNK)
+        ]
+    )
+    counts: list[Count] = []
+    cells: list[Any] = []
+    ranks: list[Any] = []
+    keys = np.asarray([stream_key(at, "ranks", 0, "audit")])
+    for depth in range(depths):
+        p = np.asarray(process.p[depth], dtype=np.float64)
+        q = process.q_row(depth)
+        cells.append(pooled(p, copies, None if q is None else p > q))
+        counts.append(count(f"{recorded.where}, value {depth}", values[:, depth], p, cells[-1]))
+        w = uniforms(keys, np.asarray([depth]), np.arange(copies))[0]
+        order = np.argsort(-p if q is None else (q + 1e-300) / (p + 1e-300), kind="stable")
+        ranks.append(_ranks(values[:, depth], p, order, w))
+    for one, two in pairwise(range(depths)):
+        counts.append(_pair(f"{recorded.where}, values {one} and {two}", values, counts, cells, one, two))
+    return counts, ranks
+
+
+def _ranks(values: Any, p: Any, order: Any, w: Any) -> Any:
+    """Each value's rank in `order` [V], spread over its probability: uniform on [0, 1) for values drawn from p.
+
+    In the order of p/q a mistake that moves mass from where p > q to where p < q moves it to one end.
+    """
+    sums = np.cumsum(p[order]) / p.sum()
+    before = np.empty_like(p)
+    before[order] = sums - p[order] / p.sum()
+    return before[values] + w * p[values] / p.sum()
+
+
+def _even(name: str, ranks: Any, bins: int = BINS) -> Count:
+    """Ranks [n], uniform on [0, 1); or several in each row [n, d], which are so and independent."""
+    places = np.clip((np.asarray(ranks).reshape(len(ranks), -1) * bins).astype(np.int64), 0, bins - 1)
+    cells = bins ** places.shape[1]
+    values = places @ bins ** np.arange(places.shape[1])[::-1]
+    return count(name, values, np.full(cells, 1 / cells), np.arange(cells))
+
+
+def _pair(name: str, values: Any, counts: list[Count], cells: list[Any], one: int, two: int) -> Count:
+    """The cells of two places together; in the process they are independent."""
+    size = len(counts[two].expected)
+    together = cells[one][values[:, one]] * size + cells[two][values[:, two]]
+    expected = np.outer(counts[one].expected, counts[two].expected).reshape(-1)
+    place = pooled(expected, len(values))
+    return count(name, together, expected, place)
+
+
+def _sequences(rule: Any, process: _Process, copies: range, n: int, depths: int, at: int) -> Any:
+    """[copies, depths] values: emitted by one round each, and filled up from p."""
+    keys = [[stream_key(copy, f"prefix {at}", 0, role) for copy in copies] for role in ("draft", "rest")]
+    first = np.zeros(len(copies), dtype=np.int64)
+    u = uniforms(np.asarray(keys[0]), first, np.arange(max(n, 1)))
+    rest = uniforms(np.asarray(keys[1]), first, np.arange(depths))
+    proposals = process.proposals(u)
+    made = cache(process.verification)
+    verifications = [made(proposal.parents) for proposal in proposals]
+    # Two rounds of a task after each other: what is drawn in them must be as independent as in two tasks.
+    rngs = [Draws(stream_key(copy // 2, f"prefix {at}", 0, "rule"), copy % 2) for copy in copies]
+    both = process.recorded.context, next_round(process.recorded.context)
+    contexts = [both[copy % 2] for copy in copies]
+    decided: list[Decision]
+    if hasattr(rule, "decide_many"):
+        decided = rule.decide_many(contexts, proposals, verifications, rngs)
+    else:
+        decided = [rule.decide(*each) for each in zip(contexts, proposals, verifications, rngs, strict=True)]
+    p = process.p[:depths]
+    values = inverse_cdf(np.broadcast_to(p, (len(copies), *p.shape)), rest)
+    for copy, (proposal, decision) in enumerate(zip(proposals, decided, strict=True)):
+        emitted = list(map(int, values_of(proposal, decision)))[:depths]
+        if not emitted and not decision.done:
+            raise ContractError(
+                "a round emitted nothing; an exact rule keeps or splices a value in every round"
+            )
+        values[copy, : len(emitted)] = emitted
+    return values
+
+
+# The generator
+
+
+def _draft_counts(recorded: Sequence[Recorded]) -> tuple[list[Count], list[str]]:
+    """The generator's fresh drafts against their declared law.
+
+    An item's rank in its q, spread evenly over the item's probability, is uniform on [0, 1) when it was drawn from q
+    (the probability integral transform), so draws at all prefixes and places can be counted together.
+    """
+    counts: list[Count] = []
+    impossible: list[str] = []
+    ranks: list[list[float]] = [[] for _ in range(DEPTHS)]
+    pairs: list[list[tuple[float, float]]] = [[], []]
+    rounds: list[list[tuple[float, float]]] = [[], []]
+    for each in recorded:
+        lost = [redraft.impossible for redraft in each.redrafts if redraft.impossible is not None]
+        if lost:
+            impossible.append(
+                f"{each.where}: the generator drew item {lost[0]}, to which the q that it declares gives nothing"
+            )
+        elif each.redrafts:
+            for redraft in each.redrafts:
+                for place, rank in enumerate(redraft.ranks):
+                    ranks[min(place, DEPTHS - 1)].append(rank)
+                for place, two in enumerate(pairwise(redraft.quantiles)):
+                    pairs[place % 2].append(two)
+            for one, following in pairwise(each.redrafts):
+                if following.again == one.again + 1 and following.again % 2:
+                    for later, both in enumerate(rounds):
+                        both += zip(one.quantiles[later:], following.quantiles, strict=False)
+            row = each.redrafts[0].first
+            first = [redraft.items[0] for redraft in each.redrafts if redraft.first is row]
+            name = f"{each.where}: the generator's first item against its q"
+            counts.append(count(name, first, row, pooled(row, len(first))))
+            counts += _twins(each, row)
+    named: list[tuple[str, Any, int]] = [
+        ("all the generator's items, by their rank in q", list(chain(*ranks)), BINS)
+    ]
+    for place, found in enumerate(ranks[1:], 1):
+        named.append((f"the generator's items number {place}, by their rank in q", found, BINS))
+    # Pairs that share no item, since each test's counts must be independent.
+    for which, neighbours in zip(("2nd, 4th, …", "3rd, 5th, …"), pairs, strict=True):
+        name = f"the generator's {which} items and those before them together, by their quantiles in q"
+        named.append((name, neighbours, THIRDS))
+    for where, both in zip(("the same place", "neighbouring places"), rounds, strict=True):
+        name = f"the generator's items at {where} of two rounds of a task together, by their quantiles in q"
+        named.append((name, both, THIRDS))
+    return counts + [_even(*each) for each in named if each[1]], impossible
+
+
+def _twins(recorded: Recorded, row: Any) -> list[Count]:
+    """Of independent siblings the first two are equal as often as Σ q² says."""
+    pairs = []
+    for redraft in recorded.redrafts:
+        roots = [item for item, parent in zip(redraft.items, redraft.parents, strict=True) if parent == -1]
+        if redraft.kind == "iid" and len(roots) > 1 and redraft.first is row:
+            pairs.append(int(roots[0] == roots[1]))
+    if not pairs:
+        return []
+    same = float(np.sum((row / row.sum()) ** 2))
+    name = f"{recorded.where}: how often the generator's first two siblings are equal"
+    return [count(name, pairs, np.asarray([1.0 - same, same]), np.arange(2))]

@@ -1,0 +1,232 @@
+"""The audit of a judge: its probes on labelled comparisons, the file they are kept in, and how many labels to plan for.
+
+    found = audit_judge(judge, comparisons)
+    write_artifact("audits/judge.json", found)
+
+The file names the judge by its identity, a hash of its model and prompt: the audit of another judge says nothing of
+this one, and is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+
+from draftverify.bench.artifact import Kept, PartIdentity, read_artifact
+from draftverify.engine.parts import check_made_with, identity_of, name_of
+from draftverify.errors import ConfigError, ContractError
+from draftverify.kit.audit.comparisons import Comparison
+from draftverify.kit.audit.judge_probes import PROBES, WIN, Asking, Figure, Probe, ProbeName
+from draftverify.kit.audit.judges import as_judge
+from draftverify.stats.agreement import cohen_kappa
+from draftverify.stats.trust import labels_needed
+
+__all__ = ["JudgeAudit", "Planned", "audit_judge", "find_audit", "load_audit", "plan_labels"]
+
+
+class JudgeAudit(Kept, frozen=True, kw_only=True, tag="draftverify.judge_audit"):
+    """What an audit found.
+
+    Args:
+        judge: the identity of the judge.
+        name: what to call it in messages.
+        family: of its model, or None.
+        comparisons, questions, labelled: how many it was audited on, and how many of these have a label.
+        comparisons_sha256: of these, in hexadecimal and in order.
+        asked: how many judgements it was asked for.
+        seconds: that they took.
+        probes: what each found.
+        versions: of the package.
+    """
+
+    what: ClassVar[str] = "audit of a judge"
+    made_by: ClassVar[str] = "draftverify audit judge CONFIG"
+
+    judge: str
+    name: str
+    family: str | None = None
+    comparisons: int
+    questions: int
+    labelled: int
+    comparisons_sha256: str
+    asked: int
+    seconds: float
+    probes: tuple[Probe, ...]
+    versions: Mapping[str, str] = {}
+
+    def figure(self, probe: str, name: str) -> Figure | None:
+        """A probe's figure; None where it was not measured."""
+        found = (one for each in self.probes if each.name == probe for one in each.figures)
+        return next((one for one in found if one.name == name), None)
+
+    @property
+    def mark(self) -> str:
+        """What reports say of a pipeline with this judge: "audited: accuracy .81, κ .62, on 200 labels"."""
+        if not self.labelled:
+            return f"audited on {self.comparisons} comparisons without a label"
+        told = []
+        for name in ("accuracy", "Cohen's κ"):
+            found = self.figure("agreement", name)
+            short = name.removeprefix("Cohen's ")
+            told.append(
+                f"{short} {found.value:.2f}" if found and found.value is not None else f"{short} unknown"
+            )
+        return f"audited: {', '.join(told)}, on {self.labelled} labels"
+
+
+def audit_judge(
+    judge: Any,
+    comparisons: Sequence[Comparison],
+    *,
+    probes: Sequence[ProbeName] = tuple(PROBES),
+    watcher: Callable[[int], None] = lambda asked: None,
+) -> JudgeAudit:
+    """Audit a judge.
+
+    Args:
+        judge: pairwise, pointwise, recorded, or any verifier that gives scores; opened.
+        comparisons: what it is audited on.
+        probes: these alone, in this order.
+        watcher: told how many judgements have been asked for.
+
+    Raises:
+        ConfigError: it is no judge or cannot be told from others, a probe is unknown, or there is no probe or no
+            comparison.
+        ContractError: it gave no verdict at all.
+    """
+    if not probes:
+        raise ConfigError(f"probes is empty; there are {', '.join(PROBES)}", path="probes")
+    for name in probes:
+        if name not in PROBES:
+            raise ConfigError(f"there is no probe {name!r}; there are {', '.join(PROBES)}", path="probes")
+    if not comparisons:
+        raise ConfigError("there are no comparisons to audit the judge on", path="comparisons")
+    identity, started = identity_of(judge), time.perf_counter()
+    asking = Asking(as_judge(judge), comparisons, getattr(judge, "family", None), watcher)
+    if all(choice is None for choice in asking.plain()):
+        raise ContractError(
+            f"{name_of(judge)} gave no verdict on any of {len(comparisons)} comparisons; first {asking.first_trouble()}"
+        )
+    found = tuple(PROBES[name](asking) for name in probes)
+    said = msgspec.json.encode(list(comparisons))
+    return JudgeAudit(
+        judge=identity,
+        name=name_of(judge),
+        family=asking.family,
+        comparisons=len(comparisons),
+        questions=len({each.question for each in comparisons}),
+        labelled=sum(each.label is not None for each in comparisons),
+        comparisons_sha256=hashlib.sha256(said).hexdigest(),
+        asked=asking.asked,
+        seconds=time.perf_counter() - started,
+        probes=found,
+        versions={"draftverify": version("draftverify")},
+    )
+
+
+def load_audit(path: str | os.PathLike[str], *, judge: Any = None) -> JudgeAudit:
+    """Read an audit back.
+
+    Args:
+        path: the file.
+        judge: the judge that it is to be of; any when None.
+
+    Raises:
+        ConfigError: the file is missing, is no audit, or is the audit of another judge.
+    """
+    found = read_artifact(path, JudgeAudit)
+    if judge is not None:
+        check_made_with("judge", judge, PartIdentity(found.name, found.judge), found, path)
+    return found
+
+
+def find_audit(directory: str | os.PathLike[str], judge: Any) -> JudgeAudit | None:
+    """The audit of this judge among the .json files of a directory, that with an accuracy on the most labels; None
+    where there is none.
+
+    Files that cannot be read as audits, and audits of other judges, are passed over: they say nothing of this one.
+    """
+    folder = Path(directory)
+    if not folder.is_dir():
+        return None
+    identity, found = identity_of(judge), []
+    for path in sorted(folder.glob("*.json")):
+        with suppress(ConfigError):
+            found.append(load_audit(path))
+    own = [each for each in found if each.judge == identity]
+    # One that asked for other probes alone has no accuracy to tell, on however many labels.
+    return max(
+        own, key=lambda each: (each.figure("agreement", "accuracy") is not None, each.labelled), default=None
+    )
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """How many labels one figure needs.
+
+    Args:
+        figure: which.
+        labels: so many, for the wanted width.
+        assumed: what the number rests on, in words.
+    """
+
+    figure: str
+    labels: int
+    assumed: str
+
+
+def plan_labels(width: float, comparisons: Sequence[Comparison] = (), judge: Any = None) -> list[Planned]:
+    """How many labels a 95 % interval of this width needs, for accuracy, κ and a win rate.
+
+    With labelled comparisons and a judge these are a pilot; without, the worst case is assumed: an accuracy of ½, a κ
+    between two equally frequent verdicts, and a judge that is of no help. By the normal approximation, for comparisons
+    whose questions are all different.
+
+    Args:
+        width: from the lower to the upper end, such as 0.1.
+        comparisons: those without a label are the ones that the judge could be asked about besides.
+        judge: opened; None for the worst case.
+
+    Raises:
+        ConfigError: the width is not above 0; or the judge is none.
+    """
+    pilot = [each for each in comparisons if each.label is not None]
+    others = len(comparisons) - len(pilot)
+    if judge is None or len(pilot) < 2:
+        why = "the worst case"
+        return [
+            Planned("accuracy", labels_needed(width, 0.25), f"{why}: an accuracy of ½"),
+            Planned("Cohen's κ", labels_needed(width, 1.0), f"{why}: two verdicts, as frequent, κ = 0"),
+            Planned("win rate", labels_needed(width, 0.25), f"{why}: a rate of ½, labels alone"),
+        ]
+    orders = Asking(as_judge(judge), pilot).verdicts()  # all of them, as the audit's agreement takes them
+    said = [choice for each in orders for choice in each]
+    labels = [each.label for each in pilot] * len(orders)
+    p = float(np.mean([one == other for one, other in zip(said, labels, strict=True)]))
+    kappa = cohen_kappa(said, labels)
+    # κ = (p − c) / (1 − c), so that 1 − c, which κ's variance is over, follows from both.
+    beyond = (1.0 - p) / (1.0 - kappa) if kappa < 1.0 else math.nan
+    y = np.array([WIN[each] for each in labels])
+    j = np.array([WIN[each] if each is not None else 0.5 for each in said])
+    rho = float(np.corrcoef(y, j)[0, 1]) if y.std() > 0 and j.std() > 0 else 0.0
+    of = f"a pilot of {len(pilot)} labels"
+    spread = float(y.var()) or 0.25
+    found = [
+        Planned("accuracy", labels_needed(width, p * (1.0 - p) or 0.25), f"{of}: an accuracy of {p:.2f}")
+    ]
+    if beyond > 0:
+        needed = labels_needed(width, (p * (1.0 - p) or 0.25) / beyond**2)
+        found.append(Planned("Cohen's κ", needed, f"{of}: κ = {kappa:.2f}"))
+    found.append(Planned("win rate, labels alone", labels_needed(width, spread), of))
+    assisted = labels_needed(width, spread, correlation=rho, unlabelled=others)
+    besides = f"{of}: correlation {rho:.2f}, {others} comparisons judged besides"
+    return [*found, Planned("win rate, with the judge", assisted, besides)]

@@ -1,0 +1,233 @@
+"""What a judge is to the audit: something that says which of two answers is better, or how good one is.
+
+A live judge of either kind and recorded verdicts satisfy the same small protocols, so an audit asks them alike. What a
+judge cannot vary (recorded verdicts know no other wording) it does not name in `varies`, and the probes that need it
+are reported as not tested. Any other verifier that gives scores, such as a reward model, is asked through its scores.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
+
+import msgspec
+
+from draftverify.engine.parts import name_of
+from draftverify.errors import ConfigError
+from draftverify.kit.contexts import make_context
+from draftverify.values import Check, Proposal, Task
+
+__all__ = [
+    "CHOICES",
+    "Asked",
+    "Choice",
+    "Grade",
+    "Grading",
+    "Judging",
+    "Presented",
+    "Said",
+    "Variation",
+    "as_choice",
+    "as_judge",
+]
+
+Choice: TypeAlias = Literal["first", "second", "tie"]
+CHOICES: tuple[Choice, ...] = get_args(Choice)
+
+Variation: TypeAlias = Literal["order", "answers", "names", "wording", "repeat"]
+"""What can be changed about a question to a judge: which answer comes first; the answers' text; the names under which
+the answers stand in the prompt; the wording of the prompt; that it is asked once more."""
+
+
+_WORDS: dict[str, Choice] = {
+    **dict.fromkeys(("first", "1", "a", "model_a"), "first"),
+    **dict.fromkeys(("second", "2", "b", "model_b"), "second"),
+    **dict.fromkeys(("tie", "0", "c"), "tie"),
+}
+
+
+def as_choice(word: object) -> Choice | None:
+    """A label's or a recorded verdict's word: first, 1, A, model_a; second, 2, B, model_b; tie, 0, C; None for others.
+
+    Examples:
+        >>> [as_choice(each) for each in (1, "B", "Tie", "garbage", None)]
+        ['first', 'second', 'tie', None, None]
+    """
+    known = isinstance(word, (str, int)) and not isinstance(word, bool)
+    return _WORDS.get(str(word).strip().casefold()) if known else None
+
+
+class Presented(msgspec.Struct, frozen=True):
+    """Two answers to a question, in the order in which the judge is to see them.
+
+    Args:
+        question, first, second: texts.
+        names_exchanged: whether the first goes by the name of the second ("B") and the second by that of the first.
+        wording: which of the judge's prompts, from 0.
+        repeat: which call of the same this is, from 0.
+        id: of the comparison, by which recorded verdicts on equal texts are told apart; a live judge does not read it.
+    """
+
+    question: str
+    first: str
+    second: str
+    names_exchanged: bool = False
+    wording: int = 0
+    repeat: int = 0
+    id: str = ""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """One answer to a question, to be graded; the fields are those of `Presented`."""
+
+    question: str
+    answer: str
+    wording: int = 0
+    repeat: int = 0
+
+
+class Said(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A judge's word on two answers.
+
+    Args:
+        choice: which is better, by its place; None where no verdict was to be had.
+        score: how much better the first is, in the judge's unit, 0 for neither; None where it does not say.
+        why: of no verdict a short fixed word: "no verdict" (the reply has none), "cut off" (it ended before one),
+            "too long", "not recorded", "error", "timeout".
+        words: the reply, or as much of it as is known.
+        units: what the call cost, in the user's units.
+    """
+
+    choice: Choice | None
+    score: float | None = None
+    why: str = ""
+    words: str = ""
+    units: float = 0.0
+
+
+class Grade(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A judge's word on one answer: its score, higher being better, or None; the rest as of `Said`."""
+
+    score: float | None
+    why: str = ""
+    words: str = ""
+    units: float = 0.0
+
+
+@runtime_checkable
+class Judging(Protocol):
+    """A pairwise judge.
+
+    Attributes:
+        varies: which variations it can be asked with.
+    """
+
+    @property
+    def varies(self) -> frozenset[Variation]: ...
+
+    def compare(self, asked: Sequence[Presented]) -> list[Said]:
+        """One word for each, in order; what cannot be judged has no choice and says why."""
+        ...
+
+
+@runtime_checkable
+class Grading(Protocol):
+    """A pointwise judge.
+
+    Attributes:
+        varies: which variations it can be asked with, of "answers", "wording" and "repeat".
+    """
+
+    @property
+    def varies(self) -> frozenset[Variation]: ...
+
+    def grade(self, asked: Sequence[Asked]) -> list[Grade]:
+        """One grade for each, in order; what cannot be judged has no score and says why."""
+        ...
+
+
+class ByGrades:
+    """A pairwise judge made of a pointwise one: the higher grade wins, equal ones tie.
+
+    It sees one answer at a time, so neither their order nor their names can sway it, and neither is probed.
+    """
+
+    def __init__(self, judge: Grading) -> None:
+        self.judge = judge
+
+    @property
+    def varies(self) -> frozenset[Variation]:
+        return self.judge.varies - {"order", "names"}
+
+    def compare(self, asked: Sequence[Presented]) -> list[Said]:
+        singles = [
+            Asked(each.question, answer, each.wording, each.repeat)
+            for each in asked
+            for answer in (each.first, each.second)
+        ]
+        # One that stands in several comparisons is graded once.
+        places = {each: place for place, each in enumerate(dict.fromkeys(singles))}
+        grades = self.judge.grade(list(places))
+        found = [grades[places[each]] for each in singles]
+        return [_higher(first, second) for first, second in zip(found[::2], found[1::2], strict=True)]
+
+
+def _higher(first: Grade, second: Grade) -> Said:
+    units = first.units + second.units
+    for each in (first, second):
+        if each.score is None:
+            return Said(None, why=each.why, words=each.words, units=units)
+        if math.isnan(each.score):  # neither higher nor lower than any, which is no tie
+            return Said(None, why="error", words="the score is no number", units=units)
+    assert first.score is not None
+    assert second.score is not None
+    one, other = first.score, second.score
+    choice: Choice = "first" if one > other else "second" if one < other else "tie"
+    return Said(choice, one - other if choice != "tie" else 0.0, units=units)
+
+
+class _ByScores:
+    """A pointwise judge made of any verifier that gives scores; each answer is a block of its own."""
+
+    varies: frozenset[Variation] = frozenset({"answers", "repeat"})
+
+    def __init__(self, verifier: Any) -> None:
+        self.verifier = verifier
+
+    def grade(self, asked: Sequence[Asked]) -> list[Grade]:
+        inputs = [{"question": each.question, "prompt": each.question} for each in asked]
+        contexts = [make_context(Task(id=str(place), input=input)) for place, input in enumerate(inputs)]
+        blocks = [Proposal.alternatives((each.answer,)) for each in asked]
+        if hasattr(self.verifier, "verify_many"):
+            found = self.verifier.verify_many(contexts, blocks)
+        else:
+            found = [
+                self.verifier.verify(context, block) for context, block in zip(contexts, blocks, strict=True)
+            ]
+        return [_grade(each.checks[0], each.cost.units if each.cost else 0.0) for each in found]
+
+
+def _grade(check: Check, units: float) -> Grade:
+    if check.score is None:
+        return Grade(None, check.verdict, check.feedback or check.reason, units)
+    return Grade(check.score, units=units)
+
+
+def as_judge(part: Any) -> Judging:
+    """What an audit asks: a pairwise judge as it is, another through its grades or scores.
+
+    Raises:
+        ConfigError: it neither compares, nor grades, nor gives scores.
+    """
+    if isinstance(part, Judging):
+        return part
+    if isinstance(part, Grading):
+        return ByGrades(part)
+    if "scores" in getattr(part, "provides", ()) and "cross" not in part.provides:
+        return ByGrades(_ByScores(part))
+    raise ConfigError(
+        f"{name_of(part)} cannot be audited as a judge: it neither compares two answers nor scores one; use "
+        "llm.pairwise_judge, llm.judge, llm.recorded_judge, or a verifier that gives scores",
+        path="judge",
+    )

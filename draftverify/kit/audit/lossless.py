@@ -1,0 +1,160 @@
+"""Whether a pipeline's output is its verifier's own: the parts of the audit, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from draftverify.engine.pipeline import Pipeline, as_task
+from draftverify.kit.audit.batches import batch_problems
+from draftverify.kit.audit.draws import draw_tests
+from draftverify.kit.audit.driving import with_block
+from draftverify.kit.audit.enumeration import enumerate_rule, stopping_problem
+from draftverify.kit.audit.recorded import record
+from draftverify.kit.audit.report import Draws, Enumeration, PipelineReport, Text
+from draftverify.kit.audit.stopping import stopping_problems
+from draftverify.kit.audit.text import greedy_text
+from draftverify.kit.audit.unknowns import NotEnumerable
+from draftverify.rules import GreedyMatch
+from draftverify.values import LawKind, Shape
+
+__all__ = ["claims_exact", "lossless"]
+
+SHAPES: tuple[Shape, ...] = ("alternatives", "chain", "tree")
+MOST_DRAFTED = 8
+AUDITABLE = frozenset({"target", "raw_maxima"})
+
+
+def lossless(
+    pipeline: Pipeline,
+    tasks: Iterable[Any] = (),
+    *,
+    prefixes: int = 20,
+    copies: int = 4096,
+    redraws: int = 64,
+    error: float = 1e-6,
+    texts: int | None = None,
+    enumerate_all: bool = True,
+) -> PipelineReport:
+    """Audit one pipeline. It is opened, and not closed.
+
+    Args:
+        pipeline: the pipeline.
+        tasks: as `Pipeline.run` takes them; without any only the enumeration is done.
+        prefixes: at how many rounds of the tasks the rule and the generator are played.
+        copies: how often the rule is played at each.
+        redraws: how often the generator is asked again at each.
+        error: the probability that a sound pipeline fails by chance, at most.
+        texts: how many tasks are decoded both ways at temperature 0; all when None.
+        enumerate_all: also the cases after the first one that fails.
+
+    Returns:
+        What each part found.
+
+    Raises:
+        DraftVerifyError: the pipeline cannot be opened, or a part fails outright.
+    """
+    exact = claims_exact(pipeline)
+    listed = [as_task(task, str(at)) for at, task in enumerate(tasks)]
+    notes: list[str] = []
+    failures: list[str] = []
+    greedy = _greedy(pipeline)
+    if listed or pipeline.done is not None:
+        pipeline.open()
+    enumeration = _enumerated(pipeline, notes, not enumerate_all) if exact else None
+    draws: Draws | None = None
+    text: Text | None = None
+    drift: float | None = None
+    if not listed:
+        notes.append("no tasks: nothing was recorded")
+    elif "target" not in getattr(pipeline.verifier, "provides", ()):
+        notes.append("the verifier gives no target distributions, so there is nothing to compare with")
+    else:
+        drafting = pipeline
+        if pipeline.learns:
+            # A controller may come to draft nothing, and then there would be nothing to look at.
+            drafting = with_block(pipeline, min(_largest_block(pipeline), MOST_DRAFTED))
+            notes.append(
+                f"real tasks: blocks of {drafting.block.n} in place of {type(pipeline.block).__name__}'s choice"
+            )
+        recorded = record(drafting, listed, prefixes, redraws, rows=not greedy)
+        if not any(len(each.proposal) for each in recorded):
+            notes.append("nothing was drafted at the recorded rounds")
+        draws = draw_tests(pipeline.rule, recorded, copies=copies, error=error, judge_rule=exact)
+        looks = [batch_problems(pipeline, recorded, judge_rule=exact, rows=not greedy)]
+        if greedy:
+            text = greedy_text(drafting, listed[:texts])
+        if exact and pipeline.done is not None:
+            looks.append(stopping_problems(drafting, listed, _largest_block(drafting)))
+        for found, remarks in looks:
+            failures += found
+            notes += remarks
+        if not exact:
+            drifts = [pipeline.run(task).drift for task in listed]
+            measured = [each for each in drifts if each is not None]
+            drift = sum(measured) / len(measured) if measured else None
+    return PipelineReport(
+        pipeline=pipeline.name,
+        rule=type(pipeline.rule).__name__,
+        exact=exact,
+        enumeration=enumeration,
+        draws=draws,
+        text=text,
+        drift=drift,
+        failures=tuple(failures),
+        notes=tuple(notes),
+    )
+
+
+def claims_exact(pipeline: Pipeline) -> bool:
+    """Whether the rule says that it emits the target's distribution; greedy match does at temperature 0."""
+    rule = pipeline.rule
+    return bool(getattr(rule, "exact", False)) or (isinstance(rule, GreedyMatch) and _greedy(pipeline))
+
+
+def _greedy(pipeline: Pipeline) -> bool:
+    return pipeline.settings.get("temperature") == 0
+
+
+def _enumerated(pipeline: Pipeline, notes: list[str], stop_at_first: bool) -> Enumeration | None:
+    rule: Any = pipeline.rule
+    missing = sorted(set(getattr(rule, "needs", {"verdicts"})) - AUDITABLE)
+    if missing:
+        notes.append(
+            f"not enumerated: the rule needs {', '.join(missing)}, which a tiny target does not have"
+        )
+        return None
+    laws: set[LawKind] = set()
+    shapes: set[Shape] = set()
+    for generator in pipeline.generators:
+        laws |= set(getattr(generator, "laws", {"given"}))
+        shape = getattr(generator, "shape", None)
+        shapes |= {shape} if shape is not None else set(getattr(rule, "shapes", SHAPES))
+    # Greedy match is exact for rows of one item alone; any other rule is shown for all rows, and for those too.
+    one_item = isinstance(rule, GreedyMatch)
+    done = pipeline.done
+    if done is not None and (problem := stopping_problem(done, pipeline.settings)):
+        notes.append(
+            f"an end item stands for the pipeline's stopping rule, which cannot stop a tiny task: {problem}"
+        )
+        done = None
+    try:
+        return enumerate_rule(
+            rule,
+            laws=laws,
+            shapes=shapes,
+            most=_largest_block(pipeline),
+            done=done,
+            settings=pipeline.settings,
+            greedy=one_item,
+            stop_at_first=stop_at_first,
+        )
+    except NotEnumerable as unfollowed:
+        notes.append(f"not enumerated: {unfollowed}")
+        return None
+
+
+def _largest_block(pipeline: Pipeline) -> int:
+    block = pipeline.block
+    found = getattr(block, "n", getattr(block, "at_most", None))
+    return found if isinstance(found, int) else 4

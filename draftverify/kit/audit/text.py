@@ -1,0 +1,73 @@
+"""Greedy text: with blocks and by plain steps, and where the two part, in the verifier's own words.
+
+At temperature 0 the output must be equal. Where it is not, the verifier's `explain` says how near the two likeliest
+values were, and whether rounding can be the reason: matrix products over several rows round otherwise than over one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from draftverify.engine.pipeline import Pipeline
+from draftverify.errors import ContractError
+from draftverify.kit.audit.driving import with_block
+from draftverify.kit.audit.report import Divergence, Text
+from draftverify.values import Explanation, Outcome, Task
+
+__all__ = ["greedy_text"]
+
+BATCH = 8
+"""Tasks under way at once; the others take the places of those that end."""
+
+
+def greedy_text(pipeline: Pipeline, tasks: Sequence[Task]) -> Text:
+    """Decode the tasks by plain steps and with blocks, and where a part serves many sessions in a call, in a batch too.
+
+    Raises:
+        ContractError: a task fails, one way or another.
+    """
+    plain = with_block(pipeline, 0)
+    batch: Sequence[Outcome | None] = [None] * len(tasks)
+    if _serves_many(pipeline):
+        batch = pipeline.run_batch(tasks, size=BATCH)
+    same = 0
+    divergences: list[Divergence] = []
+    for task, together in zip(tasks, batch, strict=True):
+        expected, got = (_value(each, task, each.run(task)) for each in (plain, pipeline))
+        if expected != got:
+            divergences.append(Divergence(task.id, _explained(pipeline, task, expected, got)))
+        elif together is not None and (batched := _value(pipeline, task, together)) != expected:
+            found = _explained(pipeline, task, expected, batched)
+            said = Explanation(found.cause, f"alone it is equal, in a batch not: {found.text}")
+            divergences.append(Divergence(task.id, said))
+        else:
+            same += 1
+    return Text(tasks=len(tasks), same=same, divergences=tuple(divergences))
+
+
+def _serves_many(pipeline: Pipeline) -> bool:
+    parts = [(each, "propose_many") for each in pipeline.generators]
+    parts += [(pipeline.verifier, "verify_many"), (pipeline.rule, "decide_many")]
+    return any(hasattr(part, name) for part, name in parts)
+
+
+def _value(pipeline: Pipeline, task: Task, outcome: Outcome) -> tuple[Any, ...]:
+    if outcome.failure is not None:
+        raise ContractError(f"task {task.id} of {pipeline.name}: {outcome.failure}")
+    return tuple(outcome.value or ())
+
+
+def _explained(
+    pipeline: Pipeline, task: Task, expected: tuple[Any, ...], got: tuple[Any, ...]
+) -> Explanation:
+    said = pipeline.explain(task, expected, got)
+    if said is not None:
+        return said
+    at = next(
+        (i for i, (a, b) in enumerate(zip(expected, got, strict=False)) if a != b),
+        min(len(expected), len(got)),
+    )
+    return Explanation(
+        "unexplained", f"value {at} is the first that differs; the verifier has no explain() to say why"
+    )

@@ -1,0 +1,462 @@
+"""The checks for every component, whatever its role: its constructor, and that it is a function of its arguments."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import random
+import sys
+import typing
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from draftverify.engine.parts import is_asynchronous
+from draftverify.errors import ContractError
+from draftverify.frozen import FrozenDict
+from draftverify.kit.assertions import ERROR_PROBABILITY, ensure, exercised
+from draftverify.kit.calls import LAWS, SHAPES
+from draftverify.kit.contexts import difference, snapshot
+from draftverify.kit.registry import check
+from draftverify.kit.subject import METHODS, Subject, bare, free, owned
+from draftverify.values import EMPTY, Decision, Memory, Outcome, Round, TaskRecord, Trail
+
+_EVIDENCE = {"verdicts", "scores", "target", "raw_maxima", "cross", "hidden"}
+_WORDS = {"laws": LAWS, "shape": SHAPES, "shapes": SHAPES, "provides": _EVIDENCE, "needs": _EVIDENCE}
+STREAMS, PROBED, LATER = 64, 8, 8
+_DECLARED = {*_WORDS, "enough", "exact", "vocabulary", "plain_steps", "family", "concurrent", "deterministic"}
+
+
+@check()
+def constructor_only_stores_its_arguments(subject: Subject) -> None:
+    """Every argument is an attribute of its name, unchanged, and the constructor makes nothing else."""
+    given = subject.given
+    parameters = list(inspect.signature(type(given)).parameters)
+    for name in parameters:
+        ensure(hasattr(given, name), f"the argument {name!r} is not kept; write self.{name} = {name}")
+    places, names = subject.arguments()
+    made = type(given)(*places, **names)
+    for name in parameters:
+        found = difference(snapshot(getattr(given, name)), snapshot(getattr(made, name)), path=name)
+        ensure(found is None, f"the constructor changes an argument ({found}); store it as it came")
+    slots = [vars(base).get("__slots__", ()) for base in type(made).__mro__]
+    kept = {name for each in slots for name in ([each] if isinstance(each, str) else each)}
+    for name in ({*getattr(made, "__dict__", ())} | kept) - {*parameters} - _DECLARED:
+        value = getattr(made, name, None)
+        empty = value is None or (isinstance(value, (int, str, list, dict, set)) and not value)
+        what = f"the constructor makes the attribute {name!r}, which is no argument"
+        ensure(empty or hasattr(value, "acquire"), f"{what}; do the work in open() or where it is used")
+
+
+@check()
+def annotations_resolve(subject: Subject) -> None:
+    """The constructor's annotations can be read at run time: the YAML form and the schema come from them."""
+    try:
+        typing.get_type_hints(type(subject.given).__init__)
+    except Exception as error:
+        ensure(False, f"{error}; import what the annotations name at run time, not under TYPE_CHECKING")
+
+
+@check()
+def declares_known_words(subject: Subject) -> None:
+    """What stands in laws, shape, shapes, provides and needs are the framework's words."""
+    for name, known in _WORDS.items():
+        value = getattr(subject.given, name, None)
+        for word in () if value is None else [value] if name == "shape" else value:
+            ensure(word in known, f"{name} holds {word!r}; one of {', '.join(sorted(known))} is needed")
+
+
+@check(when=lambda s: hasattr(s.given, "open"))
+def opens(subject: Subject) -> None:
+    """open() takes what the component needs, without an exception."""
+    try:
+        subject.fresh()
+    except (Exception, SystemExit) as error:
+        hint = (
+            "what it needs must be there where the kit runs; for a test, build it with a small one of its own"
+        )
+        ensure(False, f"open() raised {type(error).__name__}: {error}; {hint}")
+
+
+@check(after=["declares_known_words", "opens"])
+def answers(subject: Subject) -> None:
+    """The component answers its calls without an exception."""
+    method = METHODS[subject.role]
+    try:
+        for call in subject.calls:
+            subject.answer(call)
+    except (Exception, SystemExit) as error:
+        ensure(_takes(subject), f"{method}() cannot be called with {_ARGUMENTS[subject.role]}: {error}")
+        what = f"{method}() raised {type(error).__name__}: {error}"
+        own = isinstance(error, (ContractError, SystemExit))  # no words about inputs that it could not read
+        ensure(False, what if own else f"{what}; {_domain(subject)}")
+    ensure(
+        not subject.awaited or is_asynchronous(subject.component),
+        f"{method}() returned something to await, and is no coroutine function, so that a run does not await it; "
+        f"write `async def {method}`",
+    )
+
+
+_ARGUMENTS = {
+    "generator": "(context, n)",
+    "verifier": "(context, proposal)",
+    "rule": "(context, proposal, verification, rng)",
+}
+
+
+def _takes(subject: Subject) -> bool:
+    """Whether the method's signature has room for what it is called with."""
+    try:
+        places = [None] * (_ARGUMENTS[subject.role].count(",") + 1)
+        inspect.signature(getattr(subject.component, METHODS[subject.role])).bind(*places)
+    except TypeError:
+        return False
+    except ValueError:  # a method of a compiled class does not say
+        return True
+    return True
+
+
+def _domain(subject: Subject) -> str:
+    """How to give a part what it can read, where what it was given it could not."""
+    own = {
+        "generator": "tasks=[{…}] (the tasks' input) or contexts=[make_context({…}, accepted=[…])]",
+        "verifier": "tasks=[{…}] (the tasks' input) and proposals=[Proposal.alternatives([…])] (or .chain)",
+        "rule": "cases=[(make_context(), proposal, verification)], or add to `needs` what it reads of a verification",
+    }[subject.role]
+    if subject.own_inputs:
+        return f"it was called with {subject.own_inputs}, as given; look at those, or give {own}"
+    return (
+        f"the kit's own tasks have a prompt, text, question and prompt_ids, its items are {_TOYS}. If those are not of "
+        f"the part's domain, give it its own: {own}. For `draftverify conform` they stand in a YAML file, --inputs FILE"
+    )
+
+
+_TOYS = "0 to 5, or words"
+
+
+@check(after=["answers"])
+def leaves_its_arguments_alone(subject: Subject) -> None:
+    """Context (but for its scratch), proposal, verification and their arrays are the same after a call."""
+    for call in subject.calls:
+        mine: tuple[Any, ...] = owned(call)
+        arrays: list[Any] = []
+        before = snapshot(mine, arrays)
+        for array in arrays:
+            array.setflags(write=False)
+        try:
+            subject.call(mine)
+        except ValueError as error:
+            ensure("read-only" not in str(error), "it writes into an array that it was given; copy it first")
+            raise
+        found = difference(before, snapshot(mine), path="arguments")
+        ensure(found is None, f"it changed what it was given ({found}); copy before changing")
+
+
+@check(after=["answers"])
+def answers_stay_as_they_were(subject: Subject) -> None:
+    """An answer does not change when the next call is served: the record and the next round still read it."""
+    # A rule's cases are no rounds of one task: there each has a scratch of its own.
+    apart = subject.role == "rule"
+    for history in [subject.calls] if apart else subject.histories:
+        scratch: dict[Any, Any] = {}
+        answer: Any = None
+        for call in history:
+            scratch = {} if apart else scratch
+            before = snapshot(answer)
+            following = subject.answer(call, scratch=scratch)
+            found = difference(before, snapshot(answer))
+            what = f"an answer changed while the next call was served ({found})"
+            ensure(
+                found is None,
+                f"{what}; a buffer was used again: give a copy, or fill a fresh array each time",
+            )
+            answer = following
+        free(scratch)
+    exercised(len(subject.calls) > 1, "there is one call alone; give more tasks=, or cases=")
+
+
+@check(after=["leaves_its_arguments_alone", "answers_stay_as_they_were"], when=Subject.repeats)
+def reproducible_under_its_seed(subject: Subject) -> None:
+    """Two instances with equal arguments answer the same calls alike."""
+    expected = subject.answers
+    hint = "draw from context.draws (a rule: rng) and nothing else, or say `deterministic = False`"
+    with subject.outside.as_at_first():
+        one = subject.fresh()
+        for call, answer in zip(subject.calls, expected, strict=True):
+            other = subject.answer(call, on=one)
+            subject.same(answer, other, f"two equal instances answered one call differently; {hint}")
+
+
+@check(after=["reproducible_under_its_seed"], when=Subject.repeats)
+def keeps_no_state_about_tasks(subject: Subject) -> None:
+    """An answer does not depend on the calls that were served before, by this instance or by another."""
+    expected = subject.answers
+    hint = "keep nothing on self, or in what it opened; what a task needs again goes into context.scratch"
+    one = subject.notes["spare"] = subject.fresh()
+    backwards = [subject.answer(call, on=one) for call in reversed(subject.calls)][::-1]
+    again = [subject.answer(call, on=one) for call in subject.calls]
+    if kept := subject.outside.changed():
+        # The calls before this one have filled it; to see what it changes it has to be as in a new process.
+        with subject.outside.as_at_first():
+            two = subject.fresh()
+            backwards = [subject.answer(call, on=two) for call in reversed(subject.calls)][::-1]
+        hint = f"what changed outside the instance is {', '.join(kept)}: a global cache or counter; {hint}"
+    for answer, *others in zip(expected, again, backwards, strict=True):
+        for other in others:
+            subject.same(answer, other, f"after other calls the same call was answered differently; {hint}")
+    # What stands in a file or a database cannot be put back; but the very first answers are known.
+    for call, answer in subject.firsts:
+        outside = "what it keeps outside the process (a file, a database, a service) answers for it"
+        found = subject.answer(call, on=one)
+        subject.same(answer, found, f"after other calls the same call was answered differently; {outside}")
+
+
+@check(after=["keeps_no_state_about_tasks"], when=Subject.repeats)
+def draws_anew_each_round(subject: Subject) -> None:
+    """What is drawn changes with the round of the draws, as it does with their key."""
+    drawn = False
+    for call in subject.drawing_calls():
+
+        def said(stream: int, later: int, call: Any = call) -> str:
+            return _said(subject.answer(subject.drawn(call, stream, later)))
+
+        made = [said(stream, 0) for stream in range(PROBED)]
+        if len(set(made)) == 1:
+            continue  # nothing is drawn here
+        made += [said(stream, 0) for stream in range(PROBED, STREAMS)]
+        counts = np.asarray(list(Counter(made).values()))
+        # Given the first round's answers, those of independent draws repeat them all with this probability at most.
+        chance = np.exp(np.sum(counts * np.log(counts / len(made))))
+        if chance >= ERROR_PROBABILITY / (8 * LATER):
+            continue
+        drawn = True
+        for later in range(1, LATER + 1):  # most end at the first stream or the second
+            alike = all(said(stream, later) == made[stream] for stream in range(STREAMS))
+            when = "in the next" if later == 1 else f"{later} rounds later"
+            what = f"with {STREAMS} keys the answers differ, and between such rounds of each key they do not"
+            hint = "use draws.uniform() or draws.seed(), which know the round"
+            hint += "; draws.key alone is the same in every round"
+            ensure(not alike, f"the random numbers of one round are used again {when}: {what}; {hint}")
+    exercised(drawn, f"it draws nothing here: under {STREAMS} keys its answers are the same, or nearly")
+
+
+def _said(answer: Any) -> str:
+    """What of an answer draws decide; not its arrays and not what it cost."""
+    names = ("items", "parents", "kept", "held", "corrected", "spliced", "checks")
+    return repr([list(found) for name in names if (found := getattr(answer, name, None)) is not None])
+
+
+class _Told(FrozenDict):
+    """A task's truth that has one value under every name."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__(answer=value)
+        self.value = value
+
+    def __missing__(self, key: str) -> Any:
+        return self.value
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self.value
+
+
+@check(after=["keeps_no_state_about_tasks"], when=Subject.repeats)
+def answers_the_same_without_the_truth(subject: Subject) -> None:
+    """An answer does not depend on the task's truth, which is for metrics: the engine takes it out of every task."""
+    what = "with a truth in its task a call is answered otherwise than without"
+    hint = "a run takes it out before any part sees the task, for metrics; what a part needs stands in task.input"
+    for history in subject.histories:
+        for call in history[:2]:
+            expected = subject.answer(_with_truth(call, EMPTY))
+            items = getattr(expected if subject.role == "generator" else call[1], "items", ())
+            own = [truth] if (truth := call[0].task.truth) else []
+            for truth in [*own, *map(_Told, ["the truth", *items[:1], *items[-1:]])]:
+                try:
+                    found = subject.answer(_with_truth(call, truth))
+                except Exception as error:  # nothing but the truth is another
+                    ensure(False, f"{what} ({type(error).__name__}: {error}); {hint}")
+                subject.same(expected, found, f"{what} ({hint})")
+
+
+def _with_truth(call: tuple[Any, ...], truth: Any) -> tuple[Any, ...]:
+    context, *others = call
+    task = msgspec.structs.replace(context.task, truth=truth)
+    return (msgspec.structs.replace(context, task=task), *others)
+
+
+@check(after=["keeps_no_state_about_tasks"], when=Subject.repeats)
+def answers_the_same_without_scratch(subject: Subject) -> None:
+    """Rounds that share a scratch, and rounds that find it empty, get the same answers."""
+    answers = iter(subject.answers)
+    cached = False
+    for history in subject.histories:
+        scratch: dict[Any, Any] = {}
+        for number, call in enumerate(history):
+            expected = next(answers)
+            what = f"call {number} of a task gets another answer with the scratch of the calls before it than without"
+            for _ in range(2):
+                kept = subject.answer(call, scratch=scratch)
+                subject.same(
+                    expected, kept, f"{what}; compare a cache with context.accepted and roll it back"
+                )
+            cached |= bool(scratch)
+        free(scratch)
+    exercised(cached, "it kept nothing in context.scratch in any of the calls")
+
+
+@check(after=["keeps_no_state_about_tasks"], when=Subject.repeats)
+def answers_from_the_memory_given(subject: Subject) -> None:
+    """What earlier tasks taught comes from `context.memory` alone: not from a memory that an earlier call was given."""
+    records = _ended(subject)
+    memories = [Memory(), Memory(1, Trail.of(records[: len(records) // 2])), Memory(2, Trail.of(records))]
+    calls = subject.drawing_calls() if subject.role == "rule" else subject.calls[:4]
+
+    def said(call: tuple[Any, ...], memory: Memory, on: Any) -> Any:
+        context, *others = bare(call)
+        context = msgspec.structs.replace(context, memory=memory)
+        try:
+            answer = subject.call((context, *others), on)
+        except Exception as error:  # without records it raised nothing
+            what = f"with the records of earlier tasks in context.memory it raised {type(error).__name__}: {error}"
+            ensure(False, f"{what}; a run with `epoch:` brings such records, of tasks without an answer too")
+        free(context.scratch)
+        return answer
+
+    watched = _Watched(records)
+    with subject.outside.as_at_first():
+        for call in calls:
+            said(
+                call, Memory(2, watched), subject.notes["spare"]
+            )  # what it takes from it the next checks do not see
+    exercised(watched.read, "it never looked at the records of context.memory")
+    expected = []
+    for memory in memories:
+        with subject.outside.as_at_first():
+            one = subject.fresh()
+            expected.append([said(call, memory, one) for call in calls])
+    with subject.outside.as_at_first():
+        one = subject.fresh()
+        for version in (2, 0, 1, 2):
+            for call, answer in zip(calls, expected[version], strict=True):
+                what = "after calls with another context.memory the same call was answered differently"
+                hint = "let what was made of a memory hold for that memory alone, told by `is`"
+                subject.same(answer, said(call, memories[version], one), f"{what}; {hint}")
+
+
+class _Watched(Sequence[TaskRecord]):
+    """Records that know whether anybody looked."""
+
+    def __init__(self, records: Sequence[TaskRecord]) -> None:
+        self.records = records
+        self.read = False
+
+    def __len__(self) -> int:
+        self.read = True
+        return len(self.records)
+
+    def __getitem__(self, index: Any) -> Any:
+        self.read = True
+        return self.records[index]
+
+
+def _ended(subject: Subject) -> list[TaskRecord]:
+    """Records of tasks that ended: some with what the component's own calls were about, one with nothing."""
+    records = [TaskRecord(task="without an answer", outcome=Outcome(status="exhausted"))]
+    for number, (call, answer) in enumerate(zip(subject.calls[:8], subject.answers, strict=False)):
+        items = tuple(getattr(answer if subject.role == "generator" else call[1], "items", ()))
+        decision = Decision(kept=tuple(range(len(items))), emitted=items)
+        outcome = Outcome(status="accepted", value=items, rounds=1)
+        records.append(
+            TaskRecord(
+                task=f"earlier {number}",
+                outcome=outcome,
+                rounds=(Round(index=0, items=items, asked=len(items), decision=decision),),
+            )
+        )
+    return records
+
+
+@check(after=["keeps_no_state_about_tasks"], when=lambda s: s.repeats() and s.declared("concurrent", True))
+def answers_the_same_from_four_threads(subject: Subject) -> None:
+    """Unless `concurrent = False`, calls at the same time get the same answers as calls in turn."""
+    method = getattr(subject.component, METHODS[subject.role])
+    calls, expected = subject.calls * 2, subject.answers * 2
+
+    async def one(call: tuple[Any, ...]) -> Any:
+        value = method(*bare(call))
+        return await value if inspect.isawaitable(value) else value
+
+    async def together() -> list[Any]:
+        return await asyncio.gather(*map(one, calls))
+
+    hint = "lock, or say `concurrent = False`"
+    try:
+        if is_asynchronous(subject.component):
+            found = subject.wait(together())
+        else:
+            with ThreadPoolExecutor(4) as pool:
+                found = list(pool.map(subject.answer, calls))
+    except Exception as error:  # alone it raised nothing
+        ensure(False, f"a call from another thread raised {type(error).__name__}: {error}; {hint}")
+    for answer, other in zip(expected, found, strict=True):
+        subject.same(answer, other, f"calls at the same time differ; {hint}")
+
+
+@check(after=["reproducible_under_its_seed"])
+def leaves_global_random_numbers_alone(subject: Subject) -> None:
+    """The state of `random`, `numpy.random` and (where loaded) torch's generator is the same after a call."""
+
+    def state() -> list[str]:
+        torch = sys.modules.get("torch")
+        states = [random.getstate(), np.random.get_state(legacy=False)]
+        return [repr(one) for one in states] + (
+            [str(torch.get_rng_state().tolist())] if torch is not None else []
+        )
+
+    before = state()
+    for call in subject.calls[:4]:
+        subject.answer(call)
+    ensure(
+        state() == before, "it drew from, or seeded, a global random generator; make one from draws.seed()"
+    )
+
+
+@check(
+    after=["answers_the_same_without_scratch"], when=lambda s: hasattr(s.component, METHODS[s.role] + "_many")
+)
+def many_answers_as_one(subject: Subject) -> None:
+    """`propose_many`, `verify_many` or `decide_many` gives for each session what the single call gives, whoever the
+    others are: blocks of unlike lengths, sessions at other rounds, one session alone.
+    """
+    name, one = METHODS[subject.role] + "_many", METHODS[subject.role]
+    batches = subject.batches()
+    for batch in batches:
+        calls = [call for call, _ in batch]
+        mine = [msgspec.structs.replace(bare(call)[0], scratch=scratch) for call, scratch in batch]
+        columns = [mine, *([*column] for column in zip(*(bare(call)[1:] for call in calls), strict=True))]
+        found = subject.wait(getattr(subject.component, name)(*columns))
+        ensure(
+            len(found) == len(calls),
+            f"{name}() gave {len(found)} answers to {len(calls)} calls; one each is needed",
+        )
+        sizes = [call[1] if isinstance(call[1], int) else len(call[1]) for call in calls]
+        for number, (call, answer) in enumerate(zip(calls, found, strict=True)):
+            others = f"as number {number} of {len(calls)}, with blocks of {sizes} items in rounds "
+            others += str([call[0].round for call in calls])
+            what = f"{name}() and {one}() differ for a call {others}"
+            hint = "rows of another session or of the padding, or a cache that is not rolled back"
+            subject.same(subject.answer(call), answer, f"{what} ({hint})")
+    for scratch in {id(scratch): scratch for batch in batches for _, scratch in batch}.values():
+        free(scratch)
+
+
+@check(after=["opens"], when=lambda s: hasattr(s.given, "close"))
+def closes_twice(subject: Subject) -> None:
+    """close() may be called again."""
+    one = subject.fresh()
+    for _ in range(2):
+        subject.wait(one.close())

@@ -1,0 +1,216 @@
+"""The checks for what the engine makes of answers: that it can read them, the stopping rule that a rule or a verifier
+brings, and the value that a rule makes at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from draftverify.engine import boundary
+from draftverify.engine.requests import Decide, Draft, Finish, Request, Verify
+from draftverify.engine.state import holding
+from draftverify.errors import ContractError
+from draftverify.kit.assertions import ensure, exercised
+from draftverify.kit.contexts import difference, make_context, make_draws, snapshot, values_of
+from draftverify.kit.registry import check
+from draftverify.kit.subject import Role, Subject, owned
+from draftverify.values import (
+    PASS,
+    By,
+    Choice,
+    Context,
+    Decision,
+    Failure,
+    Held,
+    Last,
+    Proposal,
+    Task,
+    Trail,
+    Verification,
+)
+
+_READABLE = [
+    "proposes_at_most_n_items",
+    "keeps_its_shape",
+    "law_is_declared",
+    "q_rows_are_distributions",
+    "provides_what_it_says",
+    "keeps_a_path",
+]
+_REQUESTS: dict[Role, type[Request]] = {"generator": Draft, "verifier": Verify, "rule": Decide}
+
+
+class _Alone(NamedTuple):
+    """What the boundary asks of a pipeline's parts, for one part by itself."""
+
+    declared: dict[int, tuple[str | None, frozenset[str]]]
+    shapes: frozenset[str] | None = None
+
+
+def _ensure_readable(subject: Subject, kind: type[Request], call: tuple[Any, ...], answer: Any) -> None:
+    part = subject.component
+    laws = frozenset(subject.declared("laws", None) or {"given"})
+    alone: Any = _Alone({id(part): (subject.declared("shape", None), laws)})
+    found = boundary.read(kind(0, part, *call), answer, alone)
+    ensure(type(found) is not Failure, f"the engine cannot take the answer; {found}")
+
+
+@check(after=["answers", *_READABLE])
+def answers_can_be_read(subject: Subject) -> None:
+    """The engine can read every answer: scores and costs are finite, reasons are texts, notes are JSON values."""
+    for call in subject.calls:
+        _ensure_readable(subject, _REQUESTS[subject.role], call, subject.answer(call))
+
+
+@check(
+    "rule",
+    after=["answers_can_be_read"],
+    when=lambda s: set(s.declared("needs", ())) <= {"verdicts", "scores"},
+)
+def decides_on_what_a_person_passed(subject: Subject) -> None:
+    """An item that a person or a trusted fallback passed has no score; the rule decides on it like on any other."""
+    words: tuple[By, ...] = ("person", "fallback")
+    for context, by in ((context, by) for context in subject.contexts for by in words):
+        verification = Verification(checks=(PASS,), by=by)
+        call = (context, Proposal.chain(("a",)), verification, make_draws(context.task.id))
+        try:
+            answer = subject.answer(call)
+        except Exception as error:
+            what = f"decide() raised {type(error).__name__}: {error}; an item passed by a {by} has no score"
+            ensure(
+                False,
+                f"{what}; where verification.by is not 'verifier' take it as better than all that are scored",
+            )
+        _ensure_readable(subject, Decide, call, answer)
+
+
+def _decided(subject: Subject) -> Iterator[tuple[Context, tuple[Any, ...]]]:
+    """The contexts after blocks that were decided on, and the values that were new: of a rule by its own decisions; of
+    a verifier's chains as if more and more of what it passed were kept.
+    """
+    for call in subject.calls:
+        context, proposal = call[:2]
+        if subject.role == "rule":
+            yield _after(context, proposal, call[2], subject.answer(call))
+        elif proposal.fits("chain"):
+            found = subject.answer(call)
+            # What it refused itself need not be anything that its stopping rule can read.
+            refused = (i for i, check in enumerate(found.checks) if check.verdict != "pass")
+            for n in range(next(refused, len(proposal)) + 1):
+                yield _after(context, proposal, found, Decision(kept=tuple(range(n))))
+
+
+def _after(
+    context: Context, proposal: Proposal, verification: Verification, decision: Decision
+) -> tuple[Context, tuple[Any, ...]]:
+    new = values_of(proposal, decision)
+    held = tuple(
+        Held(proposal.items[i], verification.checks[i].score, context.round, i) for i in decision.held
+    )
+    after = replace(
+        context,
+        accepted=Trail.of([*context.accepted, *new]),
+        held=holding(context.held, decision, held),
+        last=Last(proposal, verification, decision),
+        enough=None,
+        scratch={},
+    )
+    return after, new
+
+
+def _brings(name: str) -> Callable[[Subject], bool]:
+    return lambda s: s.role != "generator" and callable(getattr(s.component, name, None))
+
+
+@check(after=["answers_can_be_read"], when=_brings("done"))
+def done_says_how_many_to_keep(subject: Subject) -> None:
+    """done(context, new) gives None to go on, or how many of the new values to keep; True and False are neither."""
+    asked = False
+    for context, new in _decided(subject):
+        asked = True
+        try:
+            boundary.read_cut(subject.component.done(context, new), len(new), subject.component)
+        except ContractError as error:
+            ensure(False, f"{error}; give len(new) to end after this round, None to go on")
+    exercised(
+        asked, "no block was a chain, after which it would be asked; give proposals=[Proposal.chain([…])]"
+    )
+
+
+@check("rule", after=["answers_can_be_read"], when=_brings("finish"))
+def finish_makes_a_value(subject: Subject) -> None:
+    """finish(context) gives a value, a Choice with finite numbers, or None where there is no answer."""
+    for context in _ends(subject):
+        answer = _finished(subject, owned(context))
+        _ensure_readable(subject, Finish, (context,), answer)
+        for name in ("support", "margin") if type(answer) is Choice else ():
+            share = getattr(answer, name)
+            ensure(
+                share is None or 0 <= share <= 1,
+                f"the {name} of the value is {share!r}; 0 to 1 is needed",
+            )
+
+
+@check(
+    "rule",
+    after=["finish_makes_a_value", "keeps_no_state_about_tasks"],
+    when=lambda s: s.repeats() and _brings("finish")(s),
+)
+def finish_reads_the_context_alone(subject: Subject) -> None:
+    """finish() makes the same value on another instance, which decided nothing, and leaves the context as it was."""
+    hint = (
+        "what was accepted and held stands in the context; a task that is taken up again has another instance"
+    )
+    values = []
+    for context in (ends := list(_ends(subject))):
+        mine = owned(context)
+        values.append(snapshot(_finished(subject, mine)))
+        found = difference(snapshot(context), snapshot(mine), path="context")
+        ensure(found is None, f"finish() changed what it was given ({found}); copy before changing")
+    other = subject.fresh()
+    for context, value in zip(ends, values, strict=True):
+        found = difference(value, snapshot(_finished(subject, owned(context), on=other)), subject.tolerance)
+        ensure(found is None, f"finish() on another instance makes another value ({found}); {hint}")
+
+
+def _ends(subject: Subject) -> Iterator[Context]:
+    """Contexts of tasks that end: after each decision, also one that took nothing, and after several ballots."""
+    return (context for context, _ in _decided(subject))
+
+
+def _finished(subject: Subject, context: Context, on: Any = None) -> Any:
+    part = subject.component if on is None else on
+    try:
+        return subject.wait(part.finish(context))
+    except Exception as error:
+        held, accepted = len(context.held), len(context.accepted)
+        what = f"finish() raised {type(error).__name__}: {error}, with {accepted} values accepted and {held} held"
+        ensure(False, f"{what}; every task ends in it: give None where there is no answer")
+
+
+@check("verifier", after=["opens"], when=lambda s: callable(getattr(s.component, "prepare", None)))
+def prepare_adds_to_the_task(subject: Subject) -> None:
+    """prepare(task) gives a Task with the same id and group, the same each time, and leaves the given one as it was."""
+    given = [make_context(task).task for task in subject.tasks or ()] or [
+        each.task for each in subject.contexts
+    ]
+    for task in given:
+        before = snapshot(task)
+        made, again = (subject.wait(part.prepare(task)) for part in (subject.component, subject.fresh()))
+        ensure(type(made) is Task, f"prepare() returned a {type(made).__name__}; return the Task, replaced")
+        for name in ("id", "group"):
+            was, now = getattr(task, name), getattr(made, name)
+            ensure(
+                was == now,
+                f"prepare() made the {name} {now!r} of {was!r}; draws and records go by it: leave it",
+            )
+        found = difference(before, snapshot(task), path="task")
+        ensure(found is None, f"prepare() changed the task that it was given ({found}); replace its input")
+        found = difference(snapshot(made), snapshot(again), subject.tolerance)
+        ensure(
+            found is None,
+            f"prepare() of one task gives two ({found}); a task that is taken up again is prepared anew",
+        )

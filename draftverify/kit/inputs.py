@@ -1,0 +1,160 @@
+"""What `draftverify conform --inputs FILE` reads: the part's arguments, and data of its domain to call it with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+from pydantic import Field
+
+from draftverify.bench.config.forms import Keyed
+from draftverify.bench.config.parameters import Component, Model, Record
+from draftverify.bench.config.specs import ComponentSpec
+from draftverify.errors import ConfigError
+from draftverify.kit.contexts import make_context
+from draftverify.plugins import Role
+from draftverify.values import Check, Context, Proposal, Verification
+
+__all__ = ["INPUTS", "Checked", "Inputs"]
+
+
+class Checked(Component):
+    """A part that the kit has checks for.
+
+    Args:
+        role: its role; the first that its name has when None.
+    """
+
+    def __init__(self, role: Role | None) -> None:
+        self.roles = ("generator", "verifier", "rule") if role is None else (role,)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A proposal: one of chain, alternatives and tree."""
+
+    chain: list[Any] | None = None
+    alternatives: list[Any] | None = None
+    tree: list[Any] | None = None
+    parents: list[int] | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a rule is called with."""
+
+    proposal: Block
+    checks: list[Any]
+    task: dict[str, Any] | None = None
+    accepted: list[Any] | None = None
+
+
+class Inputs(msgspec.Struct, frozen=True, kw_only=True):
+    """A checked file of inputs; what is None the kit has its own of.
+
+    Args:
+        part: the part, with its arguments.
+        expected_failures: the reasons, by the names of checks.
+        how: the other keys, as `draftverify.kit.Subject` takes them once `subject()` made values of them.
+    """
+
+    part: ComponentSpec | None = None
+    expected_failures: Mapping[str, str] = {}
+    how: Mapping[str, Any] = {}
+
+    def subject(self) -> dict[str, Any]:
+        """The keyword arguments of `Subject`.
+
+        Raises:
+            ConfigError: a proposal or a check is not one.
+        """
+        made = dict(self.how)
+        if "proposals" in made:
+            made["proposals"] = [
+                _proposal(each, f"proposals.{i}") for i, each in enumerate(made["proposals"])
+            ]
+        if "cases" in made:
+            made["cases"] = [*_cases(made["cases"])]
+        return made
+
+
+def inputs(
+    arguments: Mapping[str, Any] = {},
+    tasks: list[dict[str, Any]] | None = None,
+    settings: Mapping[str, Any] = {},
+    proposals: list[Block] | None = None,
+    poison: list[Any] | None = None,
+    cases: list[Case] | None = None,
+    block: Annotated[int, Field(ge=1)] = 3,
+    trials: Annotated[int, Field(ge=100)] = 2000,
+    tolerance: Annotated[float, Field(ge=0)] = 1e-5,
+    expected_failures: Mapping[str, str] = {},
+    parts: tuple[str, ...] = (),
+    models: Annotated[Any, Keyed(Model("model"), names=True)] = None,
+) -> None:
+    """What the conformance kit calls a part with.
+
+    Args:
+        arguments: of the part's constructor, as in a config.
+        tasks: the input of each task.
+        settings: the pipeline's.
+        proposals: a verifier's blocks: {chain: […]}, {alternatives: […]}, or {tree: […], parents: […]}.
+        poison: items that make a verifier's check crash.
+        cases: a rule's: {task: {…}, accepted: […], proposal: {…}, checks: [pass, {verdict: reject, score: 0.5}]}.
+        block: how many items a generator is asked for.
+        trials: how many draws the statistical checks take.
+        tolerance: how far floats may differ between a cached and a fresh computation.
+        expected_failures: for checks that are known to fail, the reason.
+        parts: as of an experiment.
+        models: as of an experiment.
+    """
+
+
+def _inputs(
+    arguments: object = None,
+    parts: object = None,
+    models: object = None,
+    expected_failures: Mapping[str, str] = {},
+    **how: Any,
+) -> Inputs:
+    return Inputs(expected_failures=expected_failures, how=how)
+
+
+INPUTS = Record(inputs, _inputs)
+
+
+def _proposal(block: Block | Mapping[str, Any], path: str) -> Proposal:
+    block = block if isinstance(block, Block) else Block(**block)
+    shapes = {"chain": block.chain, "alternatives": block.alternatives, "tree": block.tree}
+    given = {shape: items for shape, items in shapes.items() if items is not None}
+    if len(given) != 1 or (block.parents is None) != (block.tree is None):
+        needed = "{chain: […]}, {alternatives: […]}, or {tree: […], parents: […]}"
+        raise ConfigError(f"a proposal is one of {needed}", path=path)
+    [(shape, items)] = given.items()
+    if shape != "tree":
+        return Proposal.chain(items) if shape == "chain" else Proposal.alternatives(items)
+    parents = block.parents or []
+    if len(parents) != len(items) or any(not -1 <= parent < i for i, parent in enumerate(parents)):
+        raise ConfigError("a tree has one parent for each item, -1 or the place of an earlier one", path=path)
+    return Proposal.tree(items, parents)
+
+
+def _cases(cases: Sequence[Case | Mapping[str, Any]]) -> Iterator[tuple[Context, Proposal, Verification]]:
+    for number, each in enumerate(cases):
+        case = each if isinstance(each, Case) else Case(**each)
+        path = f"cases.{number}"
+        proposal = _proposal(case.proposal, f"{path}.proposal")
+        try:
+            words = [{"verdict": one} if isinstance(one, str) else one for one in case.checks]
+            checks = msgspec.convert(words, tuple[Check, ...])
+        except msgspec.ValidationError as error:
+            raise ConfigError(
+                f"a check is a verdict or {{verdict: …, score: …}}: {error}", path=path
+            ) from error
+        if len(checks) != len(proposal):
+            message = f"{len(checks)} checks stand beside {len(proposal)} items; one each is needed"
+            raise ConfigError(message, path=f"{path}.checks")
+        context = make_context(case.task or {}, accepted=case.accepted or ())
+        yield context, proposal, Verification(checks=checks)

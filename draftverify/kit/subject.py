@@ -1,0 +1,344 @@
+"""A component under test: built anew from its arguments, called with copies, its answers compared."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import cached_property
+from itertools import cycle, islice
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+import numpy as np
+
+from draftverify.errors import ConfigError
+from draftverify.kit.assertions import ensure
+from draftverify.kit.calls import deciding, drafting, verifying
+from draftverify.kit.contexts import difference, make_context, make_draws, snapshot
+from draftverify.kit.outside import Outside
+from draftverify.values import EMPTY, Context, Proposal, Round, Task, Verification
+
+Role: TypeAlias = Literal["generator", "verifier", "rule"]
+METHODS: dict[Role, str] = {"generator": "propose", "verifier": "verify", "rule": "decide"}
+MANY = 17
+"""Sessions in a batch: more than the powers of two that are padded to, or cut at."""
+_TEXTS = {"a": "the cat sat on the mat, the cat", "b": "one two one two"}
+
+
+class Subject:
+    """A component under test, and what to test it with.
+
+    Args:
+        component: the instance; the checks build others with the same arguments and work on those.
+        role: "generator", "verifier" or "rule"; told from its methods when None.
+        contexts: contexts to call it in (see `make_context`); two small synthetic tasks when None.
+        tasks: instead of contexts, tasks to make them of; a verifier that prepares tasks prepares them.
+        settings: the pipeline's, in the contexts that are made of tasks.
+        proposals: for a verifier, blocks of its own domain: for all contexts, or a function of a context.
+        cases: for a rule, triples (context, proposal, verification) of its own domain.
+        poison: for a verifier, items that make its check crash; else an object whose every method raises.
+        block: how many items to ask for.
+        trials: how many draws the statistical checks take.
+        tolerance: how far floats may differ, relative and absolute, between a cached and a fresh computation.
+    """
+
+    def __init__(
+        self,
+        component: Any,
+        *,
+        role: Role | None = None,
+        contexts: Sequence[Context] | None = None,
+        tasks: Sequence[Task | Mapping[str, Any] | str] | None = None,
+        settings: Mapping[str, Any] = EMPTY,
+        proposals: Sequence[Proposal] | Callable[[Context], Sequence[Proposal]] | None = None,
+        cases: Sequence[tuple[Context, Proposal, Verification]] | None = None,
+        poison: Sequence[Any] | None = None,
+        block: int = 3,
+        trials: int = 2000,
+        tolerance: float = 1e-5,
+    ) -> None:
+        self.given = component
+        self.role: Role = role or _one_role(component)
+        self.tasks = tasks
+        self.settings = settings
+        self.proposals = proposals
+        self.cases = cases
+        self.poison = poison
+        self.block = block
+        self.trials = trials
+        self.tolerance = tolerance
+        self.notes: dict[str, Any] = {}
+        """What one check found out that another uses."""
+        self.awaited = False
+        """Whether an answer had to be awaited."""
+        self.firsts: list[tuple[tuple[Any, ...], Any]] = []
+        """The first calls that were made, and what was answered to them."""
+        self._contexts = contexts
+        self._opened: list[Any] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    # The component
+
+    @cached_property
+    def outside(self) -> Outside:
+        """What the component keeps outside its instances, as it was before the kit's first call."""
+        return Outside(self.given)
+
+    @cached_property
+    def component(self) -> Any:
+        """An opened instance, apart from the one that was given where it can be rebuilt."""
+        return self.fresh()
+
+    def fresh(self) -> Any:
+        """Another opened instance with the same arguments, or the given one when it cannot be rebuilt."""
+        self.outside  # noqa: B018 - looked at before anything is called
+        try:
+            places, names = self.arguments()
+            made = type(self.given)(*places, **names)
+        except Exception:
+            made = self.given
+        if hasattr(made, "open") and not any(made is other for other in self._opened):
+            self.wait(made.open())
+        self._opened.append(made)
+        return made
+
+    def arguments(self) -> tuple[list[Any], dict[str, Any]]:
+        """The constructor's arguments, read back from the attributes of their names."""
+        places: list[Any] = []
+        names: dict[str, Any] = {}
+        for name, parameter in inspect.signature(type(self.given)).parameters.items():
+            value = getattr(self.given, name)
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                places.extend(value)
+            elif parameter.kind is parameter.VAR_KEYWORD:
+                names.update(value)
+            elif parameter.kind is parameter.KEYWORD_ONLY:
+                names[name] = value
+            else:
+                places.append(value)
+        return places, names
+
+    def declared(self, name: str, default: Any) -> Any:
+        """What the component declares beside its method."""
+        found = getattr(self.component, name, None)
+        return default if found is None else found
+
+    @property
+    def own_inputs(self) -> str:
+        """The names of what its author gave to call it with; "" where all is the kit's own."""
+        given = {
+            "tasks": self.tasks,
+            "contexts": self._contexts,
+            "proposals": self.proposals,
+            "cases": self.cases,
+        }
+        return " and ".join(f"{name}=" for name, value in given.items() if value is not None)
+
+    def repeats(self) -> bool:
+        """Whether it says that the same call gets the same answer."""
+        return bool(self.declared("deterministic", True))
+
+    def close(self) -> None:
+        """Close every instance that was opened here; what goes wrong with it is for `closes_twice` to say."""
+        for made in self._opened:
+            if hasattr(made, "close"):
+                with suppress(Exception):
+                    self.wait(made.close())
+        self._opened.clear()
+        if self._loop is not None:
+            self._loop.close()
+            self._loop = None
+
+    # Its calls
+
+    @cached_property
+    def contexts(self) -> list[Context]:
+        """The contexts to call it in; a verifier that prepares has prepared the tasks."""
+        if self._contexts is not None:
+            return list(self._contexts)
+        tasks = [make_context(task).task for task in self.tasks or ()] or [
+            Task(
+                id=name, input={"prompt": text, "text": text, "question": text, "prompt_ids": (0, 1, 0, 1, 0)}
+            )
+            for name, text in _TEXTS.items()
+        ]
+        if self.role == "verifier" and hasattr(self.component, "prepare"):
+            tasks = [self.wait(self.component.prepare(task)) for task in tasks]
+        role = "draft" if self.role == "generator" else "verify"
+        return [make_context(task, role=role, settings=self.settings) for task in tasks]
+
+    @cached_property
+    def histories(self) -> list[list[tuple[Any, ...]]]:
+        """For each task the arguments of the calls of successive rounds."""
+
+        def answer(call: tuple[Any, ...]) -> Any:
+            found = self.answer(call)
+            if len(self.firsts) < MANY:
+                self.firsts.append((call, found))
+            return found
+
+        if self.role == "generator":
+            return [drafting(answer, context, self.block) for context in self.contexts]
+        if self.role == "verifier":
+            by_target = "target" in self.declared("provides", ())
+            own = self.proposals if callable(self.proposals) else lambda _: self.proposals
+            return [verifying(answer, each, own(each), by_target=by_target) for each in self.contexts]
+        if self.cases is None:
+            return [[case] for case in deciding(self.declared, self.contexts)]
+        return [[(*case, make_draws(case[0].task.id, round=case[0].round))] for case in self.cases]
+
+    @cached_property
+    def calls(self) -> list[tuple[Any, ...]]:
+        """All calls, task after task."""
+        return [call for history in self.histories for call in history]
+
+    @cached_property
+    def answers(self) -> list[Any]:
+        """What an instance that was asked nothing before answers to `calls`."""
+        calls = self.calls
+        with self.outside.as_at_first():
+            one = self.fresh()
+            return [self.answer(call, on=one) for call in calls]
+
+    def batches(self) -> list[list[tuple[tuple[Any, ...], dict[Any, Any]]]]:
+        """Calls to be made together, each with its session's scratch; the lists are in the order of the rounds.
+
+        First one session alone, then another joins at each step, so that some are rounds ahead of others; then many,
+        each of which finds its scratch empty. Of a rule, whose calls are no rounds, all at once. What generators are
+        asked for, too, is another number in each.
+        """
+        if self.role == "rule":
+            return [[(call, {}) for call in self.calls]]
+        sessions = [*self.histories, *(self.histories if len(self.histories) == 1 else ())]
+        scratches: list[dict[Any, Any]] = [{} for _ in sessions]
+        last = max(start + len(history) for start, history in enumerate(sessions))
+        steps = []
+        for step in range(last):
+            under_way = []
+            for start, (history, scratch) in enumerate(zip(sessions, scratches, strict=True)):
+                if start <= step < start + len(history):
+                    context, asked, *others = history[step - start]
+                    if self.role == "generator":
+                        asked = 1 + (asked + start + step) % max(asked, 1)
+                    under_way.append(((context, asked, *others), scratch))
+            steps.append(under_way)
+        many: list[tuple[tuple[Any, ...], dict[Any, Any]]] = [
+            (call, {}) for call in islice(cycle(self.calls), MANY)
+        ]
+        return [*steps, many] if many else steps
+
+    def drawing_calls(self) -> list[tuple[Any, ...]]:
+        """A few calls in which a component that draws would: of a rule, blocks of several items."""
+        if self.role != "rule":
+            return [history[0] for history in self.histories[: 1 if self.role == "verifier" else 2]]
+        calls = [call for call in self.calls if len(call[1]) > 1]
+        return calls[:: -(-len(calls) // 6)] if calls else []
+
+    def drawn(self, call: tuple[Any, ...], stream: int, later: int) -> tuple[Any, ...]:
+        """A call with the draws of another stream, so many rounds later; nothing else about it is another.
+
+        Args:
+            call: the arguments.
+            stream: which key; two keys are two re-runs of the task.
+            later: how many rounds, in which nothing was accepted.
+        """
+        context, *others = call
+        rounds = context.rounds
+        for _ in range(later):
+            rounds = rounds.then((Round(index=len(rounds)),))
+        role = {"generator": "draft", "verifier": "verify", "rule": "rule"}[self.role]
+        draws = make_draws(context.task.id, attempt=stream, role=role, round=len(rounds))
+        if self.role == "rule":
+            others[-1] = draws
+        else:
+            context = msgspec.structs.replace(context, draws=draws)
+        return (msgspec.structs.replace(context, rounds=rounds), *others)
+
+    def answer(self, call: tuple[Any, ...], on: Any = None, scratch: dict[Any, Any] | None = None) -> Any:
+        """The answer to a copy of a call's arguments, with an empty scratch unless one is given."""
+        context, *others = owned(call)
+        context = msgspec.structs.replace(context, scratch={} if scratch is None else scratch)
+        value = self.call((context, *others), on)
+        if scratch is None:
+            free(context.scratch)
+        return value
+
+    def call(self, arguments: tuple[Any, ...], on: Any = None) -> Any:
+        """The answer to these very arguments."""
+        value = getattr(self.component if on is None else on, METHODS[self.role])(*arguments)
+        self.awaited |= inspect.isawaitable(value)
+        return self.wait(value)
+
+    def wait(self, value: Any) -> Any:
+        """The value, or what it gives when it is a coroutine."""
+        if not inspect.isawaitable(value):
+            return value
+        self._loop = self._loop or asyncio.new_event_loop()
+
+        async def wait() -> Any:
+            return await value
+
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return self._loop.run_until_complete(wait())
+        # A notebook's loop runs in this thread already.
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(self._loop.run_until_complete, wait()).result()
+
+    def same(self, left: Any, right: Any, what: str) -> None:
+        """Ensure that two answers are equal, unless one says itself that it is not deterministic."""
+        if getattr(left, "deterministic", True) and getattr(right, "deterministic", True):
+            found = difference(snapshot(left), snapshot(right), self.tolerance)
+            ensure(found is None, f"{what}: {found}")
+
+
+def roles_of(component: Any) -> list[Role]:
+    """The roles whose method a component has; none for a class."""
+    callables = [role for role, method in METHODS.items() if callable(getattr(component, method, None))]
+    return [] if isinstance(component, type) else callables
+
+
+def _one_role(component: Any) -> Role:
+    if isinstance(component, type):
+        raise ConfigError(f"{component.__name__} is a class; give an instance: {component.__name__}(…)")
+    roles = roles_of(component)
+    if not roles:
+        what = f"{type(component).__name__} has none of propose(), verify(), decide(), so it has no role"
+        hint = "; draftverify.generator(fn) or draftverify.verifier(fn) makes a part of a function"
+        raise ConfigError(what + (hint if callable(component) else ""))
+    if len(roles) > 1:
+        has = ", ".join(f"{METHODS[role]}()" for role in roles)
+        raise ConfigError(f"{type(component).__name__} has {has}; say role= (generator, verifier or rule)")
+    return roles[0]
+
+
+def free(scratch: dict[Any, Any]) -> None:
+    """Empty a scratch as a driver does: entries that can be closed are."""
+    for entry in scratch.values():
+        if callable(getattr(entry, "close", None)):
+            entry.close()
+    scratch.clear()
+
+
+def owned(value: Any) -> Any:
+    """A copy whose containers and NumPy arrays a component may spoil without spoiling the original."""
+    kind = type(value)  # never isinstance: it may ask the value for its class, and a poisonous item minds
+    if issubclass(kind, msgspec.Struct):
+        return msgspec.structs.replace(
+            value, **{name: owned(getattr(value, name)) for name in value.__struct_fields__}
+        )
+    if kind in (list, tuple):
+        return kind(owned(entry) for entry in value)
+    if kind is dict:
+        return {key: owned(entry) for key, entry in value.items()}
+    return np.array(value) if kind is np.ndarray else value
+
+
+def bare(call: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A copy of a call's arguments with an empty scratch."""
+    context, *others = owned(call)
+    return (msgspec.structs.replace(context, scratch={}), *others)

@@ -1,0 +1,107 @@
+"""The lab: what is learned from runs and what is promised of them: fits, certificates, replay, monitors, training data.
+
+A name is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from draftverify.lab.best_of import BestOfN, best_of_n
+    from draftverify.lab.calibrated import Calibrated
+    from draftverify.lab.calibration import OperatingPoint, calibrate
+    from draftverify.lab.certified_threshold import CertifiedThreshold
+    from draftverify.lab.choice import Choice, choose
+    from draftverify.lab.expected_acceptance import ExpectedBlock, expected_acceptance
+    from draftverify.lab.fit import fit_verifier
+    from draftverify.lab.monitor import RateMonitor
+    from draftverify.lab.recording import RecordedPipeline, Recording
+    from draftverify.lab.scores import Reliability, ScoreFit, fit_scores, reliability
+    from draftverify.lab.summarised import Summarised
+    from draftverify.lab.thresholds import (
+        Beforehand,
+        Judged,
+        beforehand,
+        certified,
+        certified_rejection,
+        least_abstained,
+    )
+    from draftverify.lab.watch import RATES, Alarm, Monitor, Shares, Watched, part_of, shares_of
+
+__all__ = [
+    "Alarm",
+    "Beforehand",
+    "BestOfN",
+    "Calibrated",
+    "OperatingPoint",
+    "CertifiedThreshold",
+    "Choice",
+    "ExpectedBlock",
+    "Judged",
+    "Monitor",
+    "RATES",
+    "RateMonitor",
+    "RecordedPipeline",
+    "Recording",
+    "Reliability",
+    "ScoreFit",
+    "Shares",
+    "Summarised",
+    "Watched",
+    "beforehand",
+    "best_of_n",
+    "calibrate",
+    "certified",
+    "certified_rejection",
+    "choose",
+    "expected_acceptance",
+    "fit_scores",
+    "fit_verifier",
+    "least_abstained",
+    "part_of",
+    "reliability",
+    "shares_of",
+]
+
+_SOURCES = {
+    "Alarm": "draftverify.lab.watch",
+    "Beforehand": "draftverify.lab.thresholds",
+    "BestOfN": "draftverify.lab.best_of",
+    "Calibrated": "draftverify.lab.calibrated",
+    "OperatingPoint": "draftverify.lab.calibration",
+    "CertifiedThreshold": "draftverify.lab.certified_threshold",
+    "Choice": "draftverify.lab.choice",
+    "ExpectedBlock": "draftverify.lab.expected_acceptance",
+    "Judged": "draftverify.lab.thresholds",
+    "Monitor": "draftverify.lab.watch",
+    "RATES": "draftverify.lab.watch",
+    "RateMonitor": "draftverify.lab.monitor",
+    "RecordedPipeline": "draftverify.lab.recording",
+    "Recording": "draftverify.lab.recording",
+    "Reliability": "draftverify.lab.scores",
+    "ScoreFit": "draftverify.lab.scores",
+    "Shares": "draftverify.lab.watch",
+    "Summarised": "draftverify.lab.summarised",
+    "Watched": "draftverify.lab.watch",
+    "beforehand": "draftverify.lab.thresholds",
+    "best_of_n": "draftverify.lab.best_of",
+    "calibrate": "draftverify.lab.calibration",
+    "certified": "draftverify.lab.thresholds",
+    "certified_rejection": "draftverify.lab.thresholds",
+    "choose": "draftverify.lab.choice",
+    "expected_acceptance": "draftverify.lab.expected_acceptance",
+    "fit_scores": "draftverify.lab.scores",
+    "fit_verifier": "draftverify.lab.fit",
+    "least_abstained": "draftverify.lab.thresholds",
+    "part_of": "draftverify.lab.watch",
+    "reliability": "draftverify.lab.scores",
+    "shares_of": "draftverify.lab.watch",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _SOURCES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_SOURCES[name]), name)

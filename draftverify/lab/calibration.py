@@ -1,0 +1,167 @@
+"""Measuring the operating point of pipelines: what `draftverify calibrate` does.
+
+The tasks are split. On the one part every candidate (a pipeline, or its cells of a sweep) runs at a ladder of block
+sizes, as one ordinary run beside the baseline. The size whose solved task costs least is chosen, and what it will gain
+on the other part is written down. Then that part runs, with the choice and the baseline alone.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from draftverify.bench.artifact import Artifact, read_artifact, write_artifact
+from draftverify.bench.config.specs import Experiment
+from draftverify.bench.runner.build import Builder
+from draftverify.bench.runner.run import RunResult, Watcher, run
+from draftverify.bench.runner.workload import workload
+from draftverify.errors import ConfigError, below
+from draftverify.lab.candidates import Candidate, experiment_of, families, identities_of, refuse_other_tasks
+from draftverify.lab.choosing import choice_of, interval_of, now, read_scored
+from draftverify.lab.labelling import solved_by
+from draftverify.stats import solved_ratio
+from draftverify.values import Task
+
+__all__ = ["OperatingPoint", "calibrate", "split"]
+
+
+class OperatingPoint(msgspec.Struct, frozen=True):
+    """What came of one pipeline: the file that was written, and what stands in it."""
+
+    path: Path
+    artifact: Artifact
+
+
+def calibrate(
+    experiment: Experiment,
+    *,
+    out: str | Path,
+    pipelines: Sequence[str] = (),
+    unseen: float = 0.3,
+    at_most: int = 16,
+    seed: int = 0,
+    fresh: bool = False,
+    accept_changed: bool = False,
+    watcher: Watcher | None = None,
+    ran: Callable[[RunResult], None] = lambda result: None,
+    chosen: Callable[[OperatingPoint], None] = lambda calibrated: None,
+    command: Sequence[str] = (),
+) -> list[OperatingPoint]:
+    """Measure the operating point of an experiment's pipelines, write it down, and try it on tasks not yet seen.
+
+    Args:
+        experiment: from `load_experiment`; its `calibrate` is of no matter.
+        out: the directory of the files, NAME.json for each pipeline, and of two run directories: `sizes`, the
+            candidates at every size, and `unseen`, the choices. A calibration that was stopped goes on there.
+        pipelines: these alone, without their cells; all but the baseline when empty.
+        unseen: the share of the tasks on which the choice is measured, of each group alike.
+        at_most: the largest block.
+        seed: of the split.
+        fresh, accept_changed, watcher, command: as for a run.
+        ran: called with each of the two runs as it has ended; tasks that failed count as unsolved.
+        chosen: called with each choice, once its prediction is written and before the unseen tasks run.
+
+    Raises:
+        ConfigError: there is nothing to calibrate, too few tasks, or no task was solved.
+        DraftVerifyError: as a run.
+    """
+    folder = Path(out)
+    # What is tried is not watched: an alarm would change it on the way.
+    unwatched = tuple([replace(each, monitor=None) for each in experiment.pipelines])
+    experiment = replace(experiment, pipelines=unwatched)
+    tried = list(families(experiment, pipelines, at_most, Builder()))
+    load_all = workload(replace(experiment, calibrate=None), Builder())
+    first, rest = split(load_all.measured, unseen, seed)
+    refuse_other_tasks(experiment, tried, load_all)
+    metric = solved_by(experiment)
+    trying = [each for family in tried for each in family.candidates]
+    identities = identities_of(trying, experiment.executor)
+    perform = partial(run, fresh=fresh, accept_changed=accept_changed, watcher=watcher, command=command)
+    sizes = experiment_of(experiment, trying, first)
+    ran(perform(sizes, out=folder / "sizes"))
+    found = read_scored(sizes, folder / "sizes", metric)
+    made: list[tuple[OperatingPoint, Candidate]] = []
+    for family in tried:
+        with below(f"pipelines.{family.name}"):
+            artifact, tested = choice_of(experiment, family, found, identities, first, rest, metric)
+        path = folder / f"{family.name}.json"
+        before = _written(path) if not fresh else None
+        if before is not None and _same(before, artifact):
+            artifact = before  # what was predicted stays as it was written
+        else:
+            write_artifact(path, artifact)
+        made.append((OperatingPoint(path, artifact), tested))
+        chosen(made[-1][0])
+    ends = {name for _, tested in made for name in (tested.name, tested.base)}
+    last = experiment_of(experiment, [each for each in trying if each.name in ends], rest)
+    ran(perform(last, out=folder / "unseen"))
+    seen = read_scored(last, folder / "unseen", metric)
+    measured = []
+    for calibrated, tested in made:
+        gain = solved_ratio(seen[tested.name], seen[tested.base])
+        artifact = replace(calibrated.artifact, measured=interval_of(gain), unmeasured="")
+        if math.isnan(gain.value):
+            who = tested.name if any(said for _, said in seen[tested.base]) else tested.base
+            solved = "accepted" if metric is None else "solved"
+            artifact = replace(artifact, unmeasured=f"{who} {solved} none of the unseen tasks")
+        if artifact != calibrated.artifact:
+            artifact = replace(artifact, measured_at=now())
+            write_artifact(calibrated.path, artifact)
+        measured.append(OperatingPoint(calibrated.path, artifact))
+    return measured
+
+
+def split(tasks: Sequence[Task], unseen: float, seed: int) -> tuple[list[Task], list[Task]]:
+    """The tasks to calibrate on and the others, each group split alike; the same for the same seed.
+
+    Args:
+        tasks: all.
+        unseen: the share of the others, 0 to 1.
+        seed: of the order within each group.
+
+    Raises:
+        ConfigError: fewer than two tasks are left to calibrate on, or none to be measured on.
+    """
+    groups: dict[str, list[Task]] = {}
+    for task in tasks:
+        groups.setdefault(task.group, []).append(task)
+    mixed = []
+    for group in groups.values():
+        random.Random(seed).shuffle(group)
+        mixed += group
+    kept = {
+        task.id
+        for place, task in enumerate(mixed)
+        if math.floor((place + 1) * unseen + 1e-9) > math.floor(place * unseen + 1e-9)
+    }
+    first = [task for task in tasks if task.id not in kept]
+    rest = [task for task in tasks if task.id in kept]
+    if len(first) < 2 or not rest:
+        raise ConfigError(
+            f"of {len(tasks)} tasks {len(first)} are left to calibrate on and {len(rest)} to measure on; at least 2 "
+            "and 1 are needed: give more tasks, or another share of unseen ones",
+            path="tasks",
+        )
+    return first, rest
+
+
+def _written(path: Path) -> Artifact | None:
+    """What an earlier calibration wrote; None where nothing is there, or nothing that can be read here."""
+    try:
+        return read_artifact(path, Artifact)
+    except ConfigError:
+        return None
+
+
+def _same(before: Artifact, now: Artifact) -> bool:
+    """Whether an artifact says what one that was written before says, when it said so and what was measured aside."""
+    bare: dict[str, Any] = {"predicted_at": "", "measured": None, "unmeasured": "", "measured_at": ""}
+    plain = (msgspec.json.encode(replace(each, **bare), order="deterministic") for each in (before, now))
+    return len(set(plain)) == 1

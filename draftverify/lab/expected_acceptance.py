@@ -1,0 +1,113 @@
+"""What another rule would have kept of recorded drafts: an estimate from the summaries of their tokens.
+
+One pass verifies a whole block, so a record knows p and q at every drafted token, also after the first refused one. A
+rule that keeps x_j of a chain with chance a_j, whatever became of the others, keeps Σ_k Π_{j≤k} a_j of its first n
+tokens in expectation. The chances are the rule's; nothing is drawn.
+
+It is an estimate at the recorded contexts: a rule that emits other tokens comes to other contexts, where its acceptance
+may be another. Of a task's first block, before which nothing was emitted, the expectation is that of a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from draftverify.errors import ConfigError
+from draftverify.stats.acceptance import drafted_rounds
+from draftverify.stats.intervals import Estimate, rate
+from draftverify.token_summary import TokenSummary, read_summaries
+from draftverify.values import Round, TaskRecord
+
+__all__ = ["ExpectedBlock", "expected_acceptance"]
+
+
+class ExpectedBlock(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept of the first n tokens of the blocks that were asked for n or more.
+
+    Args:
+        size: n.
+        blocks: how many such blocks.
+        ran_kept, would_keep: tokens a block, as the recorded rule kept them and as the other one is expected to.
+        ran_rate, would_accept: accepted over judged tokens; those after the first that is refused are not judged.
+    """
+
+    size: int
+    blocks: int
+    ran_kept: Estimate
+    would_keep: Estimate
+    ran_rate: Estimate
+    would_accept: Estimate
+
+
+def expected_acceptance(
+    records: Iterable[TaskRecord], chance: Callable[[int, TokenSummary], float], *, most: int | None = None
+) -> tuple[ExpectedBlock, ...]:
+    """What a rule is expected to keep of the generator's recorded chains, for every block size up to the recorded one.
+
+    Intervals are of 95 % and know of tasks (`rate`); kept tokens a block are a share of n.
+
+    Args:
+        records: one pipeline's, with summaries (`records: {tokens: summary}`). Retries are left out.
+        chance: of a drafted token and its summary, how likely the rule keeps it once it has kept those before it.
+        most: no larger sizes than this.
+
+    Raises:
+        ConfigError: no summaries were recorded, a block is no chain, or none was as long as `most`.
+    """
+    found: list[tuple[str, Round, list[float]]] = []
+    for record in records:
+        for round in drafted_rounds(record):
+            if round.items and not round.tokens:
+                raise ConfigError(
+                    f"task {record.task!r}: nothing is recorded of the distributions of its drafted tokens; run with "
+                    "records: {tokens: summary}, and ask again",
+                    path="records.tokens",
+                )
+            if tuple(round.parents) != tuple(range(-1, len(round.items) - 1)):
+                raise ConfigError(
+                    f"task {record.task!r}: acceptance is estimated of chains, and this is a tree"
+                )
+            summaries = read_summaries(round.tokens)
+            chances = [chance(*each) for each in zip(round.items, summaries, strict=True)]
+            found.append((record.task, round, chances))
+    longest = max((len(round.items) for _, round, _ in found), default=0)
+    if most is not None and most > longest:
+        raise ConfigError(
+            f"no block of {most} was recorded, the longest has {longest} tokens; record a run with longer ones",
+            path="block",
+        )
+    sizes = range(1, (longest if most is None else most) + 1)
+    return tuple(_block(n, [each for each in found if each[1].asked >= n]) for n in sizes)
+
+
+def _block(n: int, found: Sequence[tuple[str, Round, list[float]]]) -> ExpectedBlock:
+    """The figures of one size."""
+    of_task: dict[str, list[float]] = {}
+    for task, round, chances in found:
+        kept, drafted = min(n, len(round.decision.kept)), min(n, len(round.items))
+        would, judged, reached = 0.0, 0.0, 1.0
+        for each in chances[:n]:
+            judged += reached
+            reached *= each
+            would += reached
+        now = (n, kept, min(drafted, kept + 1), would, judged)
+        sums = of_task.setdefault(task, [0.0] * len(now))
+        for place, value in enumerate(now):
+            sums[place] += value
+    columns = [list(column) for column in zip(*of_task.values(), strict=True)]
+    places, kept_, trials, would_, judged_ = columns or [[]] * 5
+
+    def a_block(kept: list[float]) -> Estimate:
+        share = rate(kept, places)
+        return Estimate(n * share.value, n * share.low, n * share.high, len(found), share.clusters)
+
+    return ExpectedBlock(
+        size=n,
+        blocks=len(found),
+        ran_kept=a_block(kept_),
+        would_keep=a_block(would_),
+        ran_rate=rate(kept_, trials),
+        would_accept=rate(would_, judged_),
+    )

@@ -1,0 +1,354 @@
+"""Fitting what a verifier's scores mean, from an experiment's labelled tasks: what `draftverify fit` does.
+
+Each task's first blocks are drafted by the pipeline's own generator and judged by the verifier alone, whatever its rule
+would have kept; a metric says of each item whether it is right, as if it had been the task's answer.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from draftverify.bench.artifact import Artifact, ScoreArtifact, read_artifact, write_artifact
+from draftverify.bench.config.specs import ComponentSpec, Experiment, PipelineSpec
+from draftverify.bench.runner.build import Builder
+from draftverify.bench.runner.workload import workload
+from draftverify.checks.metrics import check_metrics
+from draftverify.engine.pipeline import Pipeline
+from draftverify.errors import ConfigError, ContractError, below
+from draftverify.lab.calibrated import Calibrated
+from draftverify.lab.certified_threshold import CertifiedThreshold
+from draftverify.lab.labelling import check_whole, is_right, judging_metric, labelled
+from draftverify.lab.scores import fit_scores
+from draftverify.lab.thresholds import Beforehand, Judged, beforehand
+from draftverify.protocols import BlockSize, Generator, Metric, Verifier
+from draftverify.rejection import retry
+from draftverify.rules import All, Rounds
+from draftverify.secret import quiet
+from draftverify.values import EMPTY, Failure, Task, TaskRecord
+
+__all__ = ["Fitted", "fit", "fit_verifier", "plan"]
+
+_log = quiet(logging.getLogger(__name__))
+
+
+class Fitted(msgspec.Struct, frozen=True):
+    """What came of one file of scores.
+
+    Args:
+        pipelines: those whose verifier, or whose rule's threshold, it is for.
+        path: the file that was written.
+        artifact: what stands in it.
+        unscored: items without a score, and such as the metric had no say on; they taught nothing.
+        unheard: tasks of which no item taught anything: they failed, or nothing was drafted for them.
+    """
+
+    pipelines: tuple[str, ...]
+    path: Path
+    artifact: ScoreArtifact
+    unscored: int
+    unheard: int
+
+
+def fit(
+    experiment: Experiment,
+    *,
+    pipelines: Sequence[str] = (),
+    metric: str | None = None,
+    blocks: int = 1,
+    precision: float = 0.9,
+    confidence: float = 0.9,
+    lost: float = 0.1,
+    best: bool = False,
+    watcher: Callable[[str, int, int], None] = lambda name, done, total: None,
+) -> list[Fitted]:
+    """Fit what scores mean on an experiment's tasks, and write the files that its pipelines name.
+
+    A calibrated verifier names one, for the verifier within it, and so does a rule's or a stopping rule's threshold
+    `{use: calibrated, path: FILE}`, for its pipeline's verifier. Pipelines that draft for others are fitted alike, on
+    the tasks of the outer one.
+
+    Args:
+        experiment: its tasks have a truth, and it has metrics.
+        pipelines: these alone.
+        metric: by which an item is right: where it says ½ or more. The first of the experiment's when None.
+        blocks: how many blocks of each task are drafted and judged.
+        precision: the share of accepted items that is to be right.
+        confidence: how sure that is to be.
+        lost: the share of the right items that may lie below the score to reject below.
+        best: count each task's best item alone, as for the rule `best`.
+        watcher: told the pipeline, and how many of its tasks are done.
+
+    Raises:
+        ConfigError: no pipeline names such a file, or two verifiers share one; there is no metric, no item of a
+            pipeline is a whole answer, or no task taught anything; or the best items are to be counted, for a rule
+            that takes others.
+        DraftVerifyError: a part cannot be built or opened, or a metric failed: what it would have said is unknown.
+    """
+    asked = _asked(experiment, pipelines)
+    for uses in asked.values():
+        for spec, _ in uses:
+            if best and not getattr(spec.rule.target, "takes_best", False):
+                raise ConfigError(
+                    f"counting the best items (--best) promises something for the rule best alone, and {spec.name} has "
+                    f"{spec.rule.use}, which takes others; leave it out, or name pipelines (--pipeline)",
+                    path=f"{spec.path}.rule",
+                )
+    builder = Builder()
+    wanted, judging = judging_metric(experiment, builder, metric)
+    whole = workload(replace(experiment, calibrate=None), builder)
+    check_metrics({wanted: judging}, whole.measured)
+    found = []
+    for path, uses in asked.items():
+        # Those that name one file share it; it is fitted in the first of their pipelines.
+        spec, judge = uses[0]
+        tasks = whole.tasks(_outer(experiment, spec))
+        able = beforehand(len(tasks), precision=precision, confidence=confidence, lost=lost)
+        if not able.can_accept:
+            told = "%s: %d tasks can certify no threshold; all right, %d are needed for %g at %g"
+            _log.warning(told, path, len(tasks), able.needed, precision, confidence)
+        with below(spec.path):
+            artifact, unscored = fit_verifier(
+                builder.pipeline(spec.generator)
+                if isinstance(spec.generator, PipelineSpec)
+                else builder.part(spec.generator),
+                builder.part(judge),
+                tasks,
+                judging,
+                metric_name=wanted,
+                block=_block(spec, builder),
+                blocks=blocks,
+                settings=spec.settings,
+                seed=spec.seed,
+                precision=precision,
+                confidence=confidence,
+                lost=lost,
+                best=best,
+                watcher=partial(watcher, spec.name),
+            )
+        write_artifact(path, artifact)
+        unheard = len(tasks) - artifact.fit.tasks
+        found.append(Fitted(tuple(each.name for each, _ in uses), Path(path), artifact, unscored, unheard))
+    return found
+
+
+def fit_verifier(
+    generator: Generator,
+    verifier: Verifier,
+    tasks: Sequence[Task],
+    metric: Metric,
+    *,
+    metric_name: str = "metric",
+    block: int | BlockSize | None = 8,
+    blocks: int = 1,
+    settings: Mapping[str, Any] = EMPTY,
+    seed: int = 0,
+    precision: float = 0.9,
+    confidence: float = 0.9,
+    lost: float = 0.1,
+    best: bool = False,
+    watcher: Callable[[int, int], None] = lambda done, total: None,
+) -> tuple[ScoreArtifact, int]:
+    """Fit what a verifier's scores mean, on the items that a generator drafts for labelled tasks.
+
+    Args:
+        generator: drafts the items.
+        verifier: gives scores.
+        tasks: with their truth.
+        metric: by which an item is right: where it says ½ or more.
+        metric_name: what the file calls it.
+        block: how many items a block has; None: as the generator says, see `Pipeline`.
+        blocks, precision, confidence, lost, best: as for `fit`.
+        settings, seed: as for a Pipeline.
+        watcher: told how many tasks are done.
+
+    Returns:
+        What `write_artifact` writes for a `Calibrated`; and how many items taught nothing, since they had no score or
+        the metric no say on them.
+
+    Raises:
+        ConfigError: no item is a whole answer, none taught anything, or all were of one task.
+        DraftVerifyError: a part cannot be opened, all tasks failed, or the metric did: what it would have said is
+            unknown. Where some tasks failed, a warning is logged.
+    """
+    check_whole(generator)
+    pipeline = Pipeline(
+        generator,
+        verifier,
+        All(),
+        block=block,
+        done=Rounds(blocks),
+        policy=retry(blocks - 1) if blocks > 1 else None,
+        settings=settings,
+        seed=seed,
+    )
+
+    def hear(record: TaskRecord, task: Task, asking: Metric) -> tuple[list[Judged], int, Failure | None]:
+        return *_items(record, task, asking), record.outcome.failure
+
+    # In the order of their ids: which tasks are left out together must not depend on which ended first.
+    heard, who = labelled(pipeline, tasks, metric, hear, watcher, verifier)
+    items = [item for own, _, _ in heard for item in own]
+    unscored = sum(without for _, without, _ in heard)
+    failures = [failure for _, _, failure in heard if failure is not None]
+    if failures and not items:
+        raise ContractError(f"{_failed(failures, tasks)}; nothing says what a score means")
+    if failures:
+        _log.warning("%s; the fit is of the others", _failed(failures, tasks))
+    if best:
+        found: dict[str, Judged] = {}
+        for item in items:
+            if item.task not in found or item.score > found[item.task].score:
+                found[item.task] = item
+        items = list(found.values())
+    artifact = ScoreArtifact(
+        fit=fit_scores(items, precision=precision, confidence=confidence, lost=lost),
+        verifier=who.identity,
+        name=who.name,
+        metric=metric_name,
+        best=best,
+        versions={"draftverify": version("draftverify")},
+    )
+    return artifact, unscored
+
+
+def plan(
+    experiment: Experiment,
+    *,
+    pipelines: Sequence[str] = (),
+    precision: float = 0.9,
+    confidence: float = 0.9,
+    lost: float = 0.1,
+) -> dict[str, Beforehand]:
+    """What a fit could certify at best, by the file that it would write; nothing is drafted or judged.
+
+    Args:
+        experiment, pipelines, precision, confidence, lost: as for `fit`.
+
+    Raises:
+        ConfigError: as `fit`, as far as can be seen.
+    """
+    asked = _asked(experiment, pipelines)
+    whole = workload(replace(experiment, calibrate=None), Builder())
+    return {
+        path: beforehand(
+            len(whole.tasks(_outer(experiment, uses[0][0]))),
+            precision=precision,
+            confidence=confidence,
+            lost=lost,
+        )
+        for path, uses in asked.items()
+    }
+
+
+def _failed(failures: Sequence[Failure], tasks: Sequence[Task]) -> str:
+    how_many = "all" if len(failures) == len(tasks) else f"{len(failures)} of"
+    return f"{how_many} {len(tasks)} tasks failed, the first by {failures[0]}"
+
+
+def _asked(experiment: Experiment, pipelines: Sequence[str]) -> dict[str, list[tuple[PipelineSpec, Any]]]:
+    """The files to write, each with the pipelines that name it and the specs of the verifiers that they name it for.
+
+    Raises:
+        ConfigError: a pipeline is unknown, none names a file, two verifiers share one, or a rule takes steps.
+    """
+    chosen = [each for spec in experiment.only(pipelines) for each in _with_inner(spec)]
+    # Inner pipelines first, whose files those around them are built with; and verifiers before thresholds, which may be
+    # of the probabilities of one.
+    named = [
+        (-depth, 0, str(each.arguments["scores"]), spec, each.arguments["verifier"])
+        for depth, spec in chosen
+        for each in _parts(spec.verifier, Calibrated)
+    ] + [
+        (-depth, 1, str(each.arguments["path"]), spec, spec.verifier)
+        for depth, spec in chosen
+        for each in _parts((spec.rule, spec.done), CertifiedThreshold)
+    ]
+    if not named:
+        raise ConfigError(
+            "no pipeline has a calibrated verifier to fit, or a threshold; write verifier: {use: calibrated, verifier: "
+            "{…}, scores: FILE}, or threshold: {use: calibrated, path: FILE} of a rule",
+            path="pipelines",
+        )
+    asked: dict[str, list[tuple[PipelineSpec, Any]]] = {}
+    for *_, path, spec, judge in sorted(named, key=lambda each: each[:2]):
+        if getattr(spec.rule.target, "stepwise", False):
+            raise ConfigError(
+                f"the rule {spec.rule.use} makes an answer of many items, of which none is a whole one: a metric "
+                "cannot label them",
+                path=f"{spec.path}.rule",
+            )
+        uses = asked.setdefault(path, [])
+        if uses and _same_spec(uses[0][1]) != _same_spec(judge):
+            raise ConfigError(
+                f"{path} is named for two verifiers, by {uses[0][0].name} and {spec.name}; give each a file",
+                path="pipelines",
+            )
+        uses.append((spec, judge))
+    return asked
+
+
+def _with_inner(spec: PipelineSpec, depth: int = 0) -> Iterator[tuple[int, PipelineSpec]]:
+    """A pipeline and those that draft for it, each with how deep it stands and the settings that it inherits."""
+    yield depth, spec
+    for each in (spec.generator, *(clause.generator for clause in spec.on_rejection)):
+        if isinstance(each, PipelineSpec):
+            inherited = {**spec.settings, **each.settings}
+            yield from _with_inner(replace(each, settings=inherited), depth + 1)
+
+
+def _outer(experiment: Experiment, spec: PipelineSpec) -> str:
+    """The name of the pipeline that one stands in; its own where it stands in none."""
+    return next(each.name for each in experiment.pipelines if spec in (one for _, one in _with_inner(each)))
+
+
+def _block(spec: PipelineSpec, builder: Builder) -> int | BlockSize | None:
+    """How large the blocks are that the pipeline judges. Where its calibration says not to draft, and it judges none:
+    the best size that drafts, since scores without items cannot be fitted."""
+    if spec.calibration:
+        point = read_artifact(spec.calibration, Artifact)
+        return point.block or point.tested
+    made: int | BlockSize | None = (
+        builder.part(spec.block) if isinstance(spec.block, ComponentSpec) else spec.block
+    )
+    return made
+
+
+def _same_spec(spec: Any) -> bytes:
+    """The same for equal specs, whether they stand in place or under `models`."""
+    return msgspec.json.encode((spec.use, spec.arguments, spec.file), order="deterministic")
+
+
+def _parts(spec: Any, kind: type) -> Iterator[ComponentSpec]:
+    """The parts of this class within a spec, or within several; not those within one of them."""
+    if isinstance(spec, ComponentSpec):
+        if spec.role != "function" and spec.target is kind:
+            yield spec
+            return
+        spec = tuple(spec.arguments.values())
+    if isinstance(spec, (list, tuple)):
+        for each in spec:
+            yield from _parts(each, kind)
+
+
+def _items(record: TaskRecord, task: Task, metric: Metric) -> tuple[list[Judged], int]:
+    """Raises: ContractError: the metric failed."""
+    items, unscored = [], 0
+    for each in record.rounds:
+        for item, check in zip(each.items, each.checks, strict=False):
+            right = None
+            if check.score is not None and check.verdict in ("pass", "reject", "abstain"):
+                right = is_right(metric, task, item, check)
+            if right is None:
+                unscored += 1
+            else:
+                assert check.score is not None
+                items.append(Judged(task.id, check.score, right))
+    return items, unscored

@@ -1,0 +1,148 @@
+"""The keys of `monitor`, as signatures: what acceptance is compared with, who labels, and what an alarm does."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from pydantic import Field
+
+from draftverify.bench.config.forms import FilePath, Plain, Reading, Schema
+from draftverify.bench.config.located import Located
+from draftverify.bench.config.parameters import Record
+from draftverify.bench.config.specs import ComponentSpec, MonitorSpec
+from draftverify.lab.watch import OnAlarm
+from draftverify.plugins import did_you_mean
+from draftverify.rules import Threshold
+
+__all__ = ["MONITOR", "asking", "compared"]
+
+Rate = Annotated[float, Field(gt=0, lt=1)]
+
+
+def rates(
+    acceptance: Rate | None = None,
+    right: Rate | None = None,
+    true_pass: Rate | None = None,
+    false_pass: Rate | None = None,
+) -> None:
+    """Known rates: each a mean over tasks of the share of the task's drafts.
+
+    Args:
+        acceptance: of the judged ones, that are accepted.
+        right: of the labelled ones, that are right.
+        true_pass: of the right ones, that are accepted.
+        false_pass: of the wrong ones, that are accepted.
+    """
+
+
+RATES = Record(rates, dict)
+
+
+class Reference(FilePath):
+    """What a monitor compares with: a known acceptance, known rates by name, or the path of an earlier measurement."""
+
+    def check(self, node: Located, reading: Reading) -> Any:
+        if isinstance(node.value, dict):
+            return RATES.check(node, reading)
+        if not isinstance(node.value, str):
+            return {"acceptance": Plain(Rate).check(node, reading)}
+        path = super().check(node, reading)
+        if not (Path(path) / "run.json" if Path(path).is_dir() else Path(path)).is_file():
+            needed = "the directory of a run, or a file that `draftverify calibrate` wrote"
+            raise reading.wrong(node, f"there is no run and no file at {path}; a reference is {needed}")
+        return path
+
+    def schema(self, definitions: dict[str, Schema], name: str) -> Schema:
+        known = [each.schema(definitions, name) for each in (RATES, Plain(Rate))]
+        return {"anyOf": [super().schema(definitions, name), *known]}
+
+
+def labels(metric: str, every: Annotated[int, Field(ge=1)] = 1) -> None:
+    """Which drafts are labelled, so that it can be said what has changed.
+
+    Args:
+        metric: which of the file's metrics says whether a draft is right.
+        every: the first task and each so-many-th after it are labelled, where the metric has a say on them.
+    """
+
+
+def monitor(
+    reference: Annotated[Any, Reference()] = None,
+    level: Annotated[float, Field(gt=0, lt=1)] = 0.05,
+    labels: Annotated[Any, Record(labels, dict)] = None,
+    on_alarm: OnAlarm = "record",
+    threshold: Threshold | None = None,
+) -> None:
+    """Watches a pipeline's acceptance, and says when it has changed.
+
+    Args:
+        reference: what it was before: a number (the mean of the tasks' acceptance), numbers by rate, an earlier run's
+            directory, or a file that `draftverify calibrate` wrote; when absent the pipeline's `calibration`, or the
+            run's own tasks that `calibrate` names.
+        level: the probability of ever alarming when nothing has changed, at most.
+        labels: of which tasks a metric says whether the drafts are right; acceptance alone is watched when absent.
+        on_alarm: record: write it down and warn. stop: do later tasks without drafts, by the verifier's plain steps.
+            tighten: in later tasks take what passed with a score below `threshold` as rejected. escalate: in later
+            tasks ask a person about every answer.
+        threshold: the score for tighten.
+    """
+
+
+def _monitor(labels: Mapping[str, Any] = {}, **given: Any) -> MonitorSpec:
+    return MonitorSpec(**given, **labels)
+
+
+MONITOR = Record(monitor, _monitor)
+
+
+def compared(monitor: MonitorSpec, calibration: str, node: Located, reading: Reading) -> MonitorSpec:
+    """A monitor whose reference and metric are there.
+
+    Args:
+        monitor: as it is written.
+        calibration: its pipeline's; "" for none.
+        node: its pipeline.
+        reading: of the file.
+
+    Raises:
+        Wrong: there is nothing to compare with, or no metric of that name.
+    """
+    metrics = reading.top("metrics", dict)
+    if monitor.metric and monitor.metric not in metrics:
+        said = f"there is no metric {monitor.metric!r}{did_you_mean(monitor.metric, metrics)}"
+        raise reading.wrong(node, said, "monitor", "labels", "metric")
+    if monitor.reference is None and calibration:
+        monitor = msgspec.structs.replace(monitor, reference=calibration)
+    reference = monitor.reference
+    if reference is None:
+        if reading.top("calibrate", dict):
+            return monitor
+        said = (
+            "is missing, and there is nothing to compare with: give a rate, an earlier run's directory or an operating "
+            "point, or let the run's first tasks calibrate (calibrate: {limit: 50})"
+        )
+        raise reading.wrong(node, said, "monitor", "reference")
+    if isinstance(reference, str):
+        rates: Collection[str] = RATES.takes if Path(reference).is_dir() else ("acceptance",)
+    else:
+        rates = reference
+    if monitor.metric and not {"right", "true_pass", "false_pass"} & set(rates):
+        said = (
+            "says nothing of right, true_pass and false_pass, to which labels belong: give their rates too, or an "
+            "earlier run with labels, or leave labels out"
+        )
+        raise reading.wrong(node, said, "monitor", "reference")
+    if not monitor.metric and "acceptance" not in rates:
+        said = "has no acceptance, and without labels nothing else is watched"
+        raise reading.wrong(node, said, "monitor", "reference")
+    return monitor
+
+
+def asking(monitor: MonitorSpec | None, metrics: Mapping[str, ComponentSpec]) -> MonitorSpec | None:
+    """The monitor with the metric that it names."""
+    if monitor is None or not monitor.metric:
+        return monitor
+    return msgspec.structs.replace(monitor, asks=metrics[monitor.metric])

@@ -1,0 +1,468 @@
+"""Replaying a run: its pipeline built as it was, and again with something set, and what the log says of the difference.
+
+Nothing is drafted or verified: `records.replay` drives both from the records. A metric is asked only about an outcome
+that no pipeline of the run came to.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+
+from draftverify import stats as calibration
+from draftverify.bench.config.experiment import load_recorded
+from draftverify.bench.config.located import read
+from draftverify.bench.config.specs import Experiment, PipelineSpec
+from draftverify.bench.records import Entry, RunRecords
+from draftverify.bench.runner.build import Builder
+from draftverify.bench.runner.workload import workload
+from draftverify.checks.metrics import measures_of, score
+from draftverify.engine.parts import name_of
+from draftverify.engine.pipeline import Pipeline
+from draftverify.errors import ConfigError, DraftVerifyError
+from draftverify.lab.expected_acceptance import ExpectedBlock, expected_acceptance
+from draftverify.lab.replay.asked import CHANGES, Change, DraftsFrom
+from draftverify.lab.replay.driven import Replay, Replayed
+from draftverify.lab.replay.log import Gap
+from draftverify.plugins import did_you_mean
+from draftverify.stats import Estimate, Fixed
+from draftverify.values import Outcome, Task, TaskRecord
+
+__all__ = ["Expected", "RecordedPipeline", "Recording", "Side", "WhatIf", "made_from"]
+
+
+class Side(msgspec.Struct, frozen=True, kw_only=True):
+    """What some records come to.
+
+    Args:
+        tasks: how many.
+        statuses: how many ended how.
+        trials, accepted: checked items, and those of them that were accepted.
+        passes: verifier calls.
+        solved: the share of tasks that are solved; without a metric, of those that were accepted.
+        cost: per solved task, in seconds or in units.
+    """
+
+    tasks: int
+    statuses: Mapping[str, int]
+    trials: int
+    accepted: int
+    passes: int
+    solved: Estimate
+    cost: Estimate
+
+
+class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
+    """What the log says of a change.
+
+    Args:
+        pipeline: of which.
+        changes: what was set, as "path=value".
+        replayed: each task.
+        gaps: what the log cannot answer.
+        ran, would: the tasks that it can answer, as they ran and as they would have.
+        gain: the cost of a solved task as it ran over that as it would have been, paired by task; above 1 the change
+            pays.
+        at_most: of how many tasks the replayed cost is an upper bound.
+        estimated: of how many it is an estimate.
+        unscored: answered tasks on whose old or new outcome the metric has no say; they are in no figure.
+        why_unscored: of the first of them; "" where the metric itself said nothing.
+        of: what costs are counted in, "seconds" or "units".
+    """
+
+    pipeline: str
+    changes: tuple[str, ...]
+    replayed: tuple[Replayed, ...]
+    gaps: tuple[Gap, ...]
+    ran: Side
+    would: Side
+    gain: Estimate
+    at_most: int
+    estimated: int
+    unscored: int
+    why_unscored: str
+    of: str
+
+    def plain(self) -> dict[str, Any]:
+        """As plain JSON data: the figures and the gaps. Numbers that are not finite are null."""
+        return _plain({name: getattr(self, name) for name in self.__struct_fields__ if name != "replayed"})
+
+
+class Expected(msgspec.Struct, frozen=True, kw_only=True):
+    """What another rule would have kept, an estimate at the recorded contexts.
+
+    Args:
+        pipeline: of which.
+        changes: what was set, as "path=value".
+        blocks: for each size what was kept and what would be.
+    """
+
+    pipeline: str
+    changes: tuple[str, ...]
+    blocks: tuple[ExpectedBlock, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """As plain JSON data. Numbers that are not finite are null."""
+        return _plain(self)
+
+
+def _plain(told: Any) -> dict[str, Any]:
+    made: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(told))
+    return made
+
+
+class RecordedPipeline:
+    """One pipeline of a run, built again from the run's config; its records are not read.
+
+    Args:
+        run: the run.
+        pipeline: its name; the run's only one when None.
+        config: the config that the run was made from, whose directory its paths are relative to; None: as the run's
+            command named it.
+
+    Attributes:
+        spec: the pipeline's.
+        pipeline: the same, built; nothing of it is opened.
+
+    Raises:
+        ConfigError: there is no such pipeline, or the config cannot be read any more.
+        DraftVerifyError: a part is not there any more.
+    """
+
+    def __init__(
+        self, run: RunRecords, pipeline: str | None = None, *, config: str | Path | None = None
+    ) -> None:
+        names = run.names
+        if pipeline is None and len(names) != 1:
+            raise ConfigError(
+                f"{run.path} has {len(names)} pipelines; name one: --pipeline {' or '.join(names[:8])}"
+            )
+        self.name = names[0] if pipeline is None else pipeline
+        if self.name not in names:
+            raise ConfigError(f"{run.path} has no pipeline {self.name!r}{did_you_mean(self.name, names)}")
+        self._file = run.path / "config.json"
+        self._base = Path(config).parent if config is not None else made_from(run)
+        self._builder = Builder()
+        self._experiment = self._load()
+        self.spec = self._spec_of(self._experiment)
+        self.pipeline: Pipeline = self._builder.pipeline(self.spec)
+
+    @property
+    def _own(self) -> str:
+        """The pipeline's name in the config, where a cell has none."""
+        return self.name.partition("@")[0]
+
+    def _load(self, overrides: Sequence[str] = ()) -> Experiment:
+        return load_recorded(self._file, self._base, cell=self.name, overrides=overrides)
+
+    def _spec_of(self, experiment: Experiment) -> PipelineSpec:
+        names = (self.name, self._own) if len(experiment.pipelines) == 1 else (self.name,)
+        found = next((spec for spec in experiment.pipelines if spec.name in names), None)
+        if found is None:
+            raise ConfigError(f"{self._file}: the config has no pipeline {self.name!r} any more")
+        return found
+
+
+class Recording(RecordedPipeline):
+    """One pipeline of a run, ready to be replayed. It is closed after use: a metric may have been opened.
+
+    Args:
+        run: the run's records.
+        pipeline, config: as of `RecordedPipeline`.
+        drafts_from: what the drafts of generators depend on that do not say so themselves.
+        of: what costs are counted in.
+
+    Attributes:
+        records: its tasks', in order.
+        metric: the run's first one, by which tasks are solved; None: the run has none.
+
+    Raises:
+        ConfigError: as `RecordedPipeline`; or `drafts_from` is no word for it.
+        DraftVerifyError: a part is not there any more.
+    """
+
+    def __init__(
+        self,
+        run: RunRecords,
+        pipeline: str | None = None,
+        *,
+        config: str | Path | None = None,
+        drafts_from: DraftsFrom | None = None,
+        of: str = "seconds",
+    ) -> None:
+        if drafts_from is not None and drafts_from not in get_args(DraftsFrom):
+            raise ConfigError(
+                f"drafts_from is {drafts_from!r}; it is one of {', '.join(get_args(DraftsFrom))}",
+                path="drafts_from",
+            )
+        super().__init__(run, pipeline, config=config)
+        self.of = of
+        self._drafts_from = drafts_from
+        self._tasks = {task.id: task for task in run.tasks}
+        self._entries: list[tuple[Task, Entry]] = [
+            (self._tasks[entry.record.task], entry) for entry in run.entries(pipeline=self.name, texts=False)
+        ]
+        self.records = [entry.record for _, entry in self._entries]
+        self._closing = ExitStack()
+        self.metric = self._first_metric()
+        self._known = self._scores(run) if self.metric is not None else {}
+        self._opened: Any = None
+        self._truths: Mapping[str, Task] | None = None
+        self._unread = ""
+
+    def __enter__(self) -> Recording:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the metric, where it was opened."""
+        self._closing.close()
+
+    @property
+    def groups(self) -> Mapping[str, str]:
+        """The recorded tasks' ids, in order, and the group of each."""
+        return {record.task: record.group for record in self.records}
+
+    @property
+    def written(self) -> Mapping[str, Any]:
+        """The pipeline as its config has it."""
+        found: Mapping[str, Any] = self._experiment.config["pipelines"][self._own]
+        return found
+
+    def what_if(self, changes: Sequence[str], tasks: frozenset[str] | None = None) -> WhatIf:
+        """Replay the pipeline with something set.
+
+        Args:
+            changes: "path=value" each, of `CHANGES` and what is below them, as "rule.threshold=0.5".
+            tasks: the ids of those to replay; None: all. What blocks cost, and how the verifier goes about its items,
+                is read from these alone.
+
+        Raises:
+            ConfigError: a value is wrong, cannot be set in a replay, or no record could answer it.
+        """
+        pipeline, changed = self._changed(changes)
+        entries = [each for each in self._entries if tasks is None or each[0].id in tasks]
+        records = [entry.record for _, entry in entries]
+        replay = Replay(self.pipeline, records, pipeline, changed=changed, drafts_from=self._drafts_from)
+        replayed = tuple(replay.task(task, entry.record, memory=entry.memory) for task, entry in entries)
+        ran: list[tuple[TaskRecord, float]] = []
+        would: list[tuple[TaskRecord, float]] = []
+        unscored: list[str] = []
+        for (_, entry), made in zip(entries, replayed, strict=True):
+            if made.record is None:
+                continue
+            (before, why), (now, why_now) = self._solved(entry.record), self._solved(made.record)
+            if before is None or now is None:
+                unscored.append(why or why_now)
+                continue
+            ran.append((entry.record, before))
+            would.append((made.record, now))
+        return WhatIf(
+            pipeline=self.name,
+            changes=tuple(changes),
+            replayed=replayed,
+            gaps=tuple(made.gap for made in replayed if made.gap is not None),
+            ran=self._side(ran),
+            would=self._side(would),
+            gain=calibration.solved_ratio(self._charged(would), self._charged(ran)),
+            at_most=sum(made.at_most for made in replayed if made.record is not None),
+            estimated=sum(made.estimated for made in replayed if made.record is not None),
+            unscored=len(unscored),
+            why_unscored=unscored[0] if unscored else "",
+            of=self.of,
+        )
+
+    def expected(self, changes: Sequence[str]) -> Expected | None:
+        """Of a rule on distributions, which records do not hold: what it would have kept of the recorded drafts.
+
+        Args:
+            changes: as of `what_if`.
+
+        Returns:
+            An estimate from the summaries of drafted tokens; None where `what_if` is to be asked: nothing but the rule
+            and the block's number is estimated, and no other rule.
+
+        Raises:
+            ConfigError: a value is wrong, no summaries were recorded, a block was no chain or not as long, or the rule
+                reads more than a summary holds.
+        """
+        pipeline, changed = self._changed(changes)
+        size = pipeline.block if "block" in changed else None
+        asked = bool(changed) and changed <= {"rule", "block"} and (size is None or isinstance(size, Fixed))
+        if not asked or "target" not in getattr(pipeline.rule, "needs", ()):
+            return None
+        chance = getattr(pipeline.rule, "chance", None)
+        if chance is None:
+            raise ConfigError(
+                f"{name_of(pipeline.rule)} judges a block as a whole, and a record keeps summaries of single tokens; "
+                "its acceptance takes a run",
+                path="rule",
+            )
+        blocks = expected_acceptance(self.records, chance, most=None if size is None else size.n)
+        return Expected(pipeline=self.name, changes=tuple(changes), blocks=blocks)
+
+    def _solved(self, record: TaskRecord) -> tuple[float | None, str]:
+        """How much of a task is solved; None where nobody can say, and why."""
+        if self.metric is None:
+            return float(record.outcome.status == "accepted"), ""
+        key = (record.task, _told(record.outcome))
+        if key not in self._known:
+            self._known[key] = self._asked(record)
+        return self._known[key]
+
+    # How it was made, and how it would be
+
+    def _changed(self, changes: Sequence[str]) -> tuple[Pipeline, frozenset[Change]]:
+        for change in changes:
+            path, given, _ = change.partition("=")
+            first = path.strip().partition(".")[0]
+            if not given:
+                raise ConfigError(f"{change!r} sets nothing; write path=value", where=f"--set {change}")
+            if first not in CHANGES:
+                raise ConfigError(
+                    f"{first!r} cannot be set in a replay{did_you_mean(first, CHANGES)}: the log holds what the "
+                    f"generator drafted; {', '.join(CHANGES)} can",
+                    where=f"--set {change}",
+                )
+        overrides = [self.override(change) for change in changes]
+        point = self.pipeline.calibration
+        if point is not None and any(each.startswith(self._below("block")) for each in overrides):
+            # The operating point brought the recorded block, and may have brought the threshold, which stays.
+            kept = [f"{self._below('calibration')}=null"]
+            if point.threshold is not None and "threshold" in self.spec.rule.arguments:
+                kept.append(f"{self._below('rule.threshold')}={point.threshold}")
+            overrides = [*kept, *overrides]
+        spec = self._spec_of(self._load(overrides))
+        changed = frozenset(name for name in CHANGES if getattr(spec, name) != getattr(self.spec, name))
+        # What is answered from a log is not watched: a policy may be tried that an alarm could not ask a person by.
+        return self._builder.pipeline(msgspec.structs.replace(spec, monitor=None)), changed
+
+    def override(self, change: str) -> str:
+        """A change as an override of the config: below the pipeline, and stages that are named are written out.
+
+        Raises:
+            ConfigError: the verifier has no stage of that name.
+        """
+        change = change.strip()
+        path, _, value = change.partition("=")
+        names = getattr(self.pipeline.verifier, "names", ())
+        written = self.written["verifier"].get("stages")
+        if path.strip() == "verifier.stages" and written:
+            given = read(value, f"--set {change}")[0].plain()
+            if isinstance(given, list) and given and all(isinstance(each, str) for each in given):
+                unknown = next((each for each in given if each not in names), None)
+                if unknown is not None:
+                    near = did_you_mean(unknown, names)
+                    raise ConfigError(
+                        f"the verifier has no stage {unknown!r}; it has {', '.join(names)}{near}",
+                        where=f"--set {change}",
+                    )
+                change = f"{path}={json.dumps([written[names.index(each)] for each in given])}"
+        return self._below(change)
+
+    def _below(self, path: str) -> str:
+        return f"pipelines.{self._own}.{path}"
+
+    # What is solved
+
+    def _first_metric(self) -> str | None:
+        made = {name: self._builder.part(spec) for name, spec in self._experiment.metrics.items()}
+        measures = measures_of(made)
+        return next((name for name in made if name not in measures), None)
+
+    def _scores(self, run: RunRecords) -> dict[tuple[str, bytes], tuple[float | None, str]]:
+        """What the metric said of each outcome that some pipeline came to."""
+        said = run.store.named_scores()
+        return {
+            (ending.task, _told(ending.outcome)): (said[ending.pipeline, ending.task, self.metric], "")
+            for ending in run.store.endings()
+            if self.metric is not None and (ending.pipeline, ending.task, self.metric) in said
+        }
+
+    def _asked(self, record: TaskRecord) -> tuple[float | None, str]:
+        """What the metric says of an outcome that is in no record; None and why where it cannot be asked."""
+        if self._truths is None:
+            self._truths = self._loaded()
+        if self._unread:
+            return None, self._unread
+        task = self._truths.get(record.task)
+        if task is None:
+            return None, f"task {record.task} is not among the tasks any more"
+        if _input_of(task) != _input_of(self._tasks[record.task]):
+            return None, f"task {record.task} is another one by now than in the run"
+        found = score(self._open_metric(), task, record.outcome)
+        return found.value, found.problem
+
+    def _loaded(self) -> Mapping[str, Task]:
+        """The tasks with their truth, which no record has."""
+        try:
+            load = workload(self._experiment, self._builder)
+        except DraftVerifyError as error:
+            self._unread = f"the tasks cannot be loaded any more: {error}"
+            return {}
+        return {task.id: task for task in (*load.first, *load.measured)}
+
+    def _open_metric(self) -> Any:
+        if self._opened is None:
+            assert self.metric is not None
+            metric: Any = self._builder.part(self._experiment.metrics[self.metric])
+            if hasattr(metric, "close"):
+                self._closing.callback(metric.close)
+            if hasattr(metric, "open"):
+                metric.open()
+            self._opened = metric
+        return self._opened
+
+    # Figures
+
+    def _cost(self, record: TaskRecord) -> float:
+        return record.outcome.units if self.of == "units" else record.outcome.seconds
+
+    def _charged(self, scored: Sequence[tuple[TaskRecord, float]]) -> list[tuple[TaskRecord, float]]:
+        """The records with their cost where `calibration` looks for seconds."""
+        if self.of == "seconds":
+            return list(scored)
+        set_ = msgspec.structs.replace
+        return [
+            (set_(record, outcome=set_(record.outcome, seconds=record.outcome.units)), value)
+            for record, value in scored
+        ]
+
+    def _side(self, scored: Sequence[tuple[TaskRecord, float]]) -> Side:
+        records = [record for record, _ in scored]
+        tallies = [record.outcome.tally for record in records]
+        return Side(
+            tasks=len(records),
+            statuses=Counter(record.outcome.status for record in records),
+            trials=sum(tally.trials for tally in tallies),
+            accepted=sum(tally.accepted for tally in tallies),
+            passes=sum(round.timing.passes for record in records for round in record.rounds),
+            solved=calibration.solved_rate(scored),
+            cost=calibration.cost_per_solved(scored, self._cost),
+        )
+
+
+def _told(outcome: Outcome) -> bytes:
+    """The same for outcomes of which a metric says the same."""
+    return msgspec.json.encode([outcome.status, outcome.value], order="deterministic")
+
+
+def _input_of(task: Task) -> bytes:
+    return msgspec.json.encode(task.input, enc_hook=repr, order="deterministic")
+
+
+def made_from(run: RunRecords) -> Path:
+    """The directory of the config that the run's last command named, while it stands there."""
+    for start in reversed(run.about.get("starts") or []):
+        for word in start.get("command", ()):
+            if str(word).endswith((".yaml", ".yml")) and Path(word).is_file():
+                return Path(word).parent
+    return run.path

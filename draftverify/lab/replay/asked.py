@@ -1,0 +1,117 @@
+"""What is asked of a pipeline's records: what made them, and what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias, get_args
+
+from draftverify.engine.parts import Parts, name_of
+from draftverify.errors import ConfigError
+from draftverify.lab.replay.judging import Judging
+from draftverify.stats.costs import CostModel, fit_costs
+from draftverify.values import TaskRecord
+
+__all__ = ["CHANGES", "Asked", "Change", "DraftsFrom"]
+
+Change: TypeAlias = Literal["rule", "block", "done", "on_rejection", "budget", "verifier"]
+CHANGES: tuple[Change, ...] = get_args(Change)
+"""What a replay may set; the rest of a pipeline is what the log was made with."""
+
+_CHECKS = frozenset({"verdicts", "scores"})
+
+DraftsFrom: TypeAlias = Literal["list", "continuation", "accepted", "round"]
+
+
+class Asked:
+    """A pipeline's records, and what is asked of them.
+
+    Args:
+        recorded: the pipeline that made the records.
+        records: all of them; what blocks cost is fitted from them.
+        pipeline: the same with something changed. Generators and verifiers are not called; a fallback that drafted
+            in the records is the same object as in `recorded`.
+        changed: what differs.
+        drafts_from: of the generators that do not say what their drafts depend on, the caller's word for it.
+
+    Attributes:
+        costs: what blocks cost by their size; None where nothing was timed.
+        answered: whether people answered in these records.
+
+    Raises:
+        ConfigError: no record could answer it: a rule that needs evidence which is not recorded, a block size that
+            learns as it goes, a verifier or a stage that said nothing in the records.
+    """
+
+    def __init__(
+        self,
+        recorded: Parts,
+        records: Sequence[TaskRecord],
+        pipeline: Parts,
+        *,
+        changed: frozenset[Change],
+        drafts_from: DraftsFrom | None = None,
+    ) -> None:
+        self.recorded = recorded
+        self.pipeline = pipeline
+        self.changed = changed
+        self._drafts_from = drafts_from
+        self._parts = [recorded.generator]  # by their numbers in places
+        for clause in recorded.policy.clauses:
+            if clause.generator is not None and not any(clause.generator is each for each in self._parts):
+                self._parts.append(clause.generator)
+        unrecorded = frozenset(getattr(pipeline.rule, "needs", _CHECKS)) - _CHECKS
+        if unrecorded and changed - {"on_rejection", "budget", "done"}:
+            raise ConfigError(
+                f"the rule {name_of(pipeline.rule)} needs {', '.join(sorted(unrecorded))}, and the records hold checks "
+                "alone; only changes of the policy, the budget and the stopping rule can be replayed for it; of "
+                "tokens, another rule's or block's acceptance is estimated, with nothing else set beside them",
+                path="rule",
+            )
+        self.undecidable = unrecorded
+        if "block" in changed and pipeline.learns:
+            raise ConfigError(
+                f"the block {name_of(pipeline.block)} chooses by what it learns as it goes, which no record says; "
+                "replay numbers",
+                path="block",
+            )
+        self.costs = _fitted(records)
+        self.answered = any(map(_answered, records))
+        verifier = (pipeline if "verifier" in changed else recorded).verifier
+        self.judging = Judging(recorded, verifier, records)
+
+    def number(self, part: Any) -> int | None:
+        """The number of a generator; None for one that is in no record."""
+        if part is self.pipeline.generator:
+            return 0
+        return next((place for place, each in enumerate(self._parts) if part is each), None)
+
+    def source(self, name: str, pipeline: Parts) -> int | None:
+        """The number of the generator that a round's source names."""
+        if name == "generator":
+            return 0
+        clauses = pipeline.policy.clauses
+        found = (each.generator for each in clauses if each.generator is not None and each.name == name)
+        return next((self.number(each) for each in found), None)
+
+    def part(self, number: int) -> Any:
+        """The generator of a number."""
+        return self._parts[number]
+
+    def kind(self, number: int) -> DraftsFrom | None:
+        """What a generator's drafts depend on."""
+        said: DraftsFrom | None = getattr(self._parts[number], "drafts_from", None)
+        return said or self._drafts_from
+
+
+def _answered(record: TaskRecord) -> bool:
+    """Whether a person said something of a task."""
+    last = record.rounds[-1].steps if record.rounds else ()
+    rejected = bool(last) and last[-1].do == "escalate" and record.outcome.status == "exhausted"
+    return rejected or any(round.source == "person" for round in record.rounds)
+
+
+def _fitted(records: Sequence[TaskRecord]) -> CostModel | None:
+    try:
+        return fit_costs(records)
+    except ConfigError:
+        return None  # no round was timed

@@ -1,0 +1,254 @@
+"""The generator, answering from the log: the recorded items in the places where they were drafted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from draftverify.engine.parts import Parts, name_of
+from draftverify.engine.requests import Draft
+from draftverify.lab.replay.asked import DraftsFrom
+from draftverify.lab.replay.log import Absent, Log, Missing, Origin, best, key_of
+from draftverify.values import GIVEN, Context, Cost, Law, LawKind, Proposal, Round, chain_parents
+
+__all__ = ["Drafts"]
+
+
+class Drafts:
+    """What a task's generators drafted.
+
+    Args:
+        log: the task's.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self._two_things = ""
+        self._used: set[Origin] = set()
+        self._items: dict[bytes, list[Origin]] = {}
+        self._ends: dict[bytes, list[int]] = {}
+        self._failed: dict[bytes, list[int]] = {}
+        self._read()
+
+    def _read(self) -> None:
+        """Note where each item was drafted, where blocks ended, and which drafts failed."""
+        recorded = self.log.asked.recorded
+        for place, (round, context) in enumerate(zip(self.log.rounds, self.log.before, strict=False)):
+            number = self.log.asked.source(round.source, recorded)
+            kind = None if number is None else self.log.asked.kind(number)
+            if number is None or kind is None or not round.asked:
+                continue
+            items: list[Any] = []
+            for index, item in enumerate(round.items):
+                key = self._place(kind, number, context, items, recorded)
+                known = self._items.setdefault(key, [])
+                known.append(Origin(place, index))
+                if _repeats(self.log.asked.part(number)) and key_of(self.log.item(known[0])) != key_of(item):
+                    self._two_things = (
+                        f"the generator is said to draft from the {kind}, and drafted two things at one place "
+                        f"(rounds {known[0].round} and {place} of the record)"
+                    )
+                items.append(item)
+            key = self._place(kind, number, context, items, recorded)
+            if not items and round.failure is not None and not round.timing.passes:
+                self._failed.setdefault(key, []).append(place)
+            elif len(items) < round.asked or round.exhausted:
+                self._ends.setdefault(key, []).append(place)
+
+    def _place(
+        self, kind: DraftsFrom, number: int, context: Context, items: Sequence[Any], pipeline: Parts
+    ) -> bytes:
+        """Where the item after these stands, as far as the generator can see."""
+        if kind == "list":
+            own = (each for each in context.rounds if self.log.asked.source(each.source, pipeline) == number)
+            return key_of([kind, number, sum(len(each.items) for each in own) + len(items)])
+        accepted = list(context.accepted)
+        if kind == "continuation":
+            return key_of([kind, number, [*accepted, *items]])
+        if kind == "round":
+            seen = [context.round, accepted, context.feedback, context.refused]
+            return key_of([kind, number, seen, len(items)])
+        since: list[Any] = []
+        before: tuple[Round, ...] = tuple(context.rounds)
+        for each in reversed(before):
+            if each.decision.emitted:
+                break
+            since.append([each.items, [refusal.index for refusal in each.decision.refused]])
+        return key_of([kind, number, accepted, context.feedback, context.refused, since, len(items)])
+
+    def draft(self, request: Draft, pipeline: Parts, *, trusted: bool) -> Any:
+        """The block that the log has here, or the failure.
+
+        Args:
+            request: what is asked for.
+            pipeline: of the replay.
+            trusted: whether the items go past the verifier, so that the round's units are the draft's.
+
+        Raises:
+            Missing: it has none.
+        """
+        asked, context, n = self.log.asked, request.context, request.n
+        self.log.block = []
+        if self._two_things:
+            raise Missing(self._two_things)
+        number = asked.number(request.part)
+        if number is None:
+            raise Missing(f"the generator {name_of(request.part)} drafts here, and is in no record")
+        kind = asked.kind(number)
+        if kind is None:
+            return self._as_it_was(request, number, trusted)
+        items: list[Any] = []
+        while len(items) < n:
+            key = self._place(kind, number, context, items, pipeline)
+            if key in self._items:
+                origin = self._drawn(request.part, self._items[key], context.round)
+                items.append(self.log.item(origin))
+                self.log.block.append(origin)
+            elif key in self._ends:
+                break
+            elif not items and key in self._failed:
+                return self.log.broke(self.log.rounds[best(self._failed[key], context.round)], "draft")
+            else:
+                raise Missing(self._not_drafted(context, n, len(items)))
+        ends = self._ends.get(self._place(kind, number, context, items, pipeline))
+        end = (
+            None
+            if ends is None
+            else best(ends, self.log.block[-1].round if self.log.block else context.round)
+        )
+        if kind in ("list", "continuation"):
+            exhausted = end is not None and self.log.rounds[end].exhausted
+        else:
+            first = self.log.block[0].round if self.log.block else end
+            assert first is not None
+            exhausted = self.log.rounds[first].exhausted
+        self._used |= set(self.log.block)
+        return self._proposal(kind, items, exhausted, end, context.round, trusted)
+
+    def _as_it_was(self, request: Draft, number: int, trusted: bool) -> Any:
+        """The recorded round's whole block, for a generator that may read all of its context."""
+        context, place = request.context, request.context.round
+        rounds = self.log.rounds
+        drafter = (
+            place < len(rounds)
+            and self.log.asked.source(rounds[place].source, self.log.asked.recorded) == number
+        )
+        if not drafter:
+            raise Missing(self._not_drafted(context, request.n, 0))
+        if not self.log.as_recorded(context):
+            raise Missing(
+                "the generator would have seen other rounds before this one than were recorded, and does not say what "
+                "its drafts depend on (drafts_from)"
+            )
+        then = self.log.before[place]
+        if key_of([context.feedback, context.refused]) != key_of([then.feedback, then.refused]):
+            raise Missing("the generator would have been shown other feedback than was recorded")
+        if self.log.memory and self.log.asked.changed:
+            raise Missing("the generator saw the outcomes of earlier tasks, which may have been others")
+        round = rounds[place]
+        if round.asked != request.n:
+            raise Missing(
+                f"a block of {request.n} was asked for, the recorded one was of {round.asked}, and the generator does "
+                "not say what its drafts depend on (drafts_from)"
+            )
+        if not round.items and round.failure is not None and not round.timing.passes:
+            return self.log.broke(round, "draft")
+        self.log.block = [Origin(place, index) for index in range(len(round.items))]
+        return self._proposal(None, list(round.items), round.exhausted, place, place, trusted)
+
+    @staticmethod
+    def _law(kind: LawKind, n: int) -> Law:
+        """The recorded law; nobody reads its q, which is in no record."""
+        return GIVEN if kind == "given" else Law(kind, np.zeros((n + 1, 1)))
+
+    def _not_drafted(self, context: Context, n: int, found: int) -> str:
+        if found:
+            return (
+                f"a block of {n} was asked for, and {found} of it were drafted: no longer block is in the log"
+            )
+        place, shown = context.round, key_of(context.feedback)
+        if (
+            context.feedback
+            and place < len(self.log.before)
+            and key_of(self.log.before[place].feedback) != shown
+        ):
+            return "feedback that the record does not have would have changed the next draft"
+        accepted = len(context.accepted)
+        return (
+            f"nothing was drafted here ({accepted} values accepted): the generator would have drafted again"
+        )
+
+    def _drawn(self, part: Any, known: Sequence[Origin], round: int) -> Origin:
+        """Which of the items that were drafted at one place: that of the block's round, or of the same round."""
+        left = known if _repeats(part) else [each for each in known if each not in self._used]
+        if not left:
+            raise Missing(
+                f"the generator is not deterministic, and would have drafted again what round {known[0].round} of the "
+                "record has"
+            )
+        wanted = self.log.block[-1].round if self.log.block else round
+        return next((each for each in left if each.round == wanted), left[0])
+
+    def _proposal(
+        self,
+        kind: DraftsFrom | None,
+        items: Sequence[Any],
+        exhausted: bool,
+        end: int | None,
+        place: int,
+        trusted: bool,
+    ) -> Proposal:
+        rounds, block = self.log.rounds, self.log.block
+        origin = {each.round for each in block}
+        recorded = bool(self.log.asked.undecidable) and origin == {
+            place
+        }  # by a decision that nobody makes again
+        for each in () if recorded else origin:
+            if rounds[each].law != "given":
+                raise Missing(
+                    f"the items of round {each} of the record were drawn by the law {rounds[each].law}, from a q "
+                    "that was not recorded"
+                )
+        first = rounds[block[0].round] if block else None
+        prefix = first is not None and block == [Origin(block[0].round, i) for i in range(len(items))]
+        whole = prefix and first is not None and len(items) == len(first.items)
+        if any(rounds[each].nested for each in origin) and not whole:
+            raise Missing("the items came of inner tasks, and a part of them would have run")
+        if any(rounds[each].extends for each in origin) and not whole:
+            raise Missing("the items go on from held ones, and stand in another block here")
+        if first is not None and prefix:
+            parents = first.parents[: len(items)]
+        else:
+            parents = (-1,) * len(items) if kind == "list" else chain_parents(len(items))
+        if whole or not block:
+            used = first if first is not None else rounds[end] if end is not None else None
+            seconds = used.timing.draft if used is not None else 0.0
+            # An empty draft that the log has only as the end of one with items took no longer than that.
+            self.log.at_most = self.log.at_most or bool(not block and used is not None and used.items)
+        else:
+            seconds = self.log.seconds("draft", len(items), place)
+        self.log.decides = first.timing.decide if first is not None else 0.0
+        units = 0.0  # of a block that is verified the round's units are the verifier's answer
+        if not block and exhausted and end is not None:
+            units = rounds[end].timing.units
+        elif block and trusted:
+            units = sum(rounds[each].timing.units for each in origin)
+            verified = any(rounds[each].timing.passes for each in origin)
+            self.log.at_most = self.log.at_most or (units > 0 and (verified or not whole))
+        return Proposal(
+            items=tuple(items),
+            parents=parents,
+            law=self._law(rounds[place].law, len(items)) if recorded else GIVEN,
+            extends=first.extends if whole and first is not None else (),
+            evidence=Absent() if items else {},
+            cost=Cost(seconds, units),
+            exhausted=exhausted,
+            nested=first.nested if whole and first is not None else (),
+        )
+
+
+def _repeats(part: Any) -> bool:
+    """Whether a generator drafts the same in the same state."""
+    return bool(getattr(part, "deterministic", True))

@@ -1,0 +1,86 @@
+"""Whose recorded words stand for those of a verifier, and how it went about its items."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from draftverify.engine.parts import Parts, name_of
+from draftverify.errors import ConfigError
+from draftverify.lab.replay.stages import Stages, differs_in_thresholds, stopped
+from draftverify.values import TaskRecord
+
+__all__ = ["Judging", "Source"]
+
+
+class Source(NamedTuple):
+    """Whose recorded words stand for a verifier's: a stage's, by its name, or with "" the whole verifier's; and whether
+    these are read with other thresholds."""
+
+    stage: str
+    other: bool
+
+
+class Judging:
+    """How the records answer for a verifier.
+
+    Args:
+        recorded: the pipeline that made the records.
+        verifier: the one that is asked about.
+        records: all of them.
+
+    Attributes:
+        own: whose words stand for the whole of it; None where they are put together from the stages'.
+        staged: whether they can be put together from the stages'.
+        stops: whether it leaves items unchecked once enough passed; None where no record shows it.
+
+    Raises:
+        ConfigError: it, or a stage of it, is in no record.
+    """
+
+    def __init__(self, recorded: Parts, verifier: Any, records: Sequence[TaskRecord]) -> None:
+        self.enough = recorded.enough
+        self.verifier = verifier
+        self.stages = Stages(recorded.verifier, records)
+        self.stops = _stops_early(recorded, records)
+        self.corrects = any(round.correction for record in records for round in record.rounds)
+        known = {"": recorded.verifier, **self.stages.parts}
+        stages = getattr(verifier, "stages", ()) if hasattr(verifier, "recalled") else ()
+        self._sources = {id(each): _source(each, known) for each in (verifier, *stages)}
+        self.staged = bool(stages) and all(self.source(each) is not None for each in stages)
+        found = self.source(verifier)
+        self.own = found if found is not None and not found.stage else None
+        if self.own is None and not self.staged:
+            part = next((each for each in stages if self.source(each) is None), verifier)
+            raise ConfigError(
+                f"{name_of(part)}, as it is configured here, said nothing in these records; a replay can put recorded "
+                "stages into another order, leave some out, and read scores with other thresholds where a verifier "
+                "says how (`rejudged`)",
+                path="verifier",
+            )
+
+    def source(self, part: Any) -> Source | None:
+        """Whose words stand for the verifier's, or for those of a stage of it; None where nobody's do."""
+        return self._sources[id(part)]
+
+
+def _source(part: Any, known: Mapping[str, Any]) -> Source | None:
+    for stage, each in known.items():
+        if part is each:
+            return Source(stage, False)
+    return next(
+        (Source(name, True) for name, each in known.items() if differs_in_thresholds(part, each)), None
+    )
+
+
+def _stops_early(recorded: Parts, records: Sequence[TaskRecord]) -> bool | None:
+    """Whether the verifier leaves items unchecked once enough passed: as it did; None where it never came to that."""
+    if recorded.enough is None:
+        return None
+    for record in records:
+        for round in record.rounds:
+            checks = round.checks if round.by == "verifier" else ()
+            said = stopped(dict(enumerate(checks)), round.parents, recorded.enough)
+            if said is not None:
+                return said
+    return None

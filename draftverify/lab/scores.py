@@ -1,0 +1,215 @@
+"""What a verifier's score means: the probability that an item is right, and the scores to accept from and reject below.
+
+All is learned from items that were judged and whose rightness is known. A task's items resemble each other, so whole
+tasks are left out when the probabilities are tried on data that they were not fitted on, and a threshold is certified
+only where each task has one item (`thresholds`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from draftverify.lab.thresholds import Judged, certified, certified_rejection, columns, inside
+from draftverify.stats.intervals import Estimate, rate
+from draftverify.stats.trust import trust
+
+__all__ = ["Reliability", "ScoreFit", "fit_scores", "platt", "reliability"]
+
+FOLDS = 10
+BINS = 10
+
+
+class Reliability(msgspec.Struct, frozen=True):
+    """Of some items together, what was promised and what came; each item's probability was fitted on other tasks.
+
+    Args:
+        promised: their mean probability.
+        right: the share that was right, with its interval.
+    """
+
+    promised: float
+    right: Estimate
+
+
+class ScoreFit(msgspec.Struct, frozen=True, kw_only=True):
+    """What a score means: P(right | score) = 1 / (1 + exp(−(slope · score + intercept))).
+
+    Args:
+        slope, intercept: of the log odds.
+        threshold: the lowest score to trust; None where none could be certified.
+        precision: the share of trusted items that is to be right.
+        confidence: how sure that is: over fits to other tasks like these, in so many of them the precision holds.
+        trusted: of the items that it was fitted on, the share at or above the threshold; 0 without one.
+        found: of these, the share that was right; None without a threshold.
+        why: the threshold in words, or why there is none.
+        reject: items that score less may be rejected; None where no such score could be certified.
+        lost: the share of the right items that may be rejected by that, with the same confidence, its own.
+        rejected: of the items that it was fitted on, the share below `reject`; 0 without one.
+        why_reject: `reject` in words, or why there is none.
+        true_pass, false_pass: T and F, the shares of the right and of the wrong items at or above the threshold; None
+            without one, and where no item is right, or wrong.
+        base: π, the share of all items that is right.
+        reliability: by score, in up to ten parts of equal size.
+        error: the expected calibration error over these parts, Σ share · |promised − right|.
+        tasks, items, right: how many it was fitted on.
+    """
+
+    slope: float
+    intercept: float
+    threshold: float | None
+    precision: float
+    confidence: float
+    trusted: float
+    found: Estimate | None
+    why: str
+    reject: float | None
+    lost: float
+    rejected: float
+    why_reject: str
+    true_pass: Estimate | None
+    false_pass: Estimate | None
+    base: Estimate
+    reliability: tuple[Reliability, ...]
+    error: float
+    tasks: int
+    items: int
+    right: int
+
+    def probability(self, score: float) -> float:
+        """Of being right, at this score."""
+        return float(_logistic(np.asarray([score]), self.slope, self.intercept)[0])
+
+
+def fit_scores(
+    judged: Iterable[Judged], *, precision: float = 0.9, confidence: float = 0.9, lost: float = 0.1
+) -> ScoreFit:
+    """Learn what a score means.
+
+    The probability is Platt's: logistic in the score, towards (n + 1) / (n + 2) and 1 / (m + 2) in place of 1 and 0 for
+    n right and m wrong items, so that few labels promise no certainty.
+
+    Args:
+        judged: the items; of one task as many as there are.
+        precision: see `certified`.
+        confidence: see `certified`.
+        lost: see `certified_rejection`.
+
+    Raises:
+        ConfigError: no item is there, a score is not finite, or all items are of one task; or precision, confidence or
+            lost lies outside (0, 1).
+
+    References:
+        Platt, Probabilistic outputs for support vector machines (1999); Lin, Lin and Weng, A note on Platt's
+        probabilistic outputs, Machine Learning 68 (2007).
+    """
+    inside(precision=precision, confidence=confidence, lost=lost)
+    items = list(judged)
+    scores, right, groups = columns(items)
+    slope, intercept = platt(scores, right)
+    promised = _out_of_fold(scores, right, groups)
+    parts = _reliability(promised, right, groups)
+    error = sum(part.right.trials * abs(part.promised - part.right.value) for part in parts) / len(items)
+    threshold, why = certified(items, precision=precision, confidence=confidence)
+    chosen = scores >= (math.inf if threshold is None else threshold)
+    reject, why_reject = certified_rejection(items, lost=lost, confidence=confidence)
+    word = trust(chosen.tolist(), right.tolist(), groups.tolist())
+    return ScoreFit(
+        slope=slope,
+        intercept=intercept,
+        threshold=threshold,
+        precision=precision,
+        confidence=confidence,
+        trusted=float(chosen.mean()),
+        found=None if threshold is None else _share(right[chosen], groups[chosen]),
+        why=why,
+        reject=reject,
+        lost=lost,
+        rejected=0.0 if reject is None else float((scores < reject).mean()),
+        why_reject=why_reject,
+        true_pass=_known(word.true_pass, threshold),
+        false_pass=_known(word.false_pass, threshold),
+        base=word.base,
+        reliability=tuple(parts),
+        error=error,
+        tasks=int(groups.max()) + 1,
+        items=len(items),
+        right=int(right.sum()),
+    )
+
+
+def reliability(
+    promised: Sequence[float], right: Sequence[bool], tasks: Sequence[Hashable]
+) -> tuple[Reliability, ...]:
+    """What was promised and what came, by probability in up to ten parts of equal size.
+
+    Args:
+        promised: [n], the probability of being right that each item was given by what was not fitted on it.
+        right: [n], whether it was.
+        tasks: [n], whose item it is.
+    """
+    numbers: dict[Hashable, int] = {}
+    groups = np.array([numbers.setdefault(task, len(numbers)) for task in tasks])
+    return tuple(_reliability(np.asarray(promised, dtype=float), np.asarray(right, dtype=float), groups))
+
+
+def platt(scores: Any, right: Any) -> tuple[float, float]:
+    """Slope and intercept of the log odds, by Newton's method on standardised scores."""
+    n, m = right.sum(), len(right) - right.sum()
+    aims = np.where(right > 0, (n + 1) / (n + 2), 1 / (m + 2))
+    mean, spread = scores.mean(), scores.std() or 1.0
+    x = np.stack([(scores - mean) / spread, np.ones_like(scores)], axis=1)
+    found = np.array([0.0, math.log((n + 1) / (m + 1))])
+
+    def loss(w: Any) -> float:
+        z = x @ w
+        return float((np.logaddexp(0.0, z) - aims * z).sum())
+
+    for _ in range(100):
+        p = _logistic(x[:, 0], *found)
+        gradient = x.T @ (p - aims)
+        # As Lin et al.: a hair on the diagonal, for scores that are all alike.
+        hessian = x.T @ (x * (p * (1 - p))[:, None]) + 1e-12 * np.eye(2)
+        step, size, before = np.linalg.solve(hessian, gradient), 1.0, loss(found)
+        while size > 1e-10 and loss(found - size * step) > before:
+            size /= 2
+        found = found - size * step
+        if np.abs(size * step).max() < 1e-10:
+            break
+    slope = found[0] / spread
+    return float(slope), float(found[1] - slope * mean)
+
+
+def _logistic(scores: Any, slope: float, intercept: float) -> Any:
+    z = slope * scores + intercept
+    return np.exp(-np.logaddexp(0.0, -z))
+
+
+def _out_of_fold(scores: Any, right: Any, groups: Any) -> Any:
+    """Each item's probability, fitted on the tasks of other folds."""
+    fold = groups % min(FOLDS, int(groups.max()) + 1)
+    promised = np.empty_like(scores)
+    for each in range(int(fold.max()) + 1):
+        out = fold == each
+        promised[out] = _logistic(scores[out], *platt(scores[~out], right[~out]))
+    return promised
+
+
+def _reliability(promised: Any, right: Any, groups: Any) -> list[Reliability]:
+    order = np.argsort(promised, kind="stable")
+    parts = np.array_split(order, min(BINS, max(len(order) // 20, 1)))
+    return [Reliability(float(promised[at].mean()), _share(right[at], groups[at])) for at in parts]
+
+
+def _known(found: Estimate, threshold: float | None) -> Estimate | None:
+    """A rate at a threshold, where there is one and anything to count."""
+    return found if threshold is not None and found.trials else None
+
+
+def _share(right: Any, groups: Any) -> Estimate:
+    _, place = np.unique(groups, return_inverse=True)
+    return rate(np.bincount(place, right).tolist(), np.bincount(place).tolist())

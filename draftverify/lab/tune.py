@@ -1,0 +1,338 @@
+"""Tuning from the log: which rule, threshold, block, policy and order of stages would have solved tasks at least cost.
+
+Every candidate is replayed on one half of the tasks; one that the log cannot answer for all of them is no candidate,
+and one that solves less of them is not chosen. The best is then asked about on the other half, which had no part in
+what was tried or chosen, and its gain there is what is reported.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from draftverify.bench.config.located import read
+from draftverify.bench.config.parameters import parameters
+from draftverify.bench.config.specs import PipelineSpec
+from draftverify.errors import ConfigError
+from draftverify.lab.recording import Recording, WhatIf
+from draftverify.lab.replay.asked import CHANGES
+from draftverify.plugins import did_you_mean
+from draftverify.randomness import stream_key
+
+__all__ = ["Refused", "Tuned", "default_space", "doubt", "nested", "read_space", "tune"]
+
+MOST = 2_000
+"""Candidates; a space of more is refused."""
+
+THRESHOLDS = 8
+"""Of a default space: quantiles of the recorded scores."""
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """A candidate that the log cannot answer for, and the first thing that it lacks; or why it can be no pipeline."""
+
+    changes: tuple[str, ...]
+    why: str
+
+
+class Tuned(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found.
+
+    Args:
+        pipeline: of which.
+        changes: of the best candidate; () where nothing was better than what ran.
+        settings: the same as values, by path.
+        proposal: the same as the pipeline's config has it, nested; a list is whole.
+        candidates: how many the log could answer for, with what ran.
+        refused: the others.
+        chosen: the best one on the tasks that chose it.
+        held_out: the same on the others.
+        against: why it is not better than what ran (see `doubt`); "" where it is.
+    """
+
+    pipeline: str
+    changes: tuple[str, ...]
+    settings: Mapping[str, Any]
+    proposal: Mapping[str, Any]
+    candidates: int
+    refused: tuple[Refused, ...]
+    chosen: WhatIf
+    held_out: WhatIf
+    against: str
+
+    @property
+    def better(self) -> bool:
+        """Whether it is better than what ran, as far as the held-out tasks can say."""
+        return not self.against
+
+    def plain(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        made = {name: getattr(self, name) for name in self.__struct_fields__}
+        made["better"] = self.better
+        made["chosen"], made["held_out"] = self.chosen.plain(), self.held_out.plain()
+        plain: dict[str, Any] = msgspec.to_builtins(made)
+        return plain
+
+
+def tune(
+    recording: Recording,
+    space: Mapping[str, Sequence[Any]] | None = None,
+    *,
+    share: float = 0.5,
+    seed: int = 0,
+) -> Tuned:
+    """Search a space, and measure what was found on tasks that did not choose it.
+
+    Args:
+        recording: the pipeline's.
+        space: for each path ("rule.threshold", "block", …) its values; `default_space` when None.
+        share: of the tasks, how many choose.
+        seed: of the split.
+
+    Raises:
+        ConfigError: the space is empty, too large, or has a path that no replay can set, or that is not tuned
+            without a metric; there are too few tasks.
+    """
+    if not 0 < share < 1:
+        raise ConfigError(f"share is {share}; it is above 0 and below 1", path="share")
+    choosing, held = _split(recording, share, seed)
+    space = default_space(recording, choosing) if space is None else space
+    if not space:
+        raise ConfigError("there is nothing to try; give the space a path and its values")
+    for path in space:
+        _check_path(path)
+        if recording.metric is None and path.partition(".")[0] in _GRADES:
+            raise ConfigError(
+                f"{path!r} cannot be tuned for a run without a metric: it says itself what counts as solved, and the "
+                "least demanding would always win; give the run a metric",
+                path=path,
+            )
+    size = math.prod(len(values) for values in space.values())
+    if size > MOST:
+        raise ConfigError(f"the space has {size} candidates, at most {MOST} are tried; give fewer values")
+    best = base = recording.what_if((), choosing)
+    best_changes: tuple[str, ...] = ()
+    refused: list[Refused] = []
+    answered = 1
+    settings: Mapping[str, Any] = {}
+    for candidate in _candidates(space, recording.written):
+        changes = tuple(f"{path}={json.dumps(value)}" for path, value in candidate.items())
+        try:
+            found = recording.what_if(changes, choosing)
+        except ConfigError as error:
+            refused.append(Refused(changes, error.message))
+            continue
+        if found.gaps:
+            refused.append(Refused(changes, str(found.gaps[0])))
+            continue
+        if found.unscored > base.unscored:
+            refused.append(Refused(changes, "it ends with outcomes on which the metric has no say"))
+            continue
+        answered += 1
+        if found.would.solved.value >= base.would.solved.value and found.would.cost.value < _cost(best):
+            best, best_changes, settings = found, changes, candidate
+    held_out = recording.what_if(best_changes, held)
+    return Tuned(
+        pipeline=recording.name,
+        changes=best_changes,
+        settings=dict(settings),
+        proposal=nested(settings, recording.written),
+        candidates=answered,
+        refused=tuple(refused),
+        chosen=best,
+        held_out=held_out,
+        against=doubt(held_out) if best_changes else _NOTHING,
+    )
+
+
+def nested(settings: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by path as a config has them, set one after the other as `--set` does."""
+    found: dict[str, Any] = {}
+    for path, value in settings.items():
+        *outer, last = path.split(".")
+        into: Any = found
+        stands: Any = written
+        for step in outer:
+            key: Any = int(step) if isinstance(into, list) else step
+            stands = stands.get(step) if isinstance(stands, Mapping) else None
+            if isinstance(into, dict) and key not in into:
+                into[key] = copy.deepcopy(stands) if isinstance(stands, list) else {}
+            into = into[key]
+        into[int(last) if isinstance(into, list) else last] = copy.deepcopy(value)
+    return found
+
+
+_GRADES = ("rule", "verifier", "done")
+"""What decides which tasks end as accepted: without a metric it would grade itself."""
+
+_NOTHING = "on the tasks that choose, nothing that solves as much costs less"
+
+
+def doubt(held_out: WhatIf) -> str:
+    """Why a candidate is not better than what ran, as far as the held-out tasks can say; "" where it is.
+
+    It is where all of them are in the log and scored, no less of them is solved, and the whole interval of the gain is
+    above 1.
+    """
+    if held_out.gaps:
+        return f"{len(held_out.gaps)} held-out tasks are not in the log"
+    if held_out.unscored:
+        return f"the metric has no say on {held_out.unscored} held-out tasks"
+    if held_out.would.solved.value < held_out.ran.solved.value:
+        return "it solves less of the held-out tasks"
+    return "" if held_out.gain.low > 1.0 else "the interval of the gain holds 1"
+
+
+def read_space(file: str | Path) -> dict[str, list[Any]]:
+    """A space from a YAML file: a list of values for each path.
+
+    Raises:
+        ConfigError: it is something else, with the line.
+    """
+    try:
+        root, errors = read(Path(file).read_bytes(), str(file))
+    except OSError as error:
+        raise ConfigError(f"the space cannot be read: {error.strerror or error}", where=str(file)) from error
+    if errors:
+        raise errors[0]
+    if not isinstance(root.value, dict) or not root.value:
+        raise ConfigError("a space is a mapping from paths to lists of values", where=root.where)
+    found = {}
+    for path, values in root.value.items():
+        _check_path(path, values.where)
+        if not isinstance(values.value, list) or not values.value:
+            raise ConfigError("should be a list of values", where=values.where, path=path)
+        found[path] = values.plain()
+    return found
+
+
+def default_space(recording: Recording, tasks: frozenset[str] | None = None) -> dict[str, list[Any]]:
+    """What is tried where nobody says: shorter blocks, less of the policy, thresholds at quantiles of the recorded
+    scores, of alternatives the first or the best, and the orders of a verifier's stages under which the same counts.
+    Without a metric blocks and policies alone.
+
+    Args:
+        recording: the pipeline's.
+        tasks: the ids of those whose scores give the thresholds; None: all.
+    """
+    spec = recording.spec
+    space: dict[str, list[Any]] = {}
+    if isinstance(spec.block, int) and spec.block > 1:
+        halves = [spec.block >> k for k in range(spec.block.bit_length())]
+        space["block"] = [n for n in halves if n > 0]
+    policy = recording.written.get("on_rejection") or []
+    if policy:
+        space["on_rejection"] = [policy[:k] for k in range(len(policy), -1, -1)]
+    if recording.metric is None:
+        return space
+    scores = sorted(set(_scores(recording, tasks)))
+    thresholds: list[Any] = []
+    if scores:
+        quantiles = np.quantile(scores, np.linspace(0, 1, THRESHOLDS + 1)[:-1], method="inverted_cdf")
+        thresholds = sorted({float(each) for each in quantiles})
+    space["rule"] = list(_rules(spec, recording.written.get("rule", {}), thresholds))
+    stages = recording.written["verifier"].get("stages")
+    verifier = recording.pipeline.verifier
+    if isinstance(stages, list) and hasattr(verifier, "recalled") and hasattr(verifier, "orders"):
+        left = MOST // math.prod(len(values) for values in space.values())
+        orders = list(itertools.islice(verifier.orders(), MOST + 1))
+        if len(orders) > left:
+            orders = [order for order in orders if _moves_one(order, len(stages))]
+        if 1 < len(orders) <= left:
+            space["verifier.stages"] = [[stages[place] for place in order] for order in orders]
+    return space
+
+
+def _moves_one(order: Sequence[int], stages: int) -> bool:
+    """Whether an order leaves one stage out, or has one elsewhere than it was."""
+    if len(order) < stages:
+        return len(order) == stages - 1 and list(order) == sorted(order)
+    return any(
+        sorted(rest) == rest for place in range(stages) if (rest := [*order[:place], *order[place + 1 :]])
+    )
+
+
+def _rules(spec: PipelineSpec, written: Mapping[str, Any], thresholds: Sequence[float]) -> Iterator[Any]:
+    yield dict(written)
+    names = [spec.rule.use]
+    drafting = None if isinstance(spec.generator, PipelineSpec) else spec.generator.target
+    if getattr(drafting, "shape", "alternatives") == "alternatives" and spec.rule.use in ("first", "best"):
+        names = ["first", "best"]
+    for name in names:
+        own = name == spec.rule.use
+        takes = own and "threshold" in parameters(spec.rule.target)
+        base = dict(written) if own else {"use": name}
+        if not own:
+            yield base
+        for threshold in thresholds if takes or not own else ():
+            yield {**base, "threshold": threshold}
+
+
+def _scores(recording: Recording, tasks: frozenset[str] | None) -> Iterator[float]:
+    for record in recording.records:
+        if tasks is not None and record.task not in tasks:
+            continue
+        for round in record.rounds:
+            for check in round.checks:
+                if check.verdict == "pass" and check.score is not None:
+                    yield check.score
+
+
+def _candidates(space: Mapping[str, Sequence[Any]], written: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """What each candidate sets to something else than what ran."""
+    for values in itertools.product(*space.values()):
+        pairs = zip(space, values, strict=True)
+        found = {path: value for path, value in pairs if _stands(written, path) != value}
+        if found:
+            yield found
+
+
+def _stands(written: Any, path: str) -> Any:
+    """What a pipeline's config has at a path; None for nothing."""
+    for step in path.split("."):
+        written = written.get(step) if isinstance(written, Mapping) else None
+    return written
+
+
+def _check_path(path: str, where: str = "") -> None:
+    first = path.partition(".")[0]
+    if first not in CHANGES:
+        raise ConfigError(
+            f"{path!r} cannot be tuned from records{did_you_mean(first, CHANGES)}; {', '.join(CHANGES)} can",
+            where=where,
+            path=path,
+        )
+
+
+def _split(recording: Recording, share: float, seed: int) -> tuple[frozenset[str], frozenset[str]]:
+    """The ids of the tasks that choose, and of those that are held out: of each group its share, drawn by their ids."""
+    groups: dict[str, list[str]] = {}
+    for task, group in recording.groups.items():
+        groups.setdefault(group, []).append(task)
+    choosing: set[str] = set()
+    owed = 0.0
+    for tasks in groups.values():
+        drawn = sorted(tasks, key=lambda task: stream_key(seed, task, 0, "tune"))
+        owed += share * len(tasks)
+        take = min(round(owed), len(tasks))
+        owed -= take
+        choosing.update(drawn[:take])
+    held = frozenset(recording.groups) - choosing
+    if not choosing or not held:
+        raise ConfigError(
+            f"{len(recording.groups)} recorded tasks cannot be split into some that choose and some that are held out"
+        )
+    return frozenset(choosing), held
+
+
+def _cost(found: WhatIf) -> float:
+    value = found.would.cost.value
+    return value if math.isfinite(value) else math.inf

@@ -1,0 +1,130 @@
+"""Statistics: rates with intervals, paired tests, cost per solved task, trust in a verifier, what drafting brings."""
+
+from draftverify.stats.acceptance import (
+    PassAtK,
+    acceptance_rate,
+    fewest_samples,
+    items_per_pass,
+    pass_at_k,
+    pass_at_k_rate,
+    tally,
+)
+from draftverify.stats.agreement import cohen_kappa, krippendorff_alpha
+from draftverify.stats.block.controller import Fixed, Measured
+from draftverify.stats.costs import CostModel, Curve, fit_costs, parallel_pass
+from draftverify.stats.drafting import Drafting, drafting
+from draftverify.stats.duration import Spent, remaining
+from draftverify.stats.intervals import Estimate, log_interval, log_jackknife
+from draftverify.stats.means import arithmetic_mean, geometric_mean
+from draftverify.stats.paired import (
+    PairedTest,
+    holm,
+    paired_difference,
+    paired_ratio,
+    paired_shares,
+    paired_total_ratio,
+)
+from draftverify.stats.places import Places, StageCounts, position_trials, trials
+from draftverify.stats.prediction import Prediction, coverage, measured_ratio, predict
+from draftverify.stats.progress import geometric_progress, is_alternatives
+from draftverify.stats.roc import Roc, RocPoint, roc
+from draftverify.stats.selective import (
+    RiskCoverage,
+    aurc,
+    auroc,
+    auroc_within,
+    bootstrap,
+    risk_coverage,
+    selective_risk,
+    specificity,
+)
+from draftverify.stats.solved import (
+    Scored,
+    accepted_rate,
+    cost_per_solved,
+    mean_cost,
+    precision,
+    predict_solved,
+    solved_rate,
+    solved_ratio,
+)
+from draftverify.stats.trust import (
+    Assisted,
+    BlindSpots,
+    Trust,
+    assisted_rate,
+    blind_spots,
+    error_correlation,
+    labels_needed,
+    trust,
+)
+
+__all__ = [
+    "Assisted",
+    "BlindSpots",
+    "CostModel",
+    "Curve",
+    "Drafting",
+    "Estimate",
+    "Fixed",
+    "Measured",
+    "PairedTest",
+    "PassAtK",
+    "Places",
+    "Prediction",
+    "RiskCoverage",
+    "Roc",
+    "RocPoint",
+    "Scored",
+    "Spent",
+    "StageCounts",
+    "Trust",
+    "acceptance_rate",
+    "accepted_rate",
+    "arithmetic_mean",
+    "assisted_rate",
+    "aurc",
+    "auroc",
+    "auroc_within",
+    "blind_spots",
+    "bootstrap",
+    "cohen_kappa",
+    "cost_per_solved",
+    "coverage",
+    "drafting",
+    "error_correlation",
+    "fewest_samples",
+    "fit_costs",
+    "geometric_mean",
+    "geometric_progress",
+    "holm",
+    "is_alternatives",
+    "items_per_pass",
+    "krippendorff_alpha",
+    "labels_needed",
+    "log_interval",
+    "log_jackknife",
+    "mean_cost",
+    "measured_ratio",
+    "paired_difference",
+    "paired_ratio",
+    "paired_shares",
+    "paired_total_ratio",
+    "parallel_pass",
+    "pass_at_k",
+    "pass_at_k_rate",
+    "position_trials",
+    "precision",
+    "predict",
+    "predict_solved",
+    "remaining",
+    "risk_coverage",
+    "roc",
+    "selective_risk",
+    "solved_rate",
+    "solved_ratio",
+    "specificity",
+    "tally",
+    "trials",
+    "trust",
+]

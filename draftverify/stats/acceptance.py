@@ -1,0 +1,211 @@
+"""How much of what was checked was accepted: the tally of one round, the rate over tasks, pass@k, items per pass.
+
+A trial is one item that was judged; one that used up its own time was, and failed. Items that nobody looked at are
+censored, not failed; errors and timeouts of who checks, and abstentions, have their own counts and are in nobody's
+denominator.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from draftverify.errors import ConfigError
+from draftverify.stats.intervals import Estimate, log_jackknife, rate
+from draftverify.values import Check, Decision, Round, Tally, TaskRecord, VerdictKind
+
+__all__ = [
+    "PassAtK",
+    "acceptance_rate",
+    "fewest_samples",
+    "items_per_pass",
+    "pass_at_k",
+    "pass_at_k_rate",
+    "tally",
+]
+
+
+_UNJUDGED: tuple[VerdictKind, ...] = ("error", "timeout", "abstain", "unchecked")
+
+
+def tally(n: int, checks: Sequence[Check], decision: Decision) -> Tally:
+    """Count one round of any shape.
+
+    With checks, every item whose verdict is pass or reject is a trial, and a passed one is accepted unless the rule
+    refused it: a surplus passed item that the rule did not choose still counts. Without checks (evidence only) the
+    trials are what the rule kept, held or refused; the rest was not judged.
+
+    Args:
+        n: how many items were proposed.
+        checks: one per item, or ().
+        decision: of the rule.
+    """
+    if not checks:
+        accepted = len(decision.kept) + len(decision.held)
+        trials = accepted + len(decision.refused)
+        return Tally(trials, accepted, 0, 0, 0, n - trials)
+    verdicts = [check.verdict for check in checks]
+    accepted = verdicts.count("pass")
+    trials = accepted + verdicts.count("reject")
+    for refusal in decision.refused:
+        if verdicts[refusal.index] == "pass":
+            accepted -= 1
+    found = Tally(trials, accepted)
+    if trials < n:
+        errors, timeouts, abstentions, unchecked = map(verdicts.count, _UNJUDGED)
+        found = Tally(trials, accepted, errors, timeouts, abstentions, unchecked)
+    if any(check.caveat for check in checks):
+        refused = {refusal.index for refusal in decision.refused}
+        passed = [check for i, check in enumerate(checks) if check.verdict == "pass" and i not in refused]
+        found = replace(found, caveats=dict(Counter(check.caveat for check in passed if check.caveat)))
+    return found
+
+
+def of_group(records: Iterable[TaskRecord], group: str | None) -> list[TaskRecord]:
+    """The records of one group; all of them for None."""
+    return [record for record in records if group is None or record.group == group]
+
+
+def drafted_rounds(record: TaskRecord, *, first_tries: bool = True) -> list[Round]:
+    """The rounds that the pipeline's own generator drafted and that did not end in a failed call."""
+    return [
+        entry
+        for entry in record.rounds
+        if entry.source == "generator" and entry.failure is None and (entry.tries == 0) == first_tries
+    ]
+
+
+def acceptance_rate(
+    records: Iterable[TaskRecord], *, first_tries: bool = True, group: str | None = None
+) -> Estimate:
+    """Accepted / trials of the pipeline's generator, each task one cluster.
+
+    Args:
+        records: one run's records.
+        first_tries: rounds that no policy retry preceded; False for the retries alone. What a fallback or a
+            person drafted is in neither.
+        group: only the tasks of this group.
+    """
+    counts: dict[str, list[int]] = {}
+    for record in of_group(records, group):
+        cluster = counts.setdefault(record.task, [0, 0])
+        for entry in drafted_rounds(record, first_tries=first_tries):
+            cluster[0] += entry.tally.accepted
+            cluster[1] += entry.tally.trials
+    return rate([pair[0] for pair in counts.values()], [pair[1] for pair in counts.values()])
+
+
+def items_per_pass(records: Iterable[TaskRecord], *, group: str | None = None) -> Estimate:
+    """Emitted items / verifier passes (for tokens: tokens per target pass; plain decoding has 1), clustered by task."""
+    counts: dict[str, list[int]] = {}
+    for record in of_group(records, group):
+        cluster = counts.setdefault(record.task, [0, 0])
+        for entry in record.rounds:
+            cluster[0] += len(entry.decision.emitted)
+            cluster[1] += entry.timing.passes
+    pairs = np.array([pair for pair in counts.values() if pair[1]], dtype=float).reshape(-1, 2)
+    if not len(pairs):
+        return Estimate(math.nan, 0.0, math.inf, 0, 0)
+
+    def statistic(use: Any) -> float:
+        emitted, passes = pairs[use].sum(axis=0)
+        return float(emitted / passes)
+
+    value, low, high = log_jackknife(len(pairs), statistic)
+    return Estimate(value, low, high, int(pairs[:, 1].sum()), len(pairs))
+
+
+class PassAtK(msgspec.Struct, frozen=True):
+    """The mean of pass@k over tasks.
+
+    Args:
+        k: samples of a task.
+        rate: the mean, each task one cluster; NaN where every task is left out.
+        left_out: the tasks that are not in it, each with why.
+    """
+
+    k: int
+    rate: Estimate
+    left_out: Mapping[str, str]
+
+
+def pass_at_k(samples: int, accepted: int, k: int) -> float:
+    """The chance that at least one of k samples passes, unbiased: 1 − C(n − c, k) / C(n, k).
+
+    Args:
+        samples: n, how many were drawn, n >= k. One that used up its time was drawn, and failed.
+        accepted: c, how many of them passed.
+
+    References:
+        Chen et al., 2107.03374.
+    """
+    if not 0 < k <= samples:
+        raise ConfigError(
+            f"pass@{k} cannot be had from {samples} samples: more than were taken is not extrapolated"
+        )
+    return 1.0 - math.comb(samples - accepted, k) / math.comb(samples, k)
+
+
+def pass_at_k_rate(records: Iterable[TaskRecord], k: int, *, group: str | None = None) -> PassAtK:
+    """The mean of pass@k over tasks, of what the pipeline's own generator drew in first tries.
+
+    A task is left out, by name, where a sample came to no verdict or a call failed, since nothing is known of these;
+    and where fewer than k samples were drawn.
+
+    Raises:
+        ConfigError: a block stopped early, and more than k of its samples were drawn. What was left unchecked depends
+            on what passed, so pass@k would be biased. Of k samples of which one passed the others do not matter.
+    """
+    values = []
+    left_out: dict[str, str] = {}
+    for task, rounds in _first_tries(of_group(records, group)).items():
+        total, drawn = Tally.total(entry.tally for entry in rounds), sum(len(entry.items) for entry in rounds)
+        if unknown := _unknown(rounds, total):
+            left_out[task] = unknown
+        elif drawn < k:
+            left_out[task] = f"{drawn} of {k} samples were drawn"
+        elif not total.unchecked:
+            values.append(pass_at_k(drawn, total.accepted, k))
+        elif drawn == k and total.accepted:
+            values.append(1.0)
+        else:
+            raise ConfigError(
+                f"task {task!r} has {total.unchecked} unchecked items of {drawn}, so its blocks stopped early, and "
+                f"pass@{k} would be biased; a rule such as `best` or `all` has all of them checked"
+            )
+    return PassAtK(k, rate(values, [1.0] * len(values)), left_out)
+
+
+def fewest_samples(records: Iterable[TaskRecord]) -> int:
+    """The largest k of which no task with samples is left out of pass@k for want of more; 0 where none is known."""
+    tasks = _first_tries(records).values()
+    known = (rounds for rounds in tasks if not _unknown(rounds, Tally.total(entry.tally for entry in rounds)))
+    drawn = (sum(len(entry.items) for entry in rounds) for rounds in known)
+    return min((count for count in drawn if count), default=0)
+
+
+def _first_tries(records: Iterable[TaskRecord]) -> dict[str, list[Round]]:
+    """By task the rounds that the pipeline's own generator drafted before any retry, failed ones too."""
+    found: dict[str, list[Round]] = {}
+    for record in records:
+        # After a retry that made progress `tries` is 0 again, but what is drafted then builds on the retry.
+        first = takewhile(lambda entry: entry.tries == 0, record.rounds)
+        found.setdefault(record.task, []).extend(entry for entry in first if entry.source == "generator")
+    return found
+
+
+def _unknown(rounds: Sequence[Round], total: Tally) -> str:
+    """Why nothing is known of some of a task's samples; "" where all were judged, or left since enough had passed."""
+    failure = next((entry.failure for entry in rounds if entry.failure is not None), None)
+    if failure is not None:
+        return f"a call failed: {failure}"
+    counts = ((total.errors, "error"), (total.timeouts, "timeout"), (total.abstentions, "abstention"))
+    told = ", ".join(f"{count} {what}{'s' * (count > 1)}" for count, what in counts if count)
+    return f"samples without a verdict: {told}" if told else "" if rounds else "nothing was drawn"

@@ -1,0 +1,1 @@
+"""The block size that learns: what a pass costs, what drafts bring, and the size that pays."""

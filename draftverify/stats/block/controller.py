@@ -1,0 +1,438 @@
+"""Block-size controllers: a fixed one, and one that measures while it runs and can say "do not draft".
+
+`Measured` counts in plain steps, what the verifier takes for a pass of empty blocks at the batch size at hand. It
+learns what a pass costs by its longest block and how much of a block is accepted (in the run, and in the task), asks
+for the size with the highest expected progress for its cost, and keeps a ledger of what drafting has won and lost
+against plain steps. In debt it drafts nothing until a small allowance, a share of the run, has paid the debt back; so
+what a run can lose against plain decoding is bounded by the ledger, not by what the model believes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from threading import Lock, local
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from draftverify.errors import ConfigError
+from draftverify.stats.block.costs import FIRST_GAP, LAST_GAP, REFRESH, BatchCosts, CostTable, pays_until
+from draftverify.stats.block.evidence import NEW, Acceptance, Evidence
+from draftverify.stats.block.fallback import Detour
+from draftverify.stats.block.ledger import Ledger
+from draftverify.stats.block.passes import Pass
+from draftverify.stats.progress import is_alternatives
+from draftverify.values import Context, Outcome, Round
+
+__all__ = ["Fixed", "Measured", "Objective"]
+
+Objective: TypeAlias = Literal["latency", "throughput", "cost"]
+
+DEEP = 20.0
+"""A balance, in plain steps, from which no single block is a risk."""
+MARGIN = 1.02
+"""The expected gain below which drafting, or a size that was never tried, is not worth its noise."""
+DOUBTFUL, DOUBT = 0.75, 4
+"""A block that takes less than this of an empty one says that the plain steps are stale, and brings the next nearer."""
+PROBE = 2
+"""Items of a probe."""
+FRESH = 9
+"""Plain steps that are timed before a probe; of those before them nothing is learned but that they were made."""
+
+
+class Fixed:
+    """Always asks for the same number of items.
+
+    Args:
+        n: items per block; 0 never drafts.
+    """
+
+    deterministic: ClassVar[bool] = True
+
+    def __init__(self, n: int) -> None:
+        if n < 0:
+            raise ConfigError(f"a block has 0 items or more, not {n}")
+        self.n = n
+
+    def size(self, context: Context) -> int:
+        """`n`."""
+        return self.n
+
+    def observe(self, context: Context, round: Round) -> None:
+        """Nothing is learned."""
+
+
+class Measured:
+    """Chooses the block size from what this process has measured; an empty block is one of the choices.
+
+    Made for chains and alternatives; a pipeline refuses it for trees, whose accepted length it would take for that of a
+    chain as long. An empty block is considered where the verifier says that it brings a value
+    (`plain_steps`), once one has made progress, or once a verifier that gives no verdicts has spliced a value; until
+    then at least one item is asked for. Sessions that share a pass
+    get one size. Safe to call from several threads. What an instance learns is one pipeline's: do not share it
+    between two.
+
+    Args:
+        at_most: the largest block.
+        objective: what the size is best for. With E_i the values that session i of the B that share a pass is
+            expected to emit in it, and T the machine seconds of that pass:
+            "latency": least Σ_i (T / E_i) / B, a session's seconds per value, every session alike;
+            "throughput": most Σ_i E_i / T, values per second of the batch, every value alike;
+            "cost": least Σ_i c_i / Σ_i E_i, c_i the units that the parts report for session i's round; machine
+            seconds where they report none, which is throughput again.
+            Latency and throughput are the same for a session alone and where all sessions' acceptance is equal.
+        allowance: the share of the run's time (or units) that probing may cost, beyond a credit of 1.25 plain steps.
+    """
+
+    deterministic: ClassVar[bool] = False
+    shapes: ClassVar[frozenset[str]] = frozenset({"chain", "alternatives"})
+
+    def __init__(
+        self, at_most: int = 16, *, objective: Objective = "latency", allowance: float = 0.005
+    ) -> None:
+        if at_most < 1:
+            raise ConfigError(
+                f"at_most must be 1 or more, not {at_most}; for no drafting at all use a fixed block of 0"
+            )
+        if objective not in get_args(Objective):
+            raise ConfigError(f"objective {objective!r} is none of {', '.join(get_args(Objective))}")
+        self.at_most = at_most
+        self.objective = objective
+        self.allowance = allowance
+        self._lock = Lock()
+        self._here = local()  # a batch is driven by one thread: its pass is that thread's
+        self._acceptance = Acceptance(at_most, self)
+        self._table = CostTable()
+        self._paid = False  # whether costs are the parts' own units
+        self._plain: bool | None = None  # whether an empty block makes progress; None: not known yet
+        self._filled = 1.0  # share of looks that find something
+        self._splice = 1.0  # values spliced per session and pass
+        self._ledger = Ledger(allowance)
+        self._detour: Detour | None = None  # where tasks may go to a fallback at once
+        self._rounds = self._drafted = 0
+
+    def begin(self, verifier: object, *, fallback: bool = False) -> None:
+        """Learn whether an empty block brings a value (`plain_steps`), else the first rounds show it; and whether a
+        task may go to a fallback at once."""
+        self._plain = True if getattr(verifier, "plain_steps", False) else self._plain
+        self._detour = Detour(Ledger(self.allowance), MARGIN) if fallback else None
+
+    def drafts(self, context: Context) -> bool:
+        """Whether to draft for this task at all; else it goes to the fallback at once."""
+        with self._lock:
+            return self._detour is None or self._plain is True or self._detour.drafts(context)
+
+    def size(self, context: Context) -> int:
+        """How many items to draft now: the same for all sessions that were in the last pass or join them now."""
+        with self._lock:
+            now: Pass | None = getattr(self._here, "now", None)
+            if now is not None and now.batch > 1:
+                if now.choice is None and (sessions := now.sessions()):
+                    now.choice = self._choose(context, now.batch, sessions)
+                if now.choice is not None:
+                    return now.choice
+            if len(context.rounds):
+                if self._rests(context):
+                    return 0
+                return self._choose(context, 1, [self._acceptance.task(context)])
+            # Before its first round nobody knows with how many others a session will be: the most, to be safe. Those
+            # that begin together ask for the same, whatever other threads teach in between.
+            first: int | None = getattr(self._here, "first", None)
+            if first is None:
+                batch = max(self._table.at, default=1)
+                first = self._here.first = self._choose(context, batch, [self._acceptance.task(context)])
+            return first
+
+    def _choose(self, context: Context, batch: int, members: Sequence[Evidence]) -> int:
+        """The size for a pass of so many sessions, of whom `members` are known."""
+        if self._plain is None:
+            return 1
+        costs = self._table.of(batch)
+        n, gain = self._best(costs, batch, members)
+        if not self._plain:
+            return n
+        unit = self._table.unit(batch)
+        if not costs.warm or costs.since >= REFRESH or not unit:
+            return 0
+        if gain < MARGIN:
+            task = members[0]
+            waited, gap = (task.rounds - task.last, task.gap) if batch == 1 else (costs.idle, costs.gap)
+            if waited < gap:
+                self._rest(context, batch, gap - waited)
+                return 0
+            n = min(PROBE, self._reach(costs))
+        unopened = 1.0 - sum(member.opened for member in members) / max(batch, 1)
+        balance = self._ledger.balance
+        while n and balance < DEEP * unit and balance < unit * self._risk(costs, n, unopened):
+            n //= 2
+        if not n:
+            owed = self._risk(costs, 1, unopened) - balance / unit
+            rounds = owed / self.allowance if self.allowance else LAST_GAP
+            self._rest(context, batch, int(min(rounds, LAST_GAP)))
+        if n:
+            costs.idle = 0  # now, since a batch asks for its next size before its pass is learned from
+        return n
+
+    def _rest(self, context: Context, batch: int, rounds: int) -> None:
+        """Leave a session that is alone in peace until so many rounds, less those timed before a probe, are over."""
+        if batch == 1 and rounds > FRESH:
+            self._here.rest = (context.task.id, context.attempt, len(context.rounds) + rounds - FRESH)
+
+    def _rests(self, context: Context) -> bool:
+        task, attempt, until = getattr(self._here, "rest", ("", 0, 0))
+        return bool(len(context.rounds) < until and task == context.task.id and attempt == context.attempt)
+
+    def _risk(self, costs: BatchCosts, n: int, unopened: float) -> float:
+        """Plain steps lost when a block of n is refused whole; an untimed one costs at most its rows' share."""
+        verify = costs.verify.at(n) - 1.0
+        verify = verify if self._table.timed(costs) else max(verify, n)
+        return verify + max(costs.draft.at(n), unopened * costs.opening)
+
+    def _reach(self, costs: BatchCosts) -> int:
+        """The largest block to consider: a size is not trusted before one half as large was timed."""
+        return min(self.at_most, max(1 if self._plain else PROBE, 2 * self._table.timed(costs)))
+
+    def _best(self, costs: BatchCosts, batch: int, members: Sequence[Evidence]) -> tuple[int, float]:
+        """The best size above 0 for sessions that share a pass, and its expected gain over plain steps."""
+        if batch > 1:
+            joining = [NEW] * (batch - len(members))
+            return self._optimum(costs, Counter(self._acceptance.keys([*members[:batch], *joining])))
+        (key,) = self._acceptance.keys(members)
+        best = costs.best.get(key)
+        if best is None:
+            best = costs.best[key] = self._optimum(costs, Counter((key,)))
+        return best
+
+    def _optimum(self, costs: BatchCosts, keys: Counter[int]) -> tuple[int, float]:
+        """The best size and its gain, for so many sessions at each place in the grid of curves."""
+        filled = max(self._filled, 0.02)
+        someone = 1.0 - (1.0 - filled) ** costs.batch  # else nobody's generator found anything: a plain step
+        cost = costs.vector
+        if cost is None:
+            floor = 1.0 if self._plain else 0.0  # what seems cheaper than an empty block was timed badly
+            look = costs.look * (1.0 - someone) / someone
+            sizes = range(1, self._reach(costs) + 1)
+            cost = np.array([look + max(floor, costs.verify.at(n)) + costs.draft.at(n) for n in sizes])
+            costs.vector = cost
+        splice = 0.0 if self._acceptance.alternatives else self._splice
+        share, total = filled / someone, 0.0
+        for key, count in keys.items():
+            emitted = splice + share * self._acceptance.curve(key)[: len(cost)]
+            total = total + (count / emitted if self.objective == "latency" else count * emitted)
+        mean = keys.total() / total if self.objective == "latency" else total / keys.total()
+        speeds = mean / cost
+        best = int(speeds.argmax())
+        if best + 1 not in costs.tried:
+            # A size's first block costs more than it teaches, so it must look better than those that were tried.
+            tried = max((n - 1 for n in costs.tried if n <= len(cost)), key=speeds.__getitem__, default=best)
+            best = tried if MARGIN * speeds[tried] >= speeds[best] else best
+        return best + 1, float(speeds[best]) / (splice or 1.0)
+
+    def observe(self, context: Context, round: Round) -> None:
+        """Learn from a round that has just been decided."""
+        with self._lock:
+            self._here.first = None
+            timing = round.timing
+            if (
+                self._rests(context)
+                and not round.asked
+                and timing.batch == timing.passes == 1
+                and not round.failure
+            ):
+                self._acceptance.idle(context)
+                self._rounds += 1
+                self._ledger.allow(0.0 if self._paid else timing.verify)
+                return
+            task = self._acceptance.task(context)
+            opened = task.opened
+            self._acceptance.count(task, round, timing.batch if timing.passes else 0)
+            if round.source != "generator" or not timing.passes:
+                return
+            now = self._pass(context, timing.batch)
+            now.left -= 1
+            if round.failure is not None:
+                now.spoiled = True
+            else:
+                self._rounds += 1
+                self._drafted += bool(round.items)
+                self._find_kind(round)
+                # Not learned: what a prompt costs, and what checking failed items again costs.
+                first = round.index == 0 and not self._acceptance.alternatives
+                now.add(round, opened, first or timing.passes > 1)
+                if not round.decision.done:
+                    now.members[context.task.id, context.attempt] = task
+            if not now.left:
+                self._learn(now)
+
+    def settle(self, context: Context, outcome: Outcome) -> None:
+        """Learn from a task that has ended what it cost by the fallback, and with drafts."""
+        with self._lock:
+            if self._detour is not None and self._plain is not True:
+                self._find_currency(sum(round.timing.units for round in context.rounds))
+                self._detour.settle(context, outcome, paid=self._paid)
+
+    def _find_currency(self, units: float) -> None:
+        """Where the parts do report units, what was learned in seconds is void."""
+        if self.objective == "cost" and units and not self._paid:
+            self._paid, self._table = True, CostTable()
+            self._ledger.void()
+            if self._detour is not None:
+                self._detour.begin()
+
+    def _pass(self, context: Context, batch: int) -> Pass:
+        """The pass that this round was in: the thread's open one, or a new one."""
+        now: Pass | None = getattr(self._here, "now", None)
+        who = (context.task.id, context.attempt)
+        if now is None or not now.left or now.batch != batch or who in now.tasks:
+            if now is not None and now.left:
+                self._learn(now)
+            now = self._here.now = Pass(batch, {} if now is None or batch == 1 else now.members)
+        now.tasks.add(who)
+        return now
+
+    def _find_kind(self, round: Round) -> None:
+        """See from a round whether blocks are alternatives and whether an empty one makes progress."""
+        if is_alternatives(round) and not self._acceptance.alternatives:
+            self._acceptance.are_alternatives()
+        if self._acceptance.alternatives:
+            self._plain = False
+        elif round.decision.spliced and not (round.items and round.checks):
+            self._plain = True
+        elif self._plain is None:
+            self._plain = False
+
+    def _learn(self, now: Pass) -> None:
+        if now.spoiled:
+            return
+        self._find_currency(now.units)
+        costs = self._table.of(now.batch)
+        costs.passes += 1
+        verify, draft = (now.units * now.batch / now.told, 0.0) if self._paid else now.seconds()
+        if now.asked:
+            self._filled += (1.0 - 0.98**now.batch) * (now.filled / now.told - self._filled)
+        if now.longest:
+            self._learn_block(now, costs, verify, draft)
+        else:
+            self._learn_empty(now, costs, verify, draft)
+        if costs.unit:
+            self._ledger.allow(verify)
+        if costs.passes < 64 or costs.passes % 32 == 0:
+            costs.solve()
+
+    def _learn_empty(self, now: Pass, costs: BatchCosts, verify: float, draft: float) -> None:
+        costs.idle = costs.gap if now.asked else costs.idle + 1  # a look that found nothing was no probe
+        if now.dirty:
+            costs.since = max(0, costs.since - REFRESH // 2)
+        unit = self._table.unit(now.batch)
+        if self._plain and not now.dirty:
+            cold = not costs.warm
+            costs.step(verify * (costs.unit / unit if unit else 1.0))
+            if cold and costs.warm:
+                self._ledger.credit(costs.unit)
+        if now.asked and unit:
+            look = draft / unit
+            costs.look += 0.1 * (look - costs.look)
+            self._ledger.book(-look, unit)
+
+    def _learn_block(self, now: Pass, costs: BatchCosts, verify: float, draft: float) -> None:
+        n = now.longest
+        costs.since += 1
+        # A shape's first pass may allocate, compile and miss caches: it teaches nothing.
+        known = (now.batch, n) in costs.once
+        costs.once.add((now.batch, n))
+        costs.tried.add(n)
+        if not costs.unit and not self._plain and known:
+            costs.unit = verify
+        unit = self._table.unit(now.batch)
+        if unit:
+            verify, draft = verify / unit, draft / unit
+            if verify < DOUBTFUL:
+                costs.since += DOUBT
+            expected = costs.verify.at(n)
+            verify = min(verify, expected * (3.0 if known else 2.0))
+            if now.dirty:
+                verify = expected
+            elif known:
+                costs.verify.add(n, verify)
+            unopened = 0.0 if self._acceptance.alternatives else now.unopened / now.told
+            if unopened:
+                costs.opening += 0.3 * (draft / unopened - costs.opening)
+            elif known:
+                costs.draft.add(n, draft)
+            net = now.emitted / (now.told * (self._splice or 1.0)) - max(1.0, verify) - draft
+            self._ledger.book(net, unit)
+            costs.gap = FIRST_GAP if net > 0.0 else min(2 * costs.gap, LAST_GAP)
+        self._splice += 0.05 * (now.spliced / now.told - self._splice)
+
+    def report(self) -> dict[str, Any]:
+        """What a summary says of it: the size it would choose for new tasks, the expected gain, and why.
+
+        Returns:
+            At the batch size that most passes had (`batch`): n, drafting, why; gain over plain decoding, or over the
+            fallback alone, None where neither is known; `costs` of a pass in seconds (or units): "plain" (of a task by
+            the fallback), "verify" and "draft" by block size. Of the run: `drafted` of `rounds`; `won`, plain steps (or
+            tasks by the fallback) won by drafting so far. `batches`: for each
+            measured batch size its n and gain. `pays_until_batch`: the largest batch size at which drafting is
+            expected to pay, interpolated between measured ones; 0 when it does not pay alone; None when that is
+            unknown: it pays at the largest measured one, at none while 1 was not measured, or there are no plain steps.
+        """
+        with self._lock:
+            main = max(self._table.at.values(), key=lambda costs: costs.passes, default=BatchCosts(1))
+            n, gain = self._best(main, main.batch, [NEW])
+            detour = self._detour if self._detour is not None and self._plain is not True else None
+            batches = {costs.batch: self._best(costs, costs.batch, [NEW]) for costs in self._table.measured()}
+            gains = {batch: gain for batch, (_, gain) in batches.items()}
+            until = pays_until(gains, MARGIN) if self._plain else None
+            account = self._ledger if detour is None else detour.ledger
+            won = account.won
+            drafting, worth, plain, lost = True, None, None, ""
+            if self._plain:
+                drafting, worth, plain = gain >= MARGIN and account.balance > 0.0, gain, main.unit
+                at = f" at batch {main.batch}" if main.batch > 1 else ""
+                why = f"blocks of {n} are expected to run at {gain:.2f} of plain decoding{at}"
+                if not main.verify.counts:
+                    why += " by a guess, since none was timed yet"
+                lost = f", and drafting has lost {-won:.1f} plain steps" if won < 0.0 else ""
+            elif detour is not None and detour.unit:
+                drafting, worth, plain = detour.pays(), detour.gain, detour.unit
+                why = f"tasks that are drafted for are expected to run at {worth:.2f} of the fallback alone"
+                lost = (
+                    f", and drafting has lost what {-won:.1f} tasks by the fallback cost" if won < 0.0 else ""
+                )
+            else:
+                per = "unit" if self._paid else "second"
+                why = f"blocks of {n} make the most progress per {per}; there are no plain steps to compare with"
+            if not drafting:
+                worth, why = 1.0, f"do not draft: {why}{lost}"
+            if max(batches, default=1) > 1 and self._plain:
+                why += f"; {_words(until, sorted(batches))}"
+            sizes = sorted(main.verify.counts)
+            return {
+                "n": n if drafting else 0,
+                "gain": worth,
+                "drafting": drafting,
+                "why": why,
+                "objective": self.objective,
+                "batch": main.batch,
+                "drafted": self._drafted,
+                "rounds": self._rounds,
+                "won": won,
+                "costs": {
+                    "plain": plain,
+                    "verify": {size: main.verify.at(size) * main.unit for size in sizes},
+                    "draft": {size: main.draft.at(size) * main.unit for size in sizes},
+                },
+                "batches": {batch: {"n": n, "gain": gain} for batch, (n, gain) in batches.items()},
+                "pays_until_batch": until,
+            }
+
+
+def _words(until: int | None, measured: list[int]) -> str:
+    """The answer to until which batch size drafting pays."""
+    sizes = ", ".join(map(str, measured))
+    if until:
+        return f"drafting pays up to batch {until} (measured at {sizes})"
+    if until == 0:
+        return f"drafting pays at no batch size (measured at {sizes})"
+    return f"from which batch size drafting no longer pays is unknown (measured at {sizes})"

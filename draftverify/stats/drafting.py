@@ -1,0 +1,264 @@
+"""What drafting has won or lost against not drafting, by a pipeline's own records, and when it was stopped.
+
+Not drafting is a plain step where the pipeline took some, and else its fallback alone. The records say what either
+costs: empty blocks that brought a value, and tasks in which nothing but the fallback was of use. So whatever controller
+chose, and in however many processes, what it has cost can be told afterwards, of fixed blocks too.
+
+Tasks differ in what they take, and drafts stand mostly in the first ones. So a task's drafts are held against its own
+plain steps where it has enough of them, and the figure has an interval over tasks: won or lost is said only where that
+excludes 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+import numpy as np
+
+from draftverify.stats.block.costs import FIRST_GAP, SHARED, WARM_UP
+from draftverify.stats.block.fallback import task_costs
+from draftverify.stats.intervals import TAIL, t_quantile
+from draftverify.values import Round, TaskRecord
+
+__all__ = ["Drafting", "drafting"]
+
+
+class Drafting(msgspec.Struct, frozen=True, kw_only=True):
+    """An account of drafting.
+
+    Args:
+        of: what is counted: "rounds", where plain steps could be taken, else "tasks".
+        drafted, plain: how many were drafted for, and how many were not.
+        stopped: after how many of them drafting first rested, for four or more; None when it never did.
+        again: how often it was tried again after a rest.
+        back: whether it goes on at the end.
+        lost: machine seconds beyond what all of them would have taken undrafted; negative when it has won.
+        low, high: the 95 % interval of `lost`; None where the tasks are too few for one.
+        reads: "loss" or "gain" where that interval excludes 0, else "unclear".
+        share: `lost` of all that the pipeline took.
+        plainly: `lost` in plain steps, or in tasks by the fallback, at their mean.
+        said: all this in words.
+    """
+
+    of: Literal["rounds", "tasks"]
+    drafted: int
+    plain: int
+    stopped: int | None
+    again: int
+    back: bool
+    lost: float
+    low: float | None
+    high: float | None
+    reads: Literal["gain", "loss", "unclear"]
+    share: float
+    plainly: float
+    said: str
+
+
+def drafting(records: Sequence[TaskRecord]) -> Drafting | None:
+    """The account of one pipeline's records, in the order in which the tasks ran.
+
+    A round that drafted has won what its values would have taken in plain steps, less what it took; of a task's first,
+    which reads the prompt, the draft alone counts. A plain step takes the mean of the task's own at this batch size,
+    where it has three or more (batch sizes within a quarter of each other are one); else the mean of all tasks' at the
+    batch size that is nearest. A task that was drafted for has won what the fallback takes on average, less what it
+    took; one in which no draft was of use has lost what its drafting took. Each session's share of a pass that was
+    shared counts.
+
+    The interval is a jackknife over tasks of what was lost per drafted round (task), with Student's t of as many tasks
+    as the drafted ones, or those that tell what plain takes, are worth: (Σ n)² / Σ n² of their counts n, less one.
+
+    Returns:
+        None where nothing was drafted, or it cannot be told what not drafting takes.
+    """
+    tasks = [
+        [
+            round
+            for round in record.rounds
+            if round.source == "generator" and round.timing.passes and round.failure is None
+        ]
+        for record in records
+    ]
+    if any(map(_is_plain, (round for rounds in tasks for round in rounds))):
+        return _of_rounds(tasks)
+    return _of_tasks(records)
+
+
+class _Task(NamedTuple):
+    """What a task says of the loss.
+
+    Args:
+        drafted: how many of its rounds (or itself) were drafted for.
+        spent: what they took, less what they would have taken plain where the task knows that itself.
+        owed: by group, the plain steps (tasks) that they stood for where it does not.
+        plain, steps: by group, what its plain ones took, and how many they were.
+    """
+
+    drafted: int
+    spent: float
+    owed: Sequence[float]
+    plain: Sequence[float]
+    steps: Sequence[float]
+
+
+def _of_rounds(tasks: Sequence[Sequence[Round]]) -> Drafting | None:
+    empty = [[each for each in rounds if _is_plain(each)] for rounds in tasks]
+    # A first round reads the prompt: it is taken for a plain step only where there are no others.
+    later = [[each for each in rounds if each.index] for rounds in empty]
+    timed = later if any(later) else empty
+    sizes = sorted({each.timing.batch for rounds in timed for each in rounds})
+    found = []
+    for rounds, own in zip(tasks, timed, strict=True):
+        drafted, spent, owed = 0, 0.0, [0.0] * len(sizes)
+        for each in rounds:
+            if not each.asked:
+                continue
+            drafted += 1
+            values = len(each.decision.emitted) - (not each.index)
+            spent += each.timing.busy if each.index else _draft(each)
+            batch = each.timing.batch
+            alike = [_step(plain) for plain in own if _apart(plain.timing.batch, batch) <= SHARED]
+            if len(alike) >= WARM_UP:
+                spent -= values * math.fsum(alike) / len(alike)
+            else:
+                owed[min(range(len(sizes)), key=lambda at: _apart(sizes[at], batch))] += values
+        plain = [[_step(each) for each in own if each.timing.batch == size] for size in sizes]
+        found.append(_Task(drafted, spent, owed, list(map(math.fsum, plain)), list(map(len, plain))))
+    asked = [each.asked > 0 for rounds in tasks for each in rounds]
+    return _account(
+        "rounds", asked, found, math.fsum(each.timing.busy for rounds in tasks for each in rounds)
+    )
+
+
+def _of_tasks(records: Sequence[TaskRecord]) -> Drafting | None:
+    costs = [task_costs(record.rounds, record.outcome) for record in records]
+    tasks = [each for each in costs if each is not None]
+    if not any(each.alone for each in tasks):
+        return None
+    found = [
+        _Task(
+            each.drafted,
+            each.lost(0.0) if each.drafted else 0.0,
+            [float(each.drafted and each.solved)],
+            [each.others if each.alone else 0.0],
+            [float(each.alone)],
+        )
+        for each in tasks
+    ]
+    took = math.fsum(each.drafting + each.others for each in tasks)
+    return _account("tasks", [each.drafted for each in tasks], found, took)
+
+
+def _account(
+    of: Literal["rounds", "tasks"], asked: Sequence[bool], tasks: Sequence[_Task], took: float
+) -> Drafting | None:
+    unit = math.fsum(sum(each.plain) for each in tasks) / math.fsum(sum(each.steps) for each in tasks)
+    if not any(asked) or not unit:
+        return None
+    lost, reach = _loss(tasks)
+    finite = math.isfinite(reach)
+    reads: Literal["gain", "loss", "unclear"] = "unclear"
+    if abs(lost) > reach:
+        reads = "loss" if lost > 0.0 else "gain"
+    stopped, again, idle, since = None, 0, 0, 0
+    for place, each in enumerate(asked[asked.index(True) :], start=asked.index(True)):
+        if each and idle >= FIRST_GAP:
+            again, since = again + 1, 0
+        idle = 0 if each else idle + 1
+        since += each
+        if idle == FIRST_GAP and stopped is None:
+            stopped = place + 1 - FIRST_GAP
+    # A probe at the end is not yet a return.
+    back = idle < FIRST_GAP and (not again or since >= FIRST_GAP)
+    said = "drafting never stopped" if stopped is None else f"drafting stopped after {stopped} {of}"
+    said += f"; {_words(of, reads, lost, reach, took)}"
+    if again:
+        said += (
+            f"; tried again {again} {'time' if again == 1 else 'times'}{', and back since' if back else ''}"
+        )
+    return Drafting(
+        of=of,
+        drafted=sum(asked),
+        plain=len(asked) - sum(asked),
+        stopped=stopped,
+        again=again,
+        back=back,
+        lost=lost,
+        low=lost - reach if finite else None,
+        high=lost + reach if finite else None,
+        reads=reads,
+        share=lost / took,
+        plainly=lost / unit,
+        said=said,
+    )
+
+
+def _loss(tasks: Sequence[_Task]) -> tuple[float, float]:
+    """What was lost in all, and how far its interval reaches to either side; infinite where it has none."""
+    drafted = np.array([each.drafted for each in tasks], dtype=float)
+    spent = np.array([each.spent for each in tasks])
+    owed, plain, steps = (
+        np.array([getattr(each, name) for each in tasks], dtype=float) for name in ("owed", "plain", "steps")
+    )
+
+    def lost(spent: Any, owed: Any, plain: Any, steps: Any) -> Any:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return spent - np.where(owed != 0.0, owed * plain / steps, 0.0).sum(axis=-1)
+
+    sums = [each.sum(axis=0) for each in (spent, owed, plain, steps)]
+    value = float(lost(*sums))
+    least = _worth(drafted)
+    for at in np.flatnonzero(sums[1]):
+        least = min(least, _worth(steps[:, at]))
+    if least <= 1.0 + 1e-9:
+        return value, math.inf
+    rest = drafted.sum() - drafted
+    each = lost(*(whole - own for whole, own in zip(sums, (spent, owed, plain, steps), strict=True))) / rest
+    each = each[(drafted > 0) | (steps.sum(axis=1) > 0)]  # the others say nothing
+    variance = (len(each) - 1) / len(each) * float(((each - each.mean()) ** 2).sum())
+    reach = t_quantile(TAIL, least - 1.0) * math.sqrt(variance) * float(drafted.sum())
+    return value, reach if math.isfinite(reach) else math.inf
+
+
+def _worth(counts: Any) -> float:
+    """How many tasks of equal counts these are worth."""
+    return float(counts.sum() ** 2 / (counts**2).sum())
+
+
+def _words(of: str, reads: str, lost: float, reach: float, took: float) -> str:
+    """The loss in words: seconds, the share of the run with its interval, and against what."""
+    plain = "plain steps" if of == "rounds" else "the fallback alone"
+    sign = 1.0 if lost > 0.0 else -1.0
+    seconds = f"{abs(lost):,.0f} s" if abs(lost) >= 100.0 else f"{abs(lost):.3g} s"
+    share = f"{abs(lost) / took:.2%}"
+    if math.isfinite(reach):
+        share += f" [{(abs(lost) - reach) / took:.2%}, {(abs(lost) + reach) / took:.2%}]"
+    amount = f"{'lost' if sign > 0.0 else 'won'} {seconds} ({share} of the run)"
+    if reads == "unclear" and math.isfinite(reach):
+        return f"no difference from {plain} was seen: by estimate it {amount}"
+    against = f"it {amount} {'beyond' if sign > 0.0 else 'over'} {plain}"
+    return against if math.isfinite(reach) else f"by estimate {against}, in too few tasks to be sure"
+
+
+def _is_plain(round: Round) -> bool:
+    """Whether it is a plain step."""
+    return not round.asked and bool(round.decision.emitted)
+
+
+def _step(round: Round) -> float:
+    """What a plain round took for each of its values."""
+    return round.timing.busy / len(round.decision.emitted)
+
+
+def _apart(one: int, other: int) -> float:
+    """The factor between two batch sizes."""
+    return max(one, other) / min(one, other)
+
+
+def _draft(round: Round) -> float:
+    """The part of a round's machine time that went into drafting."""
+    timing = round.timing
+    return timing.busy * timing.draft / timing.total if timing.total else 0.0

@@ -1,0 +1,64 @@
+"""Means of what is measured per task in a unit of its own: seconds saved, a speed-up, a score.
+
+The task is the unit of sampling: several values of one are averaged first. Both intervals are t intervals over tasks:
+of an arithmetic mean on the values, of a geometric one on their logarithms (log-t), which suits ratios, of which one
+half and two are equally far from no change. A bootstrap over a dozen tasks would be too narrow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from draftverify.stats.intervals import TAIL, Estimate, log_interval, t_quantile
+from draftverify.stats.solved import Scored
+
+__all__ = ["arithmetic_mean", "geometric_mean"]
+
+
+def arithmetic_mean(scored: Scored) -> Estimate:
+    """mean ± t_{n−1} · s/√n over n tasks.
+
+    Args:
+        scored: records, each with its value, any finite number.
+
+    Returns:
+        `trials` counts values, `clusters` tasks; NaN without any, and no bounds with a single task.
+    """
+    found = _by_task([(record.task, value) for record, value in scored])
+    if not len(found):
+        return Estimate(math.nan, -math.inf, math.inf, 0, 0)
+    reach = t_quantile(TAIL, len(found) - 1) * _error(found) if len(found) > 1 else math.inf
+    value = float(found.mean())
+    return Estimate(value, value - reach, value + reach, len(scored), len(found))
+
+
+def geometric_mean(scored: Scored) -> Estimate:
+    """exp(mean ± t_{n−1} · s/√n) of the logarithms over n tasks.
+
+    Args:
+        scored: records, each with its value, above 0.
+
+    Returns:
+        `trials` counts values, `clusters` tasks; NaN without any, and an interval of (0, inf) with a single task.
+    """
+    found = _by_task([(record.task, math.log(value)) for record, value in scored])
+    if not len(found):
+        return Estimate(math.nan, 0.0, math.inf, 0, 0)
+    mean, error = float(found.mean()), _error(found) if len(found) > 1 else math.inf
+    return Estimate(math.exp(mean), *log_interval(mean, error, len(found) - 1), len(scored), len(found))
+
+
+def _by_task(values: Sequence[tuple[str, float]]) -> np.ndarray:
+    """[tasks]: each task's mean."""
+    of_task: dict[str, list[float]] = {}
+    for task, value in values:
+        of_task.setdefault(task, []).append(value)
+    return np.array([sum(each) / len(each) for each in of_task.values()])
+
+
+def _error(values: np.ndarray) -> float:
+    """The standard error of their mean."""
+    return float(np.std(values, ddof=1)) / math.sqrt(len(values))

@@ -1,0 +1,317 @@
+"""Whether two pipelines differ on the same tasks: tests and intervals of paired outcomes, and what looking often costs.
+
+The task is the unit of sampling: each gives one pair, and pairs of different tasks are taken to be independent. Under
+the null hypothesis a task's two outcomes could change places. Yes-or-no outcomes get McNemar's exact test, numbers a
+permutation test that lets each pair change places; neither assumes anything of how the numbers are distributed.
+Intervals are of one comparison alone; p-values of many are corrected together by Holm's method.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from statistics import NormalDist
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from draftverify.errors import ConfigError
+from draftverify.stats.intervals import TAIL, log_interval, log_jackknife
+from draftverify.stats.selective import bootstrap
+
+__all__ = [
+    "PairedTest",
+    "holm",
+    "paired_difference",
+    "paired_ratio",
+    "paired_shares",
+    "paired_total_ratio",
+]
+
+EXACT = 14
+"""Pairs that differ; up to so many, all 2^n ways to change places are counted."""
+DRAWS = 9_999
+AT_ONCE = 4_000_000
+"""Entries of the matrix of changed places that is held at a time (bytes, and again as numbers)."""
+
+
+class PairedTest(msgspec.Struct, frozen=True, kw_only=True):
+    """A paired comparison of `other` with `base`.
+
+    Args:
+        base, other: the figure of each side, over the pairs; NaN without any.
+        effect: other − base, or other / base of a ratio.
+        low, high: its 95 % interval.
+        p: of the null hypothesis that the two sides of each pair could change places; NaN where there is no test.
+        pairs: how many.
+        higher, lower: in how many of them `other` has more, or less, than `base`.
+    """
+
+    base: float
+    other: float
+    effect: float
+    low: float
+    high: float
+    p: float
+    pairs: int
+    higher: int
+    lower: int
+
+
+def paired_shares(base: Sequence[bool], other: Sequence[bool]) -> PairedTest:
+    """The difference of two shares of the same n tasks, and McNemar's exact test.
+
+    Of the b + c tasks on which the sides disagree, b went `other`'s way. p = P(|B − (b+c)/2| ≥ |b − (b+c)/2|) for
+    B ~ Binomial(b + c, ½). The interval is Bonett and Price's: with p₁ = (b+1)/(n+2) and p₂ = (c+1)/(n+2),
+    p₁ − p₂ ± z · sqrt((p₁ + p₂ − (p₁ − p₂)²) / (n + 2)). It has a width where the sides never disagree too.
+
+    Args:
+        base, other: [n], yes or no of each task.
+
+    References:
+        McNemar, Note on the sampling error of the difference between correlated proportions, Psychometrika 12 (1947).
+        Bonett and Price, Adjusted Wald confidence interval for a difference of binomial proportions based on paired
+        data, Journal of Educational and Behavioral Statistics 37 (2012); recommended by Fagerland, Lydersen and Laake,
+        Statistics in Medicine 33 (2014).
+    """
+    first, second = _sides(base, other)
+    n = len(first)
+    if not np.isin((first, second), (0.0, 1.0)).all():
+        raise ConfigError("a share is of yes and no; numbers have paired_difference")
+    b, c = int((second > first).sum()), int((second < first).sum())
+    if not n:
+        return _nothing()
+    p1, p2 = (b + 1) / (n + 2), (c + 1) / (n + 2)
+    reach = NormalDist().inv_cdf(TAIL) * math.sqrt((p1 + p2 - (p1 - p2) ** 2) / (n + 2))
+    return PairedTest(
+        base=float(first.mean()),
+        other=float(second.mean()),
+        effect=(b - c) / n,
+        low=max(p1 - p2 - reach, -1.0),
+        high=min(p1 - p2 + reach, 1.0),
+        p=_binomial_half(b, b + c),
+        pairs=n,
+        higher=b,
+        lower=c,
+    )
+
+
+def paired_difference(base: Sequence[float], other: Sequence[float]) -> PairedTest:
+    """The mean difference of numbers on the same n tasks.
+
+    p is that of the permutation test on the mean: each task's difference keeps or changes its sign. The interval draws
+    tasks anew (`bootstrap`, the expanded percentile interval).
+
+    Args:
+        base, other: [n], one finite number of each task.
+
+    References:
+        Fisher, The design of experiments (1935), section 21.
+        Phipson and Smyth, Permutation p-values should never be zero, Statistical Applications in Genetics and
+        Molecular Biology 9 (2010), for the one that is added to both counts where not all ways are counted.
+    """
+    first, second = _sides(base, other)
+    if not len(first):
+        return _nothing()
+    difference = second - first
+    found = bootstrap(
+        lambda weights: float((weights * difference).sum() / weights.sum()), range(len(difference))
+    )
+    return PairedTest(
+        base=float(first.mean()),
+        other=float(second.mean()),
+        effect=float(difference.mean()),
+        low=found.low,
+        high=found.high,
+        p=_signs(difference),
+        pairs=len(difference),
+        higher=int((difference > 0).sum()),
+        lower=int((difference < 0).sum()),
+    )
+
+
+def paired_ratio(base: Sequence[float], other: Sequence[float]) -> PairedTest:
+    """The geometric mean of the ratios of positive numbers on the same n tasks: seconds, costs, speed-ups.
+
+    p is that of `paired_difference` on logarithms, the interval the t interval of the mean log ratio.
+
+    Args:
+        base, other: [n], one positive number of each task.
+
+    Returns:
+        `base` and `other` are geometric means too.
+    """
+    first, second = _sides(base, other)
+    if not (first > 0).all() or not (second > 0).all():
+        raise ConfigError("a ratio is of numbers above 0")
+    n = len(first)
+    if not n:
+        return _nothing()
+    logs = np.log(second) - np.log(first)
+    error = float(np.std(logs, ddof=1)) / math.sqrt(n) if n > 1 else math.inf
+    low, high = log_interval(float(logs.mean()), error, n - 1)
+    return PairedTest(
+        base=math.exp(float(np.log(first).mean())),
+        other=math.exp(float(np.log(second).mean())),
+        effect=math.exp(float(logs.mean())),
+        low=low,
+        high=high,
+        p=_signs(logs),
+        pairs=n,
+        higher=int((logs > 0).sum()),
+        lower=int((logs < 0).sum()),
+    )
+
+
+def paired_total_ratio(
+    base_cost: Sequence[float],
+    base_gain: Sequence[float],
+    other_cost: Sequence[float],
+    other_gain: Sequence[float],
+) -> PairedTest:
+    """The ratio of (Σ cost / Σ gain) on the same n tasks: what a solved task costs.
+
+    p is that of the permutation test on the logarithm of the ratio: in each way some tasks' sides, cost and gain
+    together, have changed places. Ways in which one side gains nothing count as more extreme. The interval is the
+    delete-one-cluster jackknife's on the log scale, as of `solved_ratio`.
+
+    Args:
+        base_cost, other_cost: [n], at least 0.
+        base_gain, other_gain: [n], at least 0: how much of each task was solved.
+
+    Returns:
+        `higher` counts the tasks that cost `other` more. NaN, and no test, where a side gains or costs nothing.
+    """
+    sides = [np.asarray(each, dtype=float) for each in (base_cost, base_gain, other_cost, other_gain)]
+    if len({len(each) for each in sides}) != 1:
+        raise ConfigError("as many costs and gains are needed of both sides")
+    a, v, b, w = sides
+    n = len(a)
+    if not (a.sum() > 0 and v.sum() > 0 and b.sum() > 0 and w.sum() > 0):
+        return _nothing()
+
+    def ratio(use: Any) -> float:
+        gained, spent = float(w[use].sum()) * float(a[use].sum()), float(b[use].sum()) * float(v[use].sum())
+        return spent / gained if gained > 0.0 else math.nan
+
+    effect, low, high = log_jackknife(n, ratio)
+
+    def statistic(changed: Any) -> Any:
+        swapped = [
+            each.sum() + changed @ step for each, step in ((a, b - a), (v, w - v), (b, a - b), (w, v - w))
+        ]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.abs(np.log(swapped[2] * swapped[1]) - np.log(swapped[3] * swapped[0]))
+        return np.nan_to_num(logs, nan=math.inf, posinf=math.inf)
+
+    differs = (a != b) | (v != w)
+    return PairedTest(
+        base=float(a.sum() / v.sum()),
+        other=float(b.sum() / w.sum()),
+        effect=effect,
+        low=low,
+        high=high,
+        p=_permuted(statistic, np.flatnonzero(differs), n),
+        pairs=n,
+        higher=int((b > a).sum()),
+        lower=int((b < a).sum()),
+    )
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """P-values corrected for being looked at together: the chance of one false finding among them stays below α.
+
+    In ascending order p₍ᵢ₎ becomes max over j ≤ i of min(1, (m − j + 1) · p₍ⱼ₎). It holds however the comparisons
+    depend on each other. NaN stands for a comparison without a test and stays; it is not counted.
+
+    References:
+        Holm, A simple sequentially rejective multiple test procedure, Scandinavian Journal of Statistics 6 (1979).
+    """
+    known = sorted((value, place) for place, value in enumerate(p) if not math.isnan(value))
+    corrected = [math.nan] * len(p)
+    least = 0.0
+    for rank, (value, place) in enumerate(known):
+        least = max(least, min(1.0, (len(known) - rank) * value))
+        corrected[place] = least
+    return corrected
+
+
+def _sides(base: Sequence[float], other: Sequence[float]) -> tuple[Any, Any]:
+    first, second = np.asarray(base, dtype=float), np.asarray(other, dtype=float)
+    if first.shape != second.shape or first.ndim != 1:
+        raise ConfigError(f"pairs are needed: there are {first.size} and {second.size}")
+    if not (np.isfinite(first).all() and np.isfinite(second).all()):
+        raise ConfigError("paired numbers are finite")
+    return first, second
+
+
+def _nothing() -> PairedTest:
+    return PairedTest(
+        base=math.nan,
+        other=math.nan,
+        effect=math.nan,
+        low=-math.inf,
+        high=math.inf,
+        p=math.nan,
+        pairs=0,
+        higher=0,
+        lower=0,
+    )
+
+
+def _binomial_half(b: int, n: int) -> float:
+    """The two-sided p of b of n for a chance of ½; 1 where n is 0."""
+    tail = min(b, n - b)
+    if 2 * tail == n:
+        return 1.0
+    log_half = n * math.log(2.0)
+    logs = [
+        math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) - log_half for k in range(tail + 1)
+    ]
+    return min(1.0, 2.0 * math.fsum(map(math.exp, logs)))
+
+
+def _signs(difference: Any) -> float:
+    difference = difference / max(float(np.abs(difference).sum()), 1e-300)
+    total = float(difference.sum())
+    return _permuted(
+        lambda changed: np.abs(total - 2.0 * (changed @ difference)),
+        np.flatnonzero(difference),
+        len(difference),
+    )
+
+
+def _permuted(statistic: Callable[[Any], Any], movable: Any, n: int) -> float:
+    """The share of the ways to let pairs change places whose statistic is at least the observed one.
+
+    Args:
+        statistic: of [ways, n] with 1 where a pair has changed places, how extreme each way is, [ways]; of the order of
+            1, or infinite.
+        movable: the places of the pairs whose sides differ.
+        n: of all pairs.
+    """
+    k = len(movable)
+    if not k:
+        return 1.0
+    observed = float(statistic(np.zeros((1, n)))[0])
+    least = observed - 1e-12  # what differs by rounding alone is as extreme
+    reached = ways = 0
+    if k <= EXACT:
+        # A way and its mirror image are as extreme, so the last pair may stay.
+        ways = 1 << (k - 1)
+        bits = (np.arange(ways)[:, None] >> np.arange(k - 1)) & 1
+        step = max(1, AT_ONCE // n)
+        for start in range(0, ways, step):
+            changed = np.zeros((len(bits[start : start + step]), n))
+            changed[:, movable[:-1]] = bits[start : start + step]
+            reached += int((statistic(changed) >= least).sum())
+        return reached / ways
+    rng = np.random.default_rng(0)
+    step = max(1, AT_ONCE // n)
+    while ways < DRAWS:
+        rows = min(step, DRAWS - ways)
+        drawn = np.unpackbits(rng.integers(0, 256, (rows, (n + 7) // 8), dtype=np.uint8), axis=1, count=n)
+        reached += int((statistic(drawn.astype(float)) >= least).sum())
+        ways += rows
+    return (reached + 1) / (ways + 1)

@@ -1,0 +1,166 @@
+"""Acceptance by place: by an item's position in its block, and by the verifier's stage that had the last word on it.
+
+A trial is one judged item, as in `tally`, so that the places' trials sum to those of the acceptance rate. Blocks end at
+their first refusal: the rate at a position is that of the items that came so far, not of all that were drafted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from draftverify.stats.acceptance import drafted_rounds
+from draftverify.stats.intervals import Estimate, rate
+from draftverify.values import Check, Round, TaskRecord
+
+__all__ = ["Places", "StageCounts", "position_trials", "trials"]
+
+
+class StageCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What one stage of a verifier did with the items that came to it.
+
+    Args:
+        stage: its name.
+        reached: items that it was asked about.
+        passed, rejected, errors, timeouts, abstentions: of these, those on which its word was the last.
+        handed_on: the others, on which a later stage had the last word.
+        rate: those that it let through, of those that it judged, clustered by task.
+        seconds: that it took, where the verifier noted it.
+    """
+
+    stage: str
+    reached: int
+    passed: int
+    rejected: int
+    errors: int
+    timeouts: int
+    abstentions: int
+    handed_on: int
+    rate: Estimate
+    seconds: float | None = None
+
+
+def position_trials(round: Round) -> Iterator[tuple[int, bool]]:
+    """The trials of a round: each one's position, and whether it was accepted.
+
+    The position is the depth of a chain's or a tree's item, from 0, and the place of an alternative among the others.
+    """
+    flat = len(round.parents) > 1 and all(parent == -1 for parent in round.parents)
+    depth: list[int] = []
+    for index, parent in enumerate(round.parents):
+        depth.append(index if flat else depth[parent] + 1 if parent >= 0 else 0)
+    return ((depth[index], accepted) for index, accepted in trials(round))
+
+
+def trials(round: Round) -> Iterator[tuple[int, bool]]:
+    """The trials of a round: the place of each judged item among its items, and whether it was accepted."""
+    refused = {refusal.index for refusal in round.decision.refused}
+    if round.checks:
+        for index, check in enumerate(round.checks):
+            if check.verdict in ("pass", "reject"):
+                yield index, check.verdict == "pass" and index not in refused
+        return
+    for index in (*round.decision.kept, *round.decision.held):
+        yield index, True
+    for index in refused:
+        yield index, False
+
+
+class Places:
+    """Counts of one pipeline's trials by place, record after record, so that no record has to be kept.
+
+    Only rounds that count for the acceptance rate do: first tries of the pipeline's own generator.
+
+    Examples:
+        >>> places = Places()
+        >>> for record in ():
+        ...     places.add(record)
+        >>> places.by_position()
+        {}
+    """
+
+    def __init__(self) -> None:
+        self._positions: dict[int, dict[str, list[int]]] = {}
+        self._words: dict[str, dict[str, dict[str, int]]] = {}  # stage, verdict, task
+        self._order: list[str] = []
+        self._seconds: dict[str, float] = {}
+
+    def add(self, record: TaskRecord) -> None:
+        """Count a record's rounds."""
+        for round in drafted_rounds(record):
+            for position, accepted in position_trials(round):
+                of_task = self._positions.setdefault(position, {}).setdefault(record.task, [0, 0])
+                of_task[0] += accepted
+                of_task[1] += 1
+            if round.by == "verifier":
+                self._add_stages(record.task, round.checks, round.notes or {})
+
+    def by_position(self) -> dict[int, Estimate]:
+        """Accepted / trials at each position that had any, each task one cluster."""
+        return {position: _rate(counts.values()) for position, counts in sorted(self._positions.items())}
+
+    def by_stage(self) -> list[StageCounts]:
+        """The stages in their order; [] where the verifier named none.
+
+        What a stage hands on counts as let through, as of stages that must all pass an item; where the stages before
+        the last pass items and refuse none, one is enough, and what they hand on are those that they would not pass.
+        """
+        order = self._order
+        before = [self._words.get(stage, {}) for stage in order[:-1]]
+        # Of stages that must all pass an item the early ones refuse; of those of which one is enough they only pass.
+        either = any(own.get("pass") for own in before) and not any(own.get("reject") for own in before)
+        found = []
+        for place, stage in enumerate(order):
+            later: dict[str, int] = {}
+            for after in order[place + 1 :]:
+                for of_task in self._words.get(after, {}).values():
+                    for task, count in of_task.items():
+                        later[task] = later.get(task, 0) + count
+            own = self._words.get(stage, {})
+            passed, rejected = own.get("pass", {}), own.get("reject", {})
+            through = passed if either else _sum(passed, later)
+            judged = _sum(_sum(passed, later), rejected)
+            counts = {verdict: sum(of_task.values()) for verdict, of_task in own.items()}
+            found.append(
+                StageCounts(
+                    stage=stage,
+                    reached=sum(counts.values()) + sum(later.values()),
+                    passed=counts.get("pass", 0),
+                    rejected=counts.get("reject", 0),
+                    errors=counts.get("error", 0),
+                    timeouts=counts.get("timeout", 0),
+                    abstentions=counts.get("abstain", 0),
+                    handed_on=sum(later.values()),
+                    rate=_rate([through.get(task, 0), trials] for task, trials in judged.items()),
+                    seconds=self._seconds.get(stage),
+                )
+            )
+        return found
+
+    def _add_stages(self, task: str, checks: Iterable[Check], notes: Mapping[str, Any]) -> None:
+        named = [check for check in checks if check.stage and check.verdict != "unchecked"]
+        if not named:
+            return
+        noted = notes.get("order")
+        order = [each for each in noted if isinstance(each, str)] if isinstance(noted, list) else []
+        for stage in (*order, *(check.stage for check in named)):
+            if stage not in self._order:
+                self._order.append(stage)
+        for check in named:
+            of_task = self._words.setdefault(check.stage, {}).setdefault(check.verdict, {})
+            of_task[task] = of_task.get(task, 0) + 1
+        seconds = notes.get("seconds")
+        for stage, took in seconds.items() if isinstance(seconds, dict) else ():
+            if isinstance(took, (int, float)):
+                self._seconds[stage] = self._seconds.get(stage, 0.0) + took
+
+
+def _sum(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
+    return {task: left.get(task, 0) + right.get(task, 0) for task in {**left, **right}}
+
+
+def _rate(pairs: Iterable[list[int]]) -> Estimate:
+    both = list(pairs)
+    return rate([pair[0] for pair in both], [pair[1] for pair in both])

@@ -1,0 +1,125 @@
+"""What drafting will be worth on new tasks, said before they run, and what it was worth, measured after.
+
+Speed is seconds per finished task; speed-ups are ratios of those, pooled on the log scale with the task as the unit. A
+prediction's interval is for the mean over the new tasks, so that it can be found wrong. Where a metric says which tasks
+are solved, `solved` has the figures instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from draftverify.errors import ConfigError
+from draftverify.stats.acceptance import of_group
+from draftverify.stats.intervals import Estimate, log_interval, rate
+from draftverify.values import TaskRecord
+
+__all__ = ["Prediction", "coverage", "measured_ratio", "predict"]
+
+
+class Prediction(msgspec.Struct, frozen=True):
+    """A predicted speed-up over the baseline: the new tasks' geometric mean, its 95 % interval, what it rests on."""
+
+    value: float
+    low: float
+    high: float
+    basis: str
+
+
+def _log_seconds(records: Iterable[TaskRecord]) -> dict[str, float]:
+    """Per accepted task the mean log of its seconds over its records (repeats of one task are one observation)."""
+    found: dict[str, list[float]] = {}
+    for record in records:
+        if (
+            record.outcome.status == "accepted" and record.outcome.seconds > 0.0
+        ):  # one that gave up has no speed
+            found.setdefault(record.task, []).append(math.log(record.outcome.seconds))
+    return {task: sum(logs) / len(logs) for task, logs in found.items()}
+
+
+def measured_ratio(
+    records_a: Iterable[TaskRecord], records_b: Iterable[TaskRecord], *, group: str | None = None
+) -> Estimate:
+    """The speed-up of a over the baseline b: seconds of b over those of a, paired by task, of tasks that both finished.
+
+    The geometric mean over those tasks, with a t interval of the paired log ratios; (0, inf) for a single task.
+
+    Returns:
+        `trials` and `clusters` are the number of pairs; NaN without any.
+    """
+    a, b = _log_seconds(of_group(records_a, group)), _log_seconds(of_group(records_b, group))
+    logs = [b[task] - a[task] for task in a if task in b]
+    if not logs:
+        return Estimate(math.nan, 0.0, math.inf, 0, 0)
+    mean = sum(logs) / len(logs)
+    error = float(np.std(logs, ddof=1)) / math.sqrt(len(logs)) if len(logs) > 1 else math.inf
+    return Estimate(math.exp(mean), *log_interval(mean, error, len(logs) - 1), len(logs), len(logs))
+
+
+def predict(
+    records: Sequence[TaskRecord], plain: Sequence[TaskRecord], new_tasks: Mapping[str, int]
+) -> dict[str, Prediction]:
+    """Predict each group's speed-up over plain decoding on tasks that have not run yet.
+
+    The observations are log ratios of the seconds of tasks that both finished, paired by task.
+
+    Group g with c tasks predicts the mean of m new ones as mean_g ± t · s · sqrt(1/c + 1/m), s pooled within groups
+    with Σ(c − 1) degrees of freedom. When every group has one task, the spread between groups stands in for the
+    spread within (too wide rather than too narrow); a group without calibration tasks is predicted from all others.
+
+    Args:
+        records: calibration records of the pipeline.
+        plain: calibration records of the baseline, of the same tasks.
+        new_tasks: the groups to predict, and how many new tasks each one's measured figure will be the mean of.
+
+    Returns:
+        One Prediction per group; an interval of (0, inf) where one task is all there is.
+
+    Raises:
+        ConfigError: when no task can be compared with plain decoding.
+    """
+    base = _log_seconds(plain)
+    logs = {task: base[task] - own for task, own in _log_seconds(records).items() if task in base}
+    if not logs:
+        raise ConfigError(
+            "no calibration task can be compared with plain decoding: record some with both pipelines"
+        )
+    of_task = {record.task: record.group for record in records}
+    found: dict[str, list[float]] = {}
+    for task, log in logs.items():
+        found.setdefault(of_task[task], []).append(log)
+    within = sum(len(values) - 1 for values in found.values())
+    everything = list(logs.values())
+    overall = float(np.var(everything, ddof=1)) if len(everything) > 1 else math.inf
+    spread, df = overall, float(len(everything) - 1)
+    if within:
+        spread, df = sum(float(np.var(v)) * len(v) for v in found.values()) / within, float(within)
+    predictions = {}
+    for group, count in new_tasks.items():
+        own, m = found.get(group, []), max(1, count)
+        if own:
+            mean, c = sum(own) / len(own), len(own)
+            low, high = log_interval(mean, math.sqrt(spread * (1.0 / c + 1.0 / m)), df)
+            note = f"{c} task{'s' * (c > 1)}"
+            if not within:
+                note += "; one task per group, so the spread between groups stands in for the spread within"
+        else:
+            mean, c = sum(everything) / len(everything), len(everything)
+            low, high = log_interval(mean, math.sqrt(overall * (1.0 / c + 1.0)), c - 1)
+            note = f"no task of this group; from all {c} others"
+        predictions[group] = Prediction(math.exp(mean), low, high, note)
+    return predictions
+
+
+def coverage(predictions: Mapping[str, Prediction], measured: Mapping[str, Estimate]) -> Estimate:
+    """The share of predicted intervals that hold the measured value, over the groups that have both."""
+    inside = [
+        float(predictions[group].low <= measured[group].value <= predictions[group].high)
+        for group in predictions
+        if group in measured and math.isfinite(measured[group].value)
+    ]
+    return rate(inside, [1.0] * len(inside))

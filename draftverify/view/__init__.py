@@ -1,0 +1,44 @@
+"""The local server: a list of runs, each run's report as it goes on, and the page on which people decide.
+
+It needs the extra `view`, which is imported when a server is started.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from draftverify.errors import ResourceError
+
+__all__ = ["serve"]
+
+
+def serve(
+    root: str | Path,
+    *,
+    store: str | None = None,
+    page: Literal["", "review"] = "",
+    port: int = 0,
+    open_browser: bool = False,
+) -> None:
+    """Serve a run, or the runs of a directory, on the loopback address until Ctrl-C.
+
+    Args:
+        root: a run directory, or one that holds run directories.
+        store: the URL of their PostgreSQL store, where they have one.
+        page: that the printed URL leads to: the report or list, or the page for reviewers.
+        port: 0 takes any that is free.
+        open_browser: open the page too.
+
+    Raises:
+        ResourceError: a package is missing, or the port is taken.
+        StoreError: there are no such runs.
+    """
+    try:
+        from draftverify.view.server import run_server
+    except ImportError as error:
+        from draftverify.plugins import missing_package
+
+        missing = missing_package(error) or f"needs {error.name}: install draftverify with the extra 'view'"
+        raise ResourceError(f"the local server {missing}") from error
+    run_server(root, store=store, page=page, port=port, open_browser=open_browser)

@@ -1,0 +1,152 @@
+"""The runs of a directory, as the server sees them: found by looking, opened when asked for, looked at anew each time.
+
+A run is named by its directory, below the one that is shown, and only names that were found are opened: nothing of a
+request becomes a path. What happens to a run's files meanwhile (moved aside, removed, damaged) is an error of the
+request that meets it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from draftverify.bench.records import RunRecords, load_run
+from draftverify.bench.records.listing import directories, look
+from draftverify.errors import StoreError
+
+__all__ = ["Runs", "UnknownRun"]
+
+OPEN = 32
+"""Runs that are kept open."""
+
+LISTED = 500
+"""Runs of a directory that are listed: the newest."""
+
+
+class UnknownRun(StoreError):
+    """No run of this name is there (any more)."""
+
+
+class Runs:
+    """One run, or those in a directory.
+
+    Args:
+        root: a run directory, or one that holds run directories.
+        url: of their store, where it is PostgreSQL.
+
+    Raises:
+        StoreError: there is no such directory.
+    """
+
+    def __init__(self, root: str | Path, url: str | None = None) -> None:
+        self.root = Path(root)
+        self._url = url
+        self._lock = threading.Lock()
+        self._open: OrderedDict[str, tuple[object, RunRecords]] = OrderedDict()
+        self._rows: dict[str, tuple[object, dict[str, Any]]] = {}
+        self._found: dict[str, Path] = {}
+        if not self.root.is_dir():
+            raise StoreError(
+                f"{self.root}: there is no such directory; give a run directory, or one that holds them"
+            )
+        self.single = (self.root / "run.json").exists()
+        if self.single:
+            self._load(self.root).close()  # what cannot be shown is an error of the command
+
+    def names(self) -> list[str]:
+        """The runs that are there, those that were started last first."""
+        if self.single:
+            self._found = {self.root.resolve().name: self.root}
+        else:
+            found = [
+                (_stamps(path).get("run.json", (0, 0))[1], path.relative_to(self.root).as_posix(), path)
+                for path in directories(self.root)
+            ]
+            self._found = {name: path for _, name, path in sorted(found, reverse=True)[:LISTED]}
+        return list(self._found)
+
+    def open(self, name: str) -> RunRecords:
+        """The records of a run; they stay open, and may be used from several threads.
+
+        Raises:
+            UnknownRun: there is none of this name.
+            StoreError: it cannot be read.
+        """
+        path = self._found.get(name)
+        if path is None or not path.is_dir():
+            self.names()
+            path = self._found.get(name)
+        if path is None:
+            raise UnknownRun(f"there is no run {name!r} here (any more?)")
+        now = _inodes(path)
+        with self._lock:
+            before, records = self._open.get(name, (None, None))
+            if records is not None and before == now:
+                self._open.move_to_end(name)
+                return records
+            if records is not None:
+                del self._open[name]
+                records.close()
+            records = self._load(path)
+            self._open[name] = now, records
+            while len(self._open) > OPEN:
+                # One that is at work opens its connection again.
+                self._open.popitem(last=False)[1][1].close()
+        return records
+
+    def rows(self) -> list[dict[str, Any]]:
+        """What the list says of each run: how far it came, and how many questions there are; or the problem."""
+        lost: list[str] = []
+        return [self._row(name, lost) for name in self.names()]
+
+    def _row(self, name: str, lost: list[str]) -> dict[str, Any]:
+        path = self._found[name]
+        now = _stamps(path)
+        before, row = self._rows.get(name, (None, None))
+        if row is not None and before == now and "records.db" in now:
+            return row
+        questions: dict[str, int] = {}
+
+        @contextmanager
+        def opened(_: Path) -> Iterator[RunRecords]:
+            records = self.open(name)
+            questions.update(records.store.question_counts())
+            yield records
+
+        found = look(path, lost, opened)
+        row = {"run": name, **msgspec.to_builtins(found, enc_hook=str), "done": found.done}
+        self._rows[name] = now, {**row, "questions": questions}
+        return self._rows[name][1]
+
+    def close(self) -> None:
+        """Close what is open."""
+        with self._lock:
+            while self._open:
+                self._open.popitem()[1][1].close()
+
+    def _load(self, path: Path) -> RunRecords:
+        return load_run(path, url=self._url)
+
+
+def _inodes(path: Path) -> object:
+    """What tells a directory from another one in its place; run.json is a new file after each start, too."""
+    stamps = _stamps(path)
+    return tuple(stamps[name][0] if name in stamps else None for name in ("run.json", "records.db"))
+
+
+def _stamps(path: Path) -> dict[str, tuple[int, int, int]]:
+    found = {}
+    for name in ("run.json", "records.db", "records.db-wal", "summary.json"):
+        try:
+            stat = os.stat(path / name)
+        except OSError:
+            continue
+        found[name] = stat.st_ino, stat.st_mtime_ns, stat.st_size
+    return found

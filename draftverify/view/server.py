@@ -1,0 +1,87 @@
+"""The server process: a socket of the loopback address, uvicorn on it, URLs on the terminal, and an end by Ctrl-C."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import webbrowser
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import uvicorn
+
+from draftverify.errors import ResourceError, StoreError
+from draftverify.secret import quiet
+from draftverify.view.app import application
+from draftverify.view.guard import Guard
+from draftverify.view.runs import Runs
+
+__all__ = ["listen", "made_server", "run_server"]
+
+_log = quiet(logging.getLogger("uvicorn"))
+
+SECONDS_TO_END = 2
+"""For requests under way when Ctrl-C comes."""
+
+
+def run_server(root: str | Path, *, store: str | None, page: str, port: int, open_browser: bool) -> None:
+    """Serve until Ctrl-C; see `draftverify.view.serve`."""
+    runs = Runs(root, store)
+    if page and not runs.single:
+        raise StoreError(f"{root}: not a run directory (there is no run.json in it); give the one that waits")
+    listening = listen(port)
+    address = f"http://127.0.0.1:{listening.getsockname()[1]}/{page}"
+
+    def announce(token: str) -> None:
+        click.echo(f"for another browser: {address}?token={token}")
+
+    try:
+        server, guard = made_server(runs, listening, announce)
+        url = f"{address}?token={guard.new_token()}"
+        click.echo(f"{url}\nThe URL works once, for one browser of this machine. Ctrl-C ends the server.")
+        if open_browser and not webbrowser.open(url):
+            click.echo("no browser was found; open the URL yourself", err=True)
+        try:
+            server.run(sockets=[listening])
+        except KeyboardInterrupt:
+            click.echo("ended")
+    finally:
+        listening.close()
+        runs.close()
+
+
+def made_server(
+    runs: Runs, listening: socket.socket, announce: Callable[[str], None]
+) -> tuple[uvicorn.Server, Guard]:
+    """The server on a bound socket, and what lets browsers in."""
+    guard = Guard(application(runs), listening.getsockname()[1], announce)
+    config = uvicorn.Config(
+        guard,
+        http="h11",
+        ws="none",
+        loop="asyncio",
+        lifespan="off",
+        log_level="warning",
+        access_log=False,  # it would hold the tokens
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=SECONDS_TO_END,
+    )
+    return uvicorn.Server(config), guard
+
+
+def listen(port: int) -> socket.socket:
+    """A socket on this port of the loopback address."""
+    # With its protocol named, asyncio sends small answers at once (TCP_NODELAY), which saves 40 ms each.
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(("127.0.0.1", port))
+        listening.listen()  # whoever reads the URL is let wait until the server is up
+    except OSError as error:
+        listening.close()
+        raise ResourceError(
+            f"port {port} of 127.0.0.1: {error.strerror or error}; choose another --port, or leave it out"
+        ) from error
+    return listening
