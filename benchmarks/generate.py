@@ -40,7 +40,7 @@ from benchmarks.provenance import write
 from benchmarks.tokens import interval
 from draftverify import Pipeline
 from draftverify.rules import Speculative
-from draftverify.stats import Measured
+from draftverify.stats.block import Measured
 from draftverify_llm import LocalModel
 from draftverify_tokens import Decoder, PromptLookup, Stop, Target, generate
 

@@ -53,7 +53,8 @@ from benchmarks.provenance import provenance
 from draftverify import Context, Cost, Pipeline, Proposal, Task, TaskRecord, fallback
 from draftverify.checks.verifiers import Exact
 from draftverify.rules import First, LongestPrefix, Speculative
-from draftverify.stats import Measured, drafting
+from draftverify.stats import drafting
+from draftverify.stats.block import Measured
 from draftverify.stats.block.costs import FIRST_GAP
 from draftverify.stats.intervals import log_interval
 

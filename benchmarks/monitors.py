@@ -30,8 +30,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.provenance import write
-from draftverify.lab import part_of
-from draftverify.lab.monitor import Wealth
+from draftverify.bench.monitors import part_of
+from draftverify.bench.monitors.rates import Wealth
 from draftverify.stats import Estimate
 from draftverify.stats.intervals import rate
 

@@ -27,7 +27,7 @@ from typing import Any
 from benchmarks.provenance import write
 from draftverify import Pipeline, Task
 from draftverify.rules import Speculative
-from draftverify.stats import Measured
+from draftverify.stats.block import Measured
 from draftverify.stats.intervals import log_interval
 from draftverify_llm import LocalModel
 from draftverify_tokens import NoDraft, PromptLookup, Stop, Target

@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.provenance import write
-from draftverify.stats import assisted_rate, trust
+from draftverify.stats.judgement import assisted_rate, trust
 from draftverify_llm import read_rows
 from draftverify_reasoning import extract, same
 

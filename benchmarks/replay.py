@@ -31,10 +31,11 @@ from benchmarks import monitors
 from benchmarks import ppi as few_labels
 from benchmarks.provenance import provenance
 from benchmarks.published import ELSEWHERE, FIGURES, FOLDERS, LAST, NAMES, Figure
+from draftverify.bench.monitors.rates import Wealth
 from draftverify.lab import best_of_n
-from draftverify.lab.monitor import Wealth
-from draftverify.stats import Estimate, auroc, auroc_within, pass_at_k, trust
+from draftverify.stats import Estimate, auroc, auroc_within, pass_at_k
 from draftverify.stats.intervals import rate
+from draftverify.stats.judgement import trust
 from draftverify_llm import read_rows
 
 Found: TypeAlias = "Mapping[str, Estimate | float]"

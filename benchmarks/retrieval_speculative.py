@@ -44,7 +44,8 @@ from msgspec.structs import replace
 from benchmarks.provenance import provenance
 from draftverify import Pipeline, Task, TaskRecord
 from draftverify.rules import LongestPrefix
-from draftverify.stats import Measured, measured_ratio, predict
+from draftverify.stats import measured_ratio, predict
+from draftverify.stats.block import Measured
 from draftverify_retrieval import (
     ApproximateSearch,
     ApproximateVectors,

@@ -36,7 +36,8 @@ from typing import Any
 from benchmarks.provenance import write
 from draftverify import Pipeline, Task, TaskRecord
 from draftverify.rules import Speculative, Tree
-from draftverify.stats import Measured, measured_ratio, predict
+from draftverify.stats import measured_ratio, predict
+from draftverify.stats.block import Measured
 from draftverify_llm import LlamaCpp, LocalModel
 from draftverify_tokens import DraftModel, EarlyExit, FirstOf, NoDraft, PromptLookup, Stop, Suffix, Target
 

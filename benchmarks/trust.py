@@ -29,7 +29,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.provenance import write
-from draftverify.stats import BlindSpots, Estimate, blind_spots, error_correlation, trust
+from draftverify.stats import Estimate
+from draftverify.stats.judgement import BlindSpots, blind_spots, error_correlation, trust
 from draftverify_llm import read_rows
 from draftverify_reasoning import extract, normalised
 

@@ -3,7 +3,7 @@
 from draftverify.engine.budget import Budget
 from draftverify.engine.events import Event, RoundDone, StepTaken, TaskDone, TaskStarted
 from draftverify.engine.functions import generator, verifier
-from draftverify.engine.parts import identity_of
+from draftverify.engine.parts import Fixed
 from draftverify.engine.pipeline import Pipeline
 from draftverify.engine.requests import Answer, Ask, Decide, Draft, Finish, Prepare, Verify
 from draftverify.engine.session import Session
@@ -21,6 +21,7 @@ from draftverify.errors import (
     SelfVerificationWarning,
     StoreError,
 )
+from draftverify.identity import identity_of
 from draftverify.protocols import AcceptanceRule, BlockSize, Done, Generator, Verifier
 from draftverify.randomness import Draws, inverse_cdf, uniforms
 from draftverify.rejection import Clause, Policy, escalate, fallback, feedback, give_up, retry, reverify
@@ -96,6 +97,7 @@ __all__ = [
     "Explanation",
     "Failure",
     "Feedback",
+    "Fixed",
     "Finish",
     "Generator",
     "Held",

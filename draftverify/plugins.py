@@ -60,7 +60,12 @@ Factory: TypeAlias = Callable[..., Any]
 
 CACHES = "draftverify.caches"
 COMMANDS = "draftverify.commands"
-"""The group of what `draftverify cache` shows; it is no role of a part."""
+MARKS = "draftverify.marks"
+REPORTS = "draftverify.reports"
+HOOKS = (CACHES, COMMANDS, MARKS, REPORTS)
+"""Groups of entry points that are no role of a part: what `draftverify cache` shows; further commands; what reports say
+of a pipeline, `marks(pipeline, audits)`; and a run's reports, `report(run, entries=…)`, of which NAME is written as
+report.NAME."""
 LISTED = 12
 """Names that a message lists where none is near."""
 
@@ -96,6 +101,11 @@ ROLES: Mapping[Role, RoleInfo] = MappingProxyType(
         "function": RoleInfo("draftverify.functions", "a function"),
     }
 )
+
+
+def joined(group: str) -> dict[str, Any]:
+    """What packages join by entry points of a group that is no role, by name; the first of two that share one."""
+    return {entry.name: entry.load() for entry in reversed(tuple(metadata.entry_points(group=group)))}
 
 
 class Plugin(msgspec.Struct, frozen=True):
@@ -220,9 +230,9 @@ def _scan(path: tuple[str, ...]) -> tuple[Plugin, ...]:
         for group, entry, value in entries:
             if group in roles:
                 found.append(Plugin(roles[group], entry, value, name, version))
-            elif group.startswith("draftverify.") and group not in (CACHES, COMMANDS):
+            elif group.startswith("draftverify.") and group not in HOOKS:
                 why = f"{name} {version} registers {entry!r} in the group {group!r}, which there is not"
-                why += did_you_mean(group, [*roles, CACHES, COMMANDS])
+                why += did_you_mean(group, [*roles, *HOOKS])
                 found.append(Plugin("", entry, value, name, version, why))
     order = ["", *ROLES]
     return tuple(sorted(found, key=lambda each: (order.index(each.role), each.name, each.distribution)))

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from draftverify import Context, Cost, Pipeline, Proposal, Task, TaskRecord, Verification
-from draftverify.stats import Measured, drafting
+from draftverify.stats import drafting
+from draftverify.stats.block import Measured
 from draftverify.stats.block.ledger import CREDIT
 
 ALLOWANCE = 0.005

@@ -182,7 +182,7 @@ def test_every_mutant_can_still_be_made():
 def test_the_benchmark_of_monitors_measures_the_monitor(monkeypatch):
     """Its runs alarm where `RateMonitor` does; and it has a Wald interval, a known rate and an estimated one."""
     from benchmarks import monitors
-    from draftverify.lab import RateMonitor
+    from draftverify.bench.monitors import RateMonitor
 
     for name, value in {
         "RUNS": 4,

@@ -20,12 +20,12 @@ from draftverify.bench import run
 from draftverify.bench.artifact import Artifact, read_artifact, write_artifact
 from draftverify.bench.config.specs import Experiment
 from draftverify.bench.runner.build import Builder
+from draftverify.bench.runner.labelling import solved_by
 from draftverify.bench.runner.run import Watcher
 from draftverify.bench.runner.workload import workload
 from draftverify.lab.calibration import split
 from draftverify.lab.candidates import Candidate, experiment_of, families, identities_of
 from draftverify.lab.choosing import choice_of, read_scored
-from draftverify.lab.labelling import solved_by
 from draftverify.stats import Estimate, solved_ratio
 from draftverify.stats.solved import Scored
 from draftverify.values import Task

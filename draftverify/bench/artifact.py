@@ -10,23 +10,29 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
+from draftverify.engine.parts import Parts, name_of
 from draftverify.errors import ConfigError
-from draftverify.lab.scores import ScoreFit
+from draftverify.identity import identity_of
+from draftverify.values import Context, Round
 
 __all__ = [
+    "VERIFIER_AUDIT",
     "Artifact",
     "DataHash",
+    "FittedBlock",
     "Interval",
     "Kept",
     "ParallelPass",
     "PartIdentity",
-    "ScoreArtifact",
     "Tried",
+    "check_made_with",
     "read_artifact",
     "write_artifact",
 ]
 
 VERSION = 1
+VERIFIER_AUDIT = "verifiers.json"
+"""In a run directory, what `draftverify audit verifier` found."""
 VAGUE = 4.0
 """The factor between the ends of an interval beyond which it says nothing of use."""
 ONE_PASS = 1.25
@@ -79,6 +85,27 @@ class PartIdentity(msgspec.Struct, frozen=True):
 
     name: str
     identity: str
+
+
+def check_made_with(role: str, part: object, then: PartIdentity, made: Kept, whose: object) -> None:
+    """Refuse a part that is another than the one that a file was made with.
+
+    Args:
+        role: what messages call the part's place.
+        part: at hand.
+        then: the one that the file was made with.
+        made: what stands in the file.
+        whose: what messages call the file: its path, where that is known.
+
+    Raises:
+        ConfigError: its identity is another.
+    """
+    identity = identity_of(part)
+    if identity != then.identity:
+        raise ConfigError(
+            f"{whose} was made with the {role} {then.name} ({then.identity}), and the {role} is {name_of(part)} "
+            f"({identity}): its class, arguments or files are others. {made.advice}"
+        )
 
 
 class DataHash(msgspec.Struct, frozen=True):
@@ -253,27 +280,39 @@ class Artifact(Kept, frozen=True, kw_only=True, tag="draftverify.operating_point
         return tuple(told)
 
 
-class ScoreArtifact(Kept, frozen=True, kw_only=True, tag="draftverify.scores"):
-    """The file of what a verifier's scores mean.
+class FittedBlock:
+    """The block size of an operating point; refused where generator, verifier or rule are others than it was measured
+    with.
 
     Args:
-        fit: the meaning.
-        verifier: the identity of the verifier whose scores they are; those of another mean something else.
-        name: what to call that verifier in messages.
-        metric: by which an item was right.
-        best: whether each task's best item alone was counted, rather than every item.
-        versions: of the package and whatever else the scores depend on.
+        path: the file that `draftverify calibrate` wrote.
+
+    Raises:
+        ConfigError: the file is missing or damaged.
     """
 
-    what: ClassVar[str] = "score fit"
-    made_by: ClassVar[str] = "draftverify fit CONFIG"
+    deterministic: ClassVar[bool] = True
 
-    fit: ScoreFit
-    verifier: str
-    name: str
-    metric: str
-    best: bool
-    versions: Mapping[str, str] = {}
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
+        self.point = read_artifact(self.path, Artifact)
+
+    def size(self, context: Context) -> int:
+        """What was chosen."""
+        return self.point.block
+
+    def observe(self, context: Context, round: Round) -> None:
+        """Nothing is learned."""
+
+    def check_pipeline(self, pipeline: Parts) -> None:
+        """Refuse parts that are others than those of the operating point.
+
+        Raises:
+            ConfigError: one is.
+        """
+        whose = f"the operating point of {self.point.pipeline}"
+        for role in ("generator", "verifier", "rule"):
+            check_made_with(role, getattr(pipeline, role), getattr(self.point, role), self.point, whose)
 
 
 def write_artifact(path: str | os.PathLike[str], artifact: Kept) -> None:

@@ -3,42 +3,28 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
 import inspect
-import json
-import re
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from inspect import iscoroutinefunction
-from pathlib import Path
-from types import CodeType, FunctionType, MethodType
-from typing import Any, get_args
+from types import FunctionType, MethodType
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 
-from draftverify.bench.artifact import Artifact, Kept, PartIdentity, read_artifact
-from draftverify.checks.families import families_of, stands_outside
 from draftverify.engine.budget import Budget
 from draftverify.engine.requests import Decide, Draft, Finish, Prepare, Verify
 from draftverify.errors import (
     ConfigError,
     PipelineError,
-    SelfVerificationWarning,
     below,
-    self_verification_told,
     shown,
 )
 from draftverify.frozen import freeze
-from draftverify.lab.alarms import check_monitor
-from draftverify.lab.watch import Monitor
 from draftverify.protocols import AcceptanceRule, BlockSize, Collects, Done, Generator, Verifier
 from draftverify.rejection import Clause, Policy
-from draftverify.secret import Secret
-from draftverify.stats.block.controller import Fixed
-from draftverify.values import EMPTY, Context, LawKind, Shape, is_utf8
+from draftverify.values import EMPTY, Context, LawKind, Round, Shape, is_utf8
 
-__all__ = ["Parts", "check_made_with", "either", "identity_of", "is_asynchronous", "name_of", "read_by"]
+__all__ = ["Fixed", "Parts", "either", "is_asynchronous", "name_of", "read_by"]
 
 VERDICTS = frozenset({"verdicts"})
 GIVEN = frozenset({"given"})
@@ -57,14 +43,11 @@ class Parts:
         collects: whether a round that brings the rule nothing is no trouble under this stopping rule.
         partial: whether a policy step answers items that were refused beside accepted ones.
         learns: whether the block size wants to hear of finished rounds; `settles` of finished tasks.
-        undrafted: the trouble under which a task goes to a fallback at once where the block size, or the monitor's
-            alarm, says so; None where it cannot.
+        undrafted: the trouble under which a task goes to a fallback at once where the block size says so; None where it
+            cannot.
         deterministic: whether nothing here reads clocks or is left to chance.
         asynchronous: whether a part has coroutine methods, for which `arun` is needed.
         nests: whether a generator is itself a pipeline.
-        calibration: the operating point that its block size is taken from, or None.
-        monitor: what watches it, or None.
-        checks_itself: the families of models that both draft and judge, with no outside check behind them; warned of.
     """
 
     def __init__(
@@ -75,28 +58,34 @@ class Parts:
         *,
         policy: Policy | None = None,
         block: int | BlockSize | None = None,
-        calibration: Artifact | str | Path | None = None,
         done: Done | None = None,
         budget: Budget | None = None,
         settings: Mapping[str, Any] = EMPTY,
         seed: int = 0,
         name: str = "pipeline",
-        monitor: Monitor | None = None,
     ) -> None:
+        self._arguments = {
+            "generator": generator,
+            "verifier": verifier,
+            "rule": rule,
+            "policy": policy,
+            "block": block,
+            "done": done,
+            "budget": budget,
+            "settings": settings,
+            "seed": seed,
+            "name": name,
+        }
         self.policy = policy if policy is not None else Policy()
         self.budget = budget if budget is not None else Budget()
         self.settings: Mapping[str, Any] = settings
         self.seed = seed
         self.name = name
-        self.monitor = monitor
         self._check_arguments(done)
         self.settings = freeze(settings, "settings")
         self.generator = generator
         self.verifier = verifier
         self.rule = rule
-        self.calibration = _calibrated(calibration, block)
-        if self.calibration is not None:
-            block = self.calibration.block
         self.block: Any = _sized(block, "block") if block is not None else _brought(generator)
         self._fits = False
         self.done: Done | None = done if done is not None else either(verifier, rule)
@@ -117,9 +106,7 @@ class Parts:
         self.partial = any(clause.partial for clause in self.policy.clauses)
         self.learns = type(self.block) is not Fixed
         self.settles = hasattr(self.block, "settle")
-        plain = getattr(verifier, "plain_steps", False) or "target" in getattr(verifier, "provides", ())
-        stops = monitor is not None and monitor.on_alarm == "stop" and not plain
-        self.undrafted = self.policy.undrafted if stops or hasattr(self.block, "drafts") else None
+        self.undrafted = self.policy.undrafted if hasattr(self.block, "drafts") else None
         self.generators = [
             generator,
             *(clause.generator for clause in self.policy.clauses if clause.generator is not None),
@@ -137,13 +124,6 @@ class Parts:
         self._check()
         if hasattr(self.block, "begin"):
             self.block.begin(verifier, fallback=self.policy.undrafted is not None)
-        self.checks_itself = self._shared_families()
-        if self.checks_itself:
-            told = self_verification_told.get()
-            if told is None:
-                warnings.warn(self._warning(), SelfVerificationWarning, stacklevel=2)
-            else:
-                told(self._warning())
 
     def _check_arguments(self, done: object) -> None:
         for name, value, kind, example in (
@@ -163,8 +143,6 @@ class Parts:
         for clause in clauses:
             if not is_utf8(clause.name):
                 raise PipelineError(f"a fallback is named {clause.name!r}, which cannot be written down")
-        if self.monitor is not None and not isinstance(self.monitor, Monitor):
-            raise PipelineError(f"monitor is {self.monitor!r}; a Monitor is needed, as monitor=Monitor(0.8)")
         if done is not None and (isinstance(done, type) or not callable(done)):
             raise PipelineError(
                 f"done is {done!r}; a function done(context, new) is needed, as done=Limit(8)"
@@ -184,9 +162,6 @@ class Parts:
         self._check_readers()
         self.check_settings(EMPTY)
         self._check_evidence()
-        if self.monitor is not None:
-            shape = self.declared[id(self.generator)][0]
-            check_monitor(self.monitor, self.generators, shape, self.verifier, self.policy)
         for generator in self.generators:
             self._check_generator(generator)
             if getattr(generator, "needs_feedback", False):
@@ -277,30 +252,24 @@ class Parts:
             )
 
     def _check_feedback(self, generator: Any) -> None:
-        """Refuse a generator that refines what it made where nobody but itself says what is wrong with it."""
-        shared = families_of(generator) & families_of(self.verifier)
+        """Refuse a generator that refines what it made where nobody says what is wrong with it."""
         if not any(
             clause.do == "feedback" and (not clause.on or "reject" in clause.on)
             for clause in self.policy.clauses
         ):
-            missing = "the policy has no feedback clause that answers a reject"
-        elif shared and not stands_outside(self.verifier):
-            missing = f"the verifier {name_of(self.verifier)} is of its own family, {_listed(shared)}"
-        else:
-            return
-        raise PipelineError(
-            f"the generator {name_of(generator)} needs feedback from outside, and {missing}; have a verifier that "
-            "checks by other means say what is wrong (on_rejection: feedback), or give the generator its argument "
-            "without_outside_feedback"
-        )
+            raise PipelineError(
+                f"the generator {name_of(generator)} needs feedback from outside, and the policy has no feedback "
+                "clause that answers a reject; have a verifier that checks by other means say what is wrong "
+                "(on_rejection: feedback), or give the generator its argument without_outside_feedback"
+            )
 
     def check_fitted(self) -> None:
-        """Refuse files that were made with other parts than these: an operating point, or thresholds.
+        """Refuse what was fitted with other parts than these: thresholds, and block sizes that were chosen for others.
 
         Looked at once, as the pipeline opens or at its first task, since an identity may read a model's files.
 
         Raises:
-            ConfigError: one was; the path says which.
+            ConfigError: something was; the path says what.
         """
         if self._fits:
             return
@@ -308,51 +277,16 @@ class Parts:
             if isinstance(generator, Parts):
                 with below("generator"):
                     generator.check_fitted()
-        made = self.calibration
-        if made is not None:
-            with below("calibration"):
-                whose = f"the operating point of {made.pipeline}"
-                check_made_with("generator", self.generator, made.generator, made, whose)
-                check_made_with("verifier", self.verifier, made.verifier, made, whose)
-                check_made_with("rule", self.rule, made.rule, made, whose)
-        for role, part in (("rule", self.rule), ("done", self.done), ("monitor", self.monitor)):
+        if hasattr(self.block, "check_pipeline"):
+            with below("block"):
+                self.block.check_pipeline(self)
+        for role, part in (("rule", self.rule), ("done", self.done)):
             for path, fitted in _fitted(part, role):
                 with below(path):
                     fitted.check_verifier(self.verifier)
                     if hasattr(fitted, "check_pipeline"):
                         fitted.check_pipeline(self)
         self._fits = True
-
-    def _shared_families(self) -> tuple[str, ...]:
-        """Those of what drafts for the verifier that are the verifier's too. Distributions are no judgement."""
-        if "target" in getattr(self.verifier, "provides", VERDICTS) or stands_outside(self.verifier):
-            return ()
-        trusted = [clause.generator for clause in self.policy.clauses if not clause.verified]
-        drafting = [each for each in self.generators if not any(each is other for other in trusted)]
-        own = frozenset[str]().union(*map(families_of, drafting))
-        return tuple(sorted(own & families_of(self.verifier)))
-
-    def _warning(self) -> str:
-        drafting = [each for each in self.generators if families_of(each) & {*self.checks_itself}]
-        who = " and ".join(dict.fromkeys(map(name_of, drafting)))
-        return (
-            f"the pipeline {self.name!r} checks itself: what {who} drafts is judged by {name_of(self.verifier)}, which "
-            f"rests on models of the same family ({', '.join(self.checks_itself)}) and passes the mistakes that it "
-            "makes. Put a check that rests on no model before it, in all_of, or judge with another family; the "
-            "reports mark the pipeline"
-        )
-
-    @property
-    def families(self) -> frozenset[str]:
-        """Of the models that its drafts rest on; what a pipeline that it drafts for asks."""
-        return frozenset[str]().union(*map(families_of, self.generators))
-
-    @property
-    def marks(self) -> tuple[str, ...]:
-        """What every report is to say of it, a phrase each."""
-        shared = ", ".join(self.checks_itself)
-        alarms = self.monitor.alarms if self.monitor is not None else ()
-        return (*((f"checks itself (family {shared})",) if shared else ()), *map(str, alarms))
 
     def roles(self) -> list[tuple[str, Any]]:
         """Every component with its role, fallback generators too."""
@@ -375,6 +309,28 @@ class Parts:
         return [part for _, part in self.roles()]
 
 
+class Fixed:
+    """Always asks for the same number of items.
+
+    Args:
+        n: items per block; 0 never drafts.
+    """
+
+    deterministic: ClassVar[bool] = True
+
+    def __init__(self, n: int) -> None:
+        if n < 0:
+            raise ConfigError(f"a block has 0 items or more, not {n}")
+        self.n = n
+
+    def size(self, context: Context) -> int:
+        """`n`."""
+        return self.n
+
+    def observe(self, context: Context, round: Round) -> None:
+        """Nothing is learned."""
+
+
 def name_of(part: object) -> str:
     """What messages call a part: its class, or the function that it is or was made of; of one that stands in for
     another (`__wrapped__`), as that one."""
@@ -382,119 +338,6 @@ def name_of(part: object) -> str:
     if isinstance(part, (FunctionType, MethodType)):
         return part.__qualname__.rpartition("<locals>.")[2]
     return getattr(getattr(part, "function", None), "__name__", None) or type(part).__name__
-
-
-def identity_of(part: object) -> str:
-    """The same for two parts that answer alike, as far as can be told: 16 hexadecimal digits.
-
-    A part's own word, its `identity`; without one its class and its constructor's arguments, which it stores under
-    their names, but for what it writes into (`writes`): parts among them by their identities, files and directories by
-    what stands in them, functions by their code, their defaults and what they close over, but not by the functions
-    that they call. One that stands in for another (`__wrapped__`) is told as that one.
-
-    Raises:
-        ConfigError: an argument cannot be told from others of its kind.
-    """
-    told = json.dumps(_told(part, ()), sort_keys=True, ensure_ascii=False)
-    return _digest(told.encode("utf-8", "backslashreplace"))[:16]
-
-
-def _told(value: Any, within: tuple[Any, ...]) -> Any:
-    """What a value is, as JSON.
-
-    Args:
-        value: an argument of a part, or the part.
-        within: what it stands in, so that one which holds itself comes to an end.
-
-    Raises:
-        ConfigError: it cannot be told from others of its kind.
-    """
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if any(value is each for each in within):
-        return "itself"
-    within = (*within, value)
-    if isinstance(value, Mapping):
-        return {str(key): _told(each, within) for key, each in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        found = [_told(each, within) for each in value]
-        return sorted(found, key=str) if isinstance(value, (set, frozenset)) else found
-    if isinstance(value, Path):
-        return _content(value)
-    if isinstance(value, Secret):
-        return "secret"
-    if isinstance(value, bytes):
-        return _digest(value)
-    if isinstance(value, np.ndarray):
-        return [str(value.dtype), list(value.shape), _digest(value.tobytes())]
-    if isinstance(value, re.Pattern):
-        return [_told(value.pattern, within), value.flags]
-    if isinstance(value, partial):
-        return [_told(each, within) for each in (value.func, value.args, value.keywords)]
-    if isinstance(value, CodeType):
-        return [value.co_code.hex(), value.co_names, _told(value.co_consts, within)]
-    name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
-    if inspect.isfunction(value):
-        closed = [each.cell_contents for each in value.__closure__ or ()]
-        kept = (value.__code__, value.__defaults__, value.__kwdefaults__, closed)
-        return [name, *[_told(each, within) for each in kept]]
-    if inspect.ismethod(value):
-        return [name, _told(value.__self__, within)]
-    if isinstance(value, type) or inspect.isbuiltin(value):
-        return name
-    value = getattr(value, "__wrapped__", value)
-    kind = type(value)
-    own = getattr(value, "identity", None)
-    if isinstance(own, str):
-        return [kind.__qualname__, own]
-    try:
-        arguments = inspect.signature(kind).parameters
-    except ValueError as error:
-        holder = f"; give {type(within[0]).__name__} an `identity`" if len(within) > 1 else ""
-        raise ConfigError(f"there is no telling a {kind.__name__} from another{holder}") from error
-    return [
-        f"{kind.__module__}.{kind.__qualname__}",
-        {
-            each: _told(getattr(value, each), within)
-            for each in arguments
-            if hasattr(value, each) and each not in getattr(kind, "writes", ())
-        },
-    ]
-
-
-def _content(path: Path) -> Any:
-    """What stands in a file, or in the files of a directory; where there is neither, its name."""
-    if path.is_file():
-        return _digest(path.read_bytes())
-    files = sorted(each for each in path.rglob("*") if each.is_file())
-    return [[str(each.relative_to(path)), _digest(each.read_bytes())] for each in files] or path.name
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def check_made_with(role: str, part: object, then: PartIdentity, made: Kept, whose: object) -> None:
-    """Refuse a part that is another than the one that a file was made with.
-
-    Args:
-        role: what messages call the part's place.
-        part: at hand.
-        then: the one that the file was made with.
-        made: what stands in the file.
-        whose: what messages call the file: its path, where that is known.
-
-    Raises:
-        ConfigError: its identity is another.
-    """
-    identity = identity_of(part)
-    if identity != then.identity:
-        raise ConfigError(
-            f"{whose} was made with the {role} {then.name} ({then.identity}), and the {role} is {name_of(part)} "
-            f"({identity}): its class, arguments or files are others. {made.advice}"
-        )
 
 
 def _fitted(part: object, path: str) -> Iterator[tuple[str, Any]]:
@@ -543,26 +386,6 @@ def _sized(block: Any, what: str) -> Any:
             f"{what} is {block!r}; a number of items, 0 or more, or a block size (with size() and observe()) is needed"
         )
     return block
-
-
-def _calibrated(calibration: Any, block: Any) -> Artifact | None:
-    """An operating point, read where it is a path.
-
-    Raises:
-        PipelineError: there is a block too, or it is no operating point.
-        ConfigError: the file is missing or damaged.
-    """
-    if calibration is None or isinstance(calibration, Artifact):
-        made = calibration
-    elif isinstance(calibration, (str, Path)):
-        made = read_artifact(calibration, Artifact)
-    else:
-        raise PipelineError(
-            f"calibration is {calibration!r}; the path of a file that `draftverify calibrate` wrote is needed"
-        )
-    if made is not None and block is not None:
-        raise PipelineError("calibration says how large blocks are, and so does block; leave one of them out")
-    return made
 
 
 def _brought(generator: object) -> Any:

@@ -14,8 +14,6 @@ from draftverify.engine.requests import AskPerson, Draft
 from draftverify.engine.scheduler import Scheduler
 from draftverify.engine.session import Session
 from draftverify.errors import DraftVerifyError, below
-from draftverify.lab.alarms import what_it_says
-from draftverify.lab.watch import Alarm
 from draftverify.values import (
     Context,
     Cost,
@@ -48,21 +46,17 @@ class Pipeline(Parts):
         policy: what becomes of a block that made no progress; none: the task ends there.
         block: how many items to ask for, or a BlockSize that chooses; None: what the generator brings, where it does,
             else 1.
-        calibration: the file of an operating point (`draftverify calibrate`), or one that was loaded: it says the block
-            size, and is refused where generator, verifier or rule are others than it was measured with.
         done: the stopping rule; None: those that the verifier and the rule bring, where they do.
         budget: the most that one task may use.
         settings: read by components from `context.settings` (temperature and the like); each by one of them at least.
         seed: of every random draw.
         name: in records and tables.
-        monitor: watches the tasks that are run here, one after the other as they end, and does what it is told to where
-            it alarms; those of a run directory are watched by the run.
 
     Raises:
         PipelineError: an argument of a wrong type, or parts that do not fit: missing evidence, a law or shape that
             the rule does not take, different vocabularies, a part without its method, a policy step that the rule has
             no use for.
-        ConfigError: a setting that no part reads, or that one refuses; a calibration that cannot be read.
+        ConfigError: a setting that no part reads, or that one refuses.
 
     Examples:
         >>> from draftverify import Pipeline, generator, verifier
@@ -79,6 +73,10 @@ class Pipeline(Parts):
 
     shape: ClassVar[Shape] = "alternatives"
     _opened: set[int] = set()  # noqa: RUF012 - empty until `open` brings one
+
+    def with_parts(self, **changes: Any) -> Pipeline:
+        """A pipeline with the same arguments but for these, by their names; what is open stays open."""
+        return Pipeline(**{**self._arguments, **changes})
 
     # Running
 
@@ -100,16 +98,7 @@ class Pipeline(Parts):
             inner=inner,
             person=person,
             on_event=on_event,
-            alarmed=self.alarmed,
         )
-
-    def _ended(self, task: Task, session: Session, *, again: bool = False) -> TaskRecord:
-        """The record of a task that has ended or waits, once the monitor was told of it; of one that is taken up again
-        it was told before."""
-        record = session.record()
-        if not again:
-            self.watch(task, record)
-        return record
 
     def run(
         self, task: TaskLike, *, on_event: Listener | None = None, ask: AskPerson | None = None
@@ -141,7 +130,7 @@ class Pipeline(Parts):
         session = self._session(task, on_event, ask, memory, restore, inner)
         for _ in drive(Scheduler([session])):
             pass
-        return self._ended(task, session, again=bool(restore or inner))
+        return session.record()
 
     async def arun(
         self, task: TaskLike, *, on_event: Listener | None = None, ask: AskPerson | None = None
@@ -168,7 +157,7 @@ class Pipeline(Parts):
         session = self._session(task, on_event, ask, memory, restore, inner)
         async for _ in adrive(Scheduler([session])):
             pass
-        return self._ended(task, session, again=bool(restore or inner))
+        return session.record()
 
     def run_batch(
         self,
@@ -191,20 +180,19 @@ class Pipeline(Parts):
         ask: AskPerson | None = None,
     ) -> list[TaskRecord]:
         """As `record`, for many tasks; at most `size` are under way at once and finished ones are replaced."""
-        places: dict[Session, tuple[int, Task]] = {}
+        places: dict[Session, int] = {}
 
         def sessions() -> Iterator[Session]:
             for place, each in enumerate(tasks):
-                task = as_task(each, str(place))
-                session = self._session(task, on_event, ask)
-                places[session] = place, task
+                session = self._session(as_task(each, str(place)), on_event, ask)
+                places[session] = place
                 yield session
 
         found: dict[int, TaskRecord] = {}
         for ended in drive(Scheduler(sessions(), size=size)):
             for session in ended:
-                place, task = places.pop(session)
-                found[place] = self._ended(task, session)
+                place = places.pop(session)
+                found[place] = session.record()
         return [found[place] for place in range(len(found))]
 
     def stream(
@@ -218,7 +206,6 @@ class Pipeline(Parts):
             for round in session.rounds[told:]:
                 told += 1
                 yield round.decision
-        self._ended(task, session)
 
     async def astream(
         self, task: TaskLike, *, on_event: Listener | None = None, ask: AskPerson | None = None
@@ -231,32 +218,6 @@ class Pipeline(Parts):
                 for round in session.rounds[told:]:
                     told += 1
                     yield round.decision
-        self._ended(task, session)
-
-    def watch(self, task: Task, record: TaskRecord) -> tuple[Alarm, ...]:
-        """Tell the monitor of a task that somebody else ran with this pipeline's parts; what is run here it is told of.
-
-        Args:
-            task: with its truth.
-            record: of how it ended, or waits.
-        """
-        monitor = self.monitor
-        if monitor is None:
-            return ()
-        said = what_it_says(monitor, task, record, monitor.tasks, whole=self.enough is None)
-        return monitor.observe(task.id, said)
-
-    @property
-    def alarmed(self) -> bool:
-        """Whether its monitor has had an alarm that is to be acted on.
-
-        Raises:
-            ConfigError: the monitor has nothing to compare with, or no rate that its labels would tell of.
-        """
-        if self.monitor is None:
-            return False
-        self.monitor.check_reference()
-        return self.monitor.acts
 
     def explain(self, task: Task, expected: Any, got: Any) -> Explanation | None:
         """Why two outputs of a task differ that this pipeline's settings made, as the verifier says; None where it has
@@ -400,8 +361,6 @@ class Pipeline(Parts):
             ("block", name_of(self.block) if block is None else str(block)),
             ("policy", " → ".join(steps)),
             ("settings", repr(dict(self.settings)) if self.settings else ""),
-            ("marks", ", ".join(self.marks)),
-            ("monitor", "" if self.monitor is None else f"on alarm {self.monitor.on_alarm}"),
         ]
         return [(name, value) for name, value in facts if value]
 

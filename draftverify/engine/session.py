@@ -26,7 +26,6 @@ from draftverify.engine.requests import Ask, AskPerson, Decide, Draft, Finish, P
 from draftverify.engine.state import State, holding, is_open, troubles_of
 from draftverify.errors import DraftVerifyError
 from draftverify.frozen import FrozenDict, freeze, thaw
-from draftverify.lab.alarms import doubted, tightened
 from draftverify.randomness import Draws, stream_key
 from draftverify.secret import quiet
 from draftverify.stats.acceptance import tally
@@ -77,7 +76,6 @@ class _Making(msgspec.Struct, eq=False):
     proposal: Proposal = _NOTHING
     verification: Verification | None = None
     open: tuple[int, ...] = ()  # the items whose checks are made again
-    doubted: bool = False  # what passed is for a person to judge, since the monitor has alarmed
     steps: tuple[Step, ...] = ()
     draft: float = 0.0
     verify: float = 0.0
@@ -104,7 +102,6 @@ class Session:
         allowance: of an inner task, the machine seconds and units that it may use of the outer one's budget.
         person: plays the person; None: nobody is there.
         on_event: what a driver tells the session's events.
-        alarmed: whether the pipeline's monitor has had an alarm that is acted on: that is done here.
 
     Attributes:
         outcome: how the task ended; None while it goes on.
@@ -126,7 +123,6 @@ class Session:
         allowance: Budget | None = None,
         person: AskPerson | None = None,
         on_event: Listener | None = None,
-        alarmed: bool = False,
     ) -> None:
         task = task.without_truth()  # which is for metrics alone
         self.pipeline = pipeline
@@ -139,9 +135,6 @@ class Session:
         self._attempt = attempt
         self._allowance = allowance
         self._inner = within is not None
-        then = pipeline.monitor.on_alarm if alarmed and pipeline.monitor is not None else "record"
-        self._stopped, self._doubting = then == "stop", then == "escalate"
-        self._asked = pipeline.monitor.threshold if then == "tighten" and pipeline.monitor else None
         self._number = next(_numbers)
         self._events: list[Event] = [TaskStarted(task, self._number)]
         keys = [stream_key(pipeline.seed, task.id, attempt, role) for role in ("draft", "verify", "rule")]
@@ -324,17 +317,15 @@ class Session:
             return
         clause, pipeline = self.state.fallback, self.pipeline
         drafts = True
-        if context.refused and not self._stopped:
+        if context.refused:
             n = len(context.refused)
         else:
             block = pipeline.block
             try:
                 if clause is None:
                     asked = pipeline.undrafted is not None and hasattr(block, "drafts")
-                    drafts = not self._stopped and (
-                        not asked or boundary.read_drafts(block.drafts(context), block)
-                    )
-                n = boundary.read_size(block.size(context), block) if drafts and not self._stopped else 0
+                    drafts = not asked or boundary.read_drafts(block.drafts(context), block)
+                n = boundary.read_size(block.size(context), block) if drafts else 0
             except BaseException as error:
                 failure = boundary.raised(error)
                 self._end("failed", f"the block size could not be chosen: {failure}", failure)
@@ -362,9 +353,7 @@ class Session:
         """The verifier's context, which is the rule's too."""
         context = self.state.context
         draws = Draws(self._verify_key, context.draws.round)
-        # Of what passed some may yet be refused.
-        enough = self.pipeline.enough if self._asked is None else None
-        return replace(context, draws=draws, enough=enough)
+        return replace(context, draws=draws, enough=self.pipeline.enough)
 
     def _ask_for_decision(self, context: Context, verification: Verification) -> None:
         making = self._making
@@ -377,9 +366,6 @@ class Session:
         making = self._making
         making.proposal = proposal
         verification = Verification(checks=(PASS,) * len(proposal), by=by)
-        if self._doubting and by != "person":
-            making.doubted = True
-            verification = doubted(verification)
         self._ask_for_decision(self._judging(), verification)
 
     # Answers
@@ -427,11 +413,6 @@ class Session:
         elif type(value) is Failure:
             self._consult_policy(Decision(), (value.kind,), value)
             return
-        if self._doubting and making.source != "person":
-            making.doubted = any(check.verdict == "pass" for check in value.checks)
-            value = doubted(value)
-        elif self._asked is not None and making.source != "person":
-            value = tightened(value, self._asked)
         self._ask_for_decision(request.context, value)
 
     def _take_decision(self, request: Decide, value: Any, seconds: float, busy: float) -> None:
@@ -579,17 +560,14 @@ class Session:
         again = places or (failure is not None and making.passes > 0)
         policy = self.pipeline.policy
         askable = policy.escalates and state.is_askable(self._round(decision, troubles, failure))
-        if making.doubted and "abstain" in troubles:
-            place = policy.asks if askable else None  # at once: more drafts would be doubted as these are
-        else:
-            place = policy.next(
-                troubles,
-                state.counting(making.steps),
-                reverifiable=bool(reverifiable and again and self._spent() is None),
-                askable=askable,
-                progress=progress,
-                drafting=drafting,
-            )
+        place = policy.next(
+            troubles,
+            state.counting(making.steps),
+            reverifiable=bool(reverifiable and again and self._spent() is None),
+            askable=askable,
+            progress=progress,
+            drafting=drafting,
+        )
         if place is not None:
             clause = policy.clauses[place]
             on = next(trouble for trouble in troubles if not clause.on or trouble in clause.on)
@@ -712,8 +690,6 @@ class Session:
 
     def _teach(self, context: Context, round: Round) -> Failure | None:
         """Let the block size learn, where it was asked; the failure when it cannot."""
-        if self._stopped:
-            return None
         try:
             self.pipeline.block.observe(context, round)
         except BaseException as error:
@@ -800,7 +776,7 @@ class Session:
             seconds=state.seconds,
             units=state.units,
         )
-        if pipeline.settles and not self._stopped:
+        if pipeline.settles:
             try:
                 pipeline.block.settle(state.context, self.outcome)
             except BaseException as error:

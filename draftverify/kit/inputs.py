@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 from pydantic import Field
 
-from draftverify.bench.config.forms import Keyed
+from draftverify.bench.config.experiment import raise_all, read_config, read_parts
+from draftverify.bench.config.forms import Keyed, Reading, Wrong, shown
+from draftverify.bench.config.located import Located
 from draftverify.bench.config.parameters import Component, Model, Record
 from draftverify.bench.config.specs import ComponentSpec
 from draftverify.errors import ConfigError
@@ -17,7 +22,7 @@ from draftverify.kit.contexts import make_context
 from draftverify.plugins import Role
 from draftverify.values import Check, Context, Proposal, Verification
 
-__all__ = ["INPUTS", "Checked", "Inputs"]
+__all__ = ["INPUTS", "Checked", "Inputs", "load_inputs"]
 
 
 class Checked(Component):
@@ -123,6 +128,48 @@ def _inputs(
 
 
 INPUTS = Record(inputs, _inputs)
+
+
+def load_inputs(
+    use: str,
+    file: str | os.PathLike[str] | None = None,
+    *,
+    role: Role | None = None,
+    parts: Sequence[str] = (),
+) -> Inputs:
+    """Read and check what the conformance kit is to call a part with.
+
+    Args:
+        use: the part's name.
+        file: the YAML file, see `draftverify.kit.inputs.inputs`; None: nothing but the part's name.
+        role: in which it is looked up; None: as a generator, a verifier or a rule.
+        parts: local files of parts, relative to the working directory, besides the file's own.
+
+    Raises:
+        ConfigError, PluginError, ResourceError: as for an experiment.
+    """
+    root, errors = (Located({}, "conform"), []) if file is None else read_config(file, ())
+    base = Path.cwd() if file is None else Path(os.path.abspath(file)).parent
+    reading = Reading(root, base, errors)
+    spec: ComponentSpec | None = None
+    inputs = Inputs()
+    if isinstance(root.value, dict):
+        more = [Located(os.path.abspath(each), "conform", ("parts",)) for each in parts]
+        own = root.value.get("parts", Located([], root.where, ("parts",)))
+        if isinstance(own.value, list):
+            root.value["parts"] = Located([*own.value, *more], own.where, own.path)
+        read_parts(reading)
+        with suppress(Wrong):
+            inputs = INPUTS.check(root, reading)
+        given = root.value.get("arguments", Located({}, root.where, ("arguments",)))
+        if isinstance(given.value, dict):
+            part = Located({"use": Located(use, root.where), **given.value}, given.where, given.path)
+            with suppress(Wrong):
+                spec = Checked(role).check(part, reading)
+    else:
+        reading.wrong(root, f"a file of inputs is a mapping (tasks: …, proposals: …), not {shown(root)}")
+    raise_all(reading)
+    return msgspec.structs.replace(inputs, part=spec)
 
 
 def _proposal(block: Block | Mapping[str, Any], path: str) -> Proposal:

@@ -16,10 +16,8 @@ if TYPE_CHECKING:
     from draftverify.lab.choice import Choice, choose
     from draftverify.lab.expected_acceptance import ExpectedBlock, expected_acceptance
     from draftverify.lab.fit import fit_verifier
-    from draftverify.lab.monitor import RateMonitor
     from draftverify.lab.recording import RecordedPipeline, Recording
     from draftverify.lab.scores import Reliability, ScoreFit, fit_scores, reliability
-    from draftverify.lab.summarised import Summarised
     from draftverify.lab.thresholds import (
         Beforehand,
         Judged,
@@ -28,10 +26,8 @@ if TYPE_CHECKING:
         certified_rejection,
         least_abstained,
     )
-    from draftverify.lab.watch import RATES, Alarm, Monitor, Shares, Watched, part_of, shares_of
 
 __all__ = [
-    "Alarm",
     "Beforehand",
     "BestOfN",
     "Calibrated",
@@ -40,16 +36,10 @@ __all__ = [
     "Choice",
     "ExpectedBlock",
     "Judged",
-    "Monitor",
-    "RATES",
-    "RateMonitor",
     "RecordedPipeline",
     "Recording",
     "Reliability",
     "ScoreFit",
-    "Shares",
-    "Summarised",
-    "Watched",
     "beforehand",
     "best_of_n",
     "calibrate",
@@ -60,13 +50,10 @@ __all__ = [
     "fit_scores",
     "fit_verifier",
     "least_abstained",
-    "part_of",
     "reliability",
-    "shares_of",
 ]
 
 _SOURCES = {
-    "Alarm": "draftverify.lab.watch",
     "Beforehand": "draftverify.lab.thresholds",
     "BestOfN": "draftverify.lab.best_of",
     "Calibrated": "draftverify.lab.calibrated",
@@ -75,16 +62,10 @@ _SOURCES = {
     "Choice": "draftverify.lab.choice",
     "ExpectedBlock": "draftverify.lab.expected_acceptance",
     "Judged": "draftverify.lab.thresholds",
-    "Monitor": "draftverify.lab.watch",
-    "RATES": "draftverify.lab.watch",
-    "RateMonitor": "draftverify.lab.monitor",
     "RecordedPipeline": "draftverify.lab.recording",
     "Recording": "draftverify.lab.recording",
     "Reliability": "draftverify.lab.scores",
     "ScoreFit": "draftverify.lab.scores",
-    "Shares": "draftverify.lab.watch",
-    "Summarised": "draftverify.lab.summarised",
-    "Watched": "draftverify.lab.watch",
     "beforehand": "draftverify.lab.thresholds",
     "best_of_n": "draftverify.lab.best_of",
     "calibrate": "draftverify.lab.calibration",
@@ -95,9 +76,7 @@ _SOURCES = {
     "fit_scores": "draftverify.lab.scores",
     "fit_verifier": "draftverify.lab.fit",
     "least_abstained": "draftverify.lab.thresholds",
-    "part_of": "draftverify.lab.watch",
     "reliability": "draftverify.lab.scores",
-    "shares_of": "draftverify.lab.watch",
 }
 
 

@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from draftverify.bench.artifact import PartIdentity, ScoreArtifact, read_artifact
+from draftverify.bench.artifact import PartIdentity, check_made_with, read_artifact
 from draftverify.checks.verifiers.combined import Combined, as_stages
 from draftverify.checks.verifiers.stages import AllWay, StagePass
-from draftverify.engine.parts import check_made_with, name_of
+from draftverify.engine.parts import name_of
 from draftverify.errors import ConfigError, below
-from draftverify.lab.scores import ScoreFit
+from draftverify.lab.scores import ScoreArtifact, ScoreFit
 from draftverify.protocols import Verifier
 from draftverify.values import Check, Context, Proposal
 

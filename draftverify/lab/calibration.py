@@ -20,12 +20,12 @@ from msgspec.structs import replace
 from draftverify.bench.artifact import Artifact, read_artifact, write_artifact
 from draftverify.bench.config.specs import Experiment
 from draftverify.bench.runner.build import Builder
+from draftverify.bench.runner.labelling import solved_by
 from draftverify.bench.runner.run import RunResult, Watcher, run
 from draftverify.bench.runner.workload import workload
 from draftverify.errors import ConfigError, below
 from draftverify.lab.candidates import Candidate, experiment_of, families, identities_of, refuse_other_tasks
 from draftverify.lab.choosing import choice_of, interval_of, now, read_scored
-from draftverify.lab.labelling import solved_by
 from draftverify.stats import solved_ratio
 from draftverify.values import Task
 

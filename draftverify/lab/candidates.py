@@ -14,9 +14,10 @@ from draftverify.bench.config.specs import ComponentSpec, Experiment, PipelineSp
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.conditions import conditions_of
 from draftverify.bench.runner.workload import Workload
-from draftverify.engine.parts import identity_of, name_of
+from draftverify.engine.parts import name_of
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, below
+from draftverify.identity import identity_of
 from draftverify.plugins import did_you_mean
 from draftverify.values import Task
 
@@ -115,9 +116,7 @@ def _sized(
     named = {}
     for size in sorted(sizes):
         name = f"{spec.name}{',' if '@' in spec.name else '@'}block={size}"[-LONGEST:]
-        named[size] = replace(
-            spec, name=name, path=f"pipelines.{name}", block=size, calibration="", where=spec.where
-        )
+        named[size] = replace(spec, name=name, path=f"pipelines.{name}", block=size, where=spec.where)
     base = experiment.compared_with(spec.name) or named[min(named)].name
     twin = next((each for each in experiment.pipelines if each.name == base), None)
     if twin is not None and isinstance(twin.block, int) and _bare(twin) == _bare(spec):
@@ -127,7 +126,7 @@ def _sized(
 
 def _bare(spec: PipelineSpec) -> PipelineSpec:
     """The spec without its name and its block."""
-    return replace(spec, name="", where="", path="", block=None, calibration="")
+    return replace(spec, name="", where="", path="", block=None)
 
 
 def refuse_other_tasks(experiment: Experiment, families: Sequence[Family], load_all: Workload) -> None:

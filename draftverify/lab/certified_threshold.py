@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from draftverify.bench.artifact import PartIdentity, ScoreArtifact, read_artifact
-from draftverify.engine.parts import Parts, check_made_with, name_of
+from draftverify.bench.artifact import PartIdentity, check_made_with, read_artifact
+from draftverify.engine.parts import Parts, name_of
 from draftverify.errors import ConfigError, below
+from draftverify.lab.scores import ScoreArtifact
 from draftverify.protocols import Verifier
 
 __all__ = ["CertifiedThreshold"]

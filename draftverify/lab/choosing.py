@@ -10,13 +10,13 @@ from typing import Any
 
 from draftverify.bench.artifact import Artifact, Interval, ParallelPass, Tried
 from draftverify.bench.config.specs import Experiment, PipelineSpec
+from draftverify.bench.monitors.monitor import shares_of
 from draftverify.bench.records import load_run
 from draftverify.bench.records.database import store_url
 from draftverify.bench.records.directory import versions
 from draftverify.errors import ConfigError
 from draftverify.lab.candidates import Candidate, Family, Identified, data_hash
 from draftverify.lab.choice import Choice, choose
-from draftverify.lab.watch import shares_of
 from draftverify.stats import (
     CostModel,
     Estimate,

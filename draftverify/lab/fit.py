@@ -16,17 +16,17 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from draftverify.bench.artifact import Artifact, ScoreArtifact, read_artifact, write_artifact
+from draftverify.bench.artifact import FittedBlock, write_artifact
 from draftverify.bench.config.specs import ComponentSpec, Experiment, PipelineSpec
 from draftverify.bench.runner.build import Builder
+from draftverify.bench.runner.labelling import check_whole, is_right, judging_metric, labelled
 from draftverify.bench.runner.workload import workload
 from draftverify.checks.metrics import check_metrics
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, ContractError, below
 from draftverify.lab.calibrated import Calibrated
 from draftverify.lab.certified_threshold import CertifiedThreshold
-from draftverify.lab.labelling import check_whole, is_right, judging_metric, labelled
-from draftverify.lab.scores import fit_scores
+from draftverify.lab.scores import ScoreArtifact, fit_scores
 from draftverify.lab.thresholds import Beforehand, Judged, beforehand
 from draftverify.protocols import BlockSize, Generator, Metric, Verifier
 from draftverify.rejection import retry
@@ -310,14 +310,13 @@ def _outer(experiment: Experiment, spec: PipelineSpec) -> str:
 
 
 def _block(spec: PipelineSpec, builder: Builder) -> int | BlockSize | None:
-    """How large the blocks are that the pipeline judges. Where its calibration says not to draft, and it judges none:
-    the best size that drafts, since scores without items cannot be fitted."""
-    if spec.calibration:
-        point = read_artifact(spec.calibration, Artifact)
-        return point.block or point.tested
+    """How large the blocks are that the pipeline judges. Where its operating point says not to draft: the best size
+    that drafts, since scores without items cannot be fitted."""
     made: int | BlockSize | None = (
         builder.part(spec.block) if isinstance(spec.block, ComponentSpec) else spec.block
     )
+    if isinstance(made, FittedBlock):
+        return made.point.block or made.point.tested
     return made
 
 

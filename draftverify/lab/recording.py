@@ -15,11 +15,13 @@ from typing import Any, get_args
 
 import msgspec
 
+from draftverify import Fixed
 from draftverify import stats as calibration
 from draftverify.bench.config.experiment import load_recorded
 from draftverify.bench.config.located import read
 from draftverify.bench.config.specs import Experiment, PipelineSpec
 from draftverify.bench.records import Entry, RunRecords
+from draftverify.bench.records.directory import made_from
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.workload import workload
 from draftverify.checks.metrics import measures_of, score
@@ -31,10 +33,10 @@ from draftverify.lab.replay.asked import CHANGES, Change, DraftsFrom
 from draftverify.lab.replay.driven import Replay, Replayed
 from draftverify.lab.replay.log import Gap
 from draftverify.plugins import did_you_mean
-from draftverify.stats import Estimate, Fixed
+from draftverify.stats import Estimate
 from draftverify.values import Outcome, Task, TaskRecord
 
-__all__ = ["Expected", "RecordedPipeline", "Recording", "Side", "WhatIf", "made_from"]
+__all__ = ["Expected", "RecordedPipeline", "Recording", "Side", "WhatIf"]
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
@@ -333,13 +335,6 @@ class Recording(RecordedPipeline):
                     where=f"--set {change}",
                 )
         overrides = [self.override(change) for change in changes]
-        point = self.pipeline.calibration
-        if point is not None and any(each.startswith(self._below("block")) for each in overrides):
-            # The operating point brought the recorded block, and may have brought the threshold, which stays.
-            kept = [f"{self._below('calibration')}=null"]
-            if point.threshold is not None and "threshold" in self.spec.rule.arguments:
-                kept.append(f"{self._below('rule.threshold')}={point.threshold}")
-            overrides = [*kept, *overrides]
         spec = self._spec_of(self._load(overrides))
         changed = frozenset(name for name in CHANGES if getattr(spec, name) != getattr(self.spec, name))
         # What is answered from a log is not watched: a policy may be tried that an alarm could not ask a person by.
@@ -457,12 +452,3 @@ def _told(outcome: Outcome) -> bytes:
 
 def _input_of(task: Task) -> bytes:
     return msgspec.json.encode(task.input, enc_hook=repr, order="deterministic")
-
-
-def made_from(run: RunRecords) -> Path:
-    """The directory of the config that the run's last command named, while it stands there."""
-    for start in reversed(run.about.get("starts") or []):
-        for word in start.get("command", ()):
-            if str(word).endswith((".yaml", ".yml")) and Path(word).is_file():
-                return Path(word).parent
-    return run.path

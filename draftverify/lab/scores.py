@@ -8,15 +8,16 @@ only where each task has one item (`thresholds`).
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
-from typing import Any
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 
+from draftverify.bench.artifact import Kept
 from draftverify.lab.thresholds import Judged, certified, certified_rejection, columns, inside
 from draftverify.stats.intervals import Estimate, rate
-from draftverify.stats.trust import trust
+from draftverify.stats.judgement.trust import trust
 
 __all__ = ["Reliability", "ScoreFit", "fit_scores", "platt", "reliability"]
 
@@ -213,3 +214,26 @@ def _known(found: Estimate, threshold: float | None) -> Estimate | None:
 def _share(right: Any, groups: Any) -> Estimate:
     _, place = np.unique(groups, return_inverse=True)
     return rate(np.bincount(place, right).tolist(), np.bincount(place).tolist())
+
+
+class ScoreArtifact(Kept, frozen=True, kw_only=True, tag="draftverify.scores"):
+    """The file of what a verifier's scores mean.
+
+    Args:
+        fit: the meaning.
+        verifier: the identity of the verifier whose scores they are; those of another mean something else.
+        name: what to call that verifier in messages.
+        metric: by which an item was right.
+        best: whether each task's best item alone was counted, rather than every item.
+        versions: of the package and whatever else the scores depend on.
+    """
+
+    what: ClassVar[str] = "score fit"
+    made_by: ClassVar[str] = "draftverify fit CONFIG"
+
+    fit: ScoreFit
+    verifier: str
+    name: str
+    metric: str
+    best: bool
+    versions: Mapping[str, str] = {}

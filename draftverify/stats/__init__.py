@@ -1,4 +1,4 @@
-"""Statistics: rates with intervals, paired tests, cost per solved task, trust in a verifier, what drafting brings."""
+"""Statistics: rates with intervals, paired tests, cost per solved task, what drafting brings."""
 
 from draftverify.stats.acceptance import (
     PassAtK,
@@ -9,8 +9,6 @@ from draftverify.stats.acceptance import (
     pass_at_k_rate,
     tally,
 )
-from draftverify.stats.agreement import cohen_kappa, krippendorff_alpha
-from draftverify.stats.block.controller import Fixed, Measured
 from draftverify.stats.costs import CostModel, Curve, fit_costs, parallel_pass
 from draftverify.stats.drafting import Drafting, drafting
 from draftverify.stats.duration import Spent, remaining
@@ -27,7 +25,6 @@ from draftverify.stats.paired import (
 from draftverify.stats.places import Places, StageCounts, position_trials, trials
 from draftverify.stats.prediction import Prediction, coverage, measured_ratio, predict
 from draftverify.stats.progress import geometric_progress, is_alternatives
-from draftverify.stats.roc import Roc, RocPoint, roc
 from draftverify.stats.selective import (
     RiskCoverage,
     aurc,
@@ -48,51 +45,30 @@ from draftverify.stats.solved import (
     solved_rate,
     solved_ratio,
 )
-from draftverify.stats.trust import (
-    Assisted,
-    BlindSpots,
-    Trust,
-    assisted_rate,
-    blind_spots,
-    error_correlation,
-    labels_needed,
-    trust,
-)
 
 __all__ = [
-    "Assisted",
-    "BlindSpots",
     "CostModel",
     "Curve",
     "Drafting",
     "Estimate",
-    "Fixed",
-    "Measured",
     "PairedTest",
     "PassAtK",
     "Places",
     "Prediction",
     "RiskCoverage",
-    "Roc",
-    "RocPoint",
     "Scored",
     "Spent",
     "StageCounts",
-    "Trust",
     "acceptance_rate",
     "accepted_rate",
     "arithmetic_mean",
-    "assisted_rate",
     "aurc",
     "auroc",
     "auroc_within",
-    "blind_spots",
     "bootstrap",
-    "cohen_kappa",
     "cost_per_solved",
     "coverage",
     "drafting",
-    "error_correlation",
     "fewest_samples",
     "fit_costs",
     "geometric_mean",
@@ -100,8 +76,6 @@ __all__ = [
     "holm",
     "is_alternatives",
     "items_per_pass",
-    "krippendorff_alpha",
-    "labels_needed",
     "log_interval",
     "log_jackknife",
     "mean_cost",
@@ -119,12 +93,10 @@ __all__ = [
     "predict_solved",
     "remaining",
     "risk_coverage",
-    "roc",
     "selective_risk",
     "solved_rate",
     "solved_ratio",
     "specificity",
     "tally",
     "trials",
-    "trust",
 ]

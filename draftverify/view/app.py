@@ -24,10 +24,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from draftverify.bench.records import RunRecords
-from draftverify.bench.tables.overview import changes, overview
 from draftverify.bench.tables.task_rows import all_rows, task_list
 from draftverify.errors import ConfigError, ContractError, DraftVerifyError
 from draftverify.secret import quiet, redact
+from draftverify.view.overview import changes, overview
 from draftverify.view.page import app_html, app_policy, kept_overview
 from draftverify.view.reviewing import Reviewing, Stale
 from draftverify.view.runs import Runs, UnknownRun

@@ -22,11 +22,11 @@ from typing import Any
 import msgspec
 
 from draftverify.bench.records import Entry, RunRecords
-from draftverify.bench.tables.overview import Gathering
 from draftverify.bench.tables.task_rows import Frame, Plain, row_of
 from draftverify.bench.tables.words import clean
 from draftverify.secret import redact
 from draftverify.values import Outcome
+from draftverify.view.overview import Gathering
 from draftverify.view.task_detail import detail_of, detail_of_open
 
 __all__ = ["DETAILS", "app_html", "app_policy", "kept_overview", "page_html"]

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from draftverify.stats import cohen_kappa, krippendorff_alpha
+from draftverify.stats.judgement import cohen_kappa, krippendorff_alpha
 
 
 def test_kappa_of_a_worked_table():

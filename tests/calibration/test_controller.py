@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from draftverify import Pipeline, generator
+from draftverify import Fixed, Pipeline, generator
 from draftverify.errors import ConfigError
 from draftverify.rules import Limit, LongestPrefix
-from draftverify.stats import Fixed, Measured, tally
+from draftverify.stats import tally
+from draftverify.stats.block import Measured
 from draftverify.values import (
     PASS,
     REJECT,

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from draftverify import Context, Cost, Decision, Pipeline, Proposal, Verification
+from draftverify import Context, Cost, Decision, Fixed, Pipeline, Proposal, Verification
 from draftverify.protocols import BlockSize
-from draftverify.stats import Fixed, Measured, geometric_progress
+from draftverify.stats import geometric_progress
+from draftverify.stats.block import Measured
 from draftverify.stats.block.costs import BatchCosts
 from draftverify.values import Evidence, Failure, Round, Timing
 from tests.calibration.simulated import PLAIN, Machine, context_of

@@ -6,8 +6,9 @@ import math
 
 import pytest
 
+from draftverify import Fixed
 from draftverify.errors import ConfigError
-from draftverify.stats import Fixed, fit_costs
+from draftverify.stats import fit_costs
 from draftverify.stats.costs import Curve
 from draftverify.values import Decision, Outcome, Round, TaskRecord, Timing
 from tests.calibration.simulated import PLAIN, Machine

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
+from draftverify.bench.monitors import RateMonitor
+from draftverify.bench.monitors.rates import Wealth
 from draftverify.errors import ConfigError
-from draftverify.lab import RateMonitor
-from draftverify.lab.monitor import Wealth
 
 LENGTH = 120
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from draftverify.stats import Measured
+from draftverify.stats.block import Measured
 from tests.calibration.simulated import Machine
 
 

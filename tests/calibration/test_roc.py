@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftverify import ConfigError
-from draftverify.stats import RocPoint, roc
+from draftverify.stats.judgement import RocPoint, roc
 
 items = st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.integers(0, 3)), min_size=1, max_size=40)
 

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftverify import ConfigError
-from draftverify.bench.artifact import ScoreArtifact, read_artifact, write_artifact
+from draftverify.bench.artifact import read_artifact, write_artifact
 from draftverify.lab import Judged, ScoreFit, certified, fit_scores, reliability
+from draftverify.lab.scores import ScoreArtifact
 
 PRECISION = 0.9
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from benchmarks import ppi
 from draftverify import ConfigError
 from draftverify.lab import best_of_n
-from draftverify.stats import assisted_rate, blind_spots, error_correlation, labels_needed, trust
+from draftverify.stats.judgement import assisted_rate, blind_spots, error_correlation, labels_needed, trust
 
 PASSED = [1, 1, 0, 0, 1, 1, 0, 0, 1, 1]
 RIGHT = [1, 1, 1, 0, 0, 1, 0, 0, 1, 0]

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from draftverify import PASS, REJECT, Check, Decision, Outcome, Refusal, Round, TaskRecord
+from draftverify.bench.monitors import Alarm, Monitor, Shares, part_of, shares_of
+from draftverify.bench.monitors.monitor import OnAlarm, Rate
 from draftverify.errors import ConfigError
-from draftverify.lab import Alarm, Monitor, Shares, part_of, shares_of
-from draftverify.lab.watch import OnAlarm, Rate
 from draftverify.stats import tally
 
 KNOWN = {"acceptance": 0.695, "right": 0.7, "true_pass": 0.95, "false_pass": 0.1}

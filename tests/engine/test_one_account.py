@@ -34,6 +34,7 @@ from draftverify import (
     reverify,
     verifier,
 )
+from draftverify.bench.monitors import Monitor, after_alarm
 from draftverify.bench.records import timeless
 from draftverify.bench.records.encoding import decode, encode
 from draftverify.checks.metrics import score
@@ -41,7 +42,6 @@ from draftverify.engine.drivers import drive
 from draftverify.engine.requests import Answer, Ask
 from draftverify.engine.scheduler import Scheduler
 from draftverify.engine.session import Session
-from draftverify.lab import Monitor
 from draftverify.rules import All, First, LongestPrefix, Majority, Rounds
 
 from .parts import Blocks, Judge
@@ -405,10 +405,10 @@ def test_a_rule_that_fails_after_an_alarm_fails_its_task_alone():
     monitor = Monitor(0.99, on_alarm="escalate")
     policy = escalate(on=["abstain"])
     draft, judge = generator(lambda context, n: ["a"]), verifier(lambda context, item: True)
-    pipeline = Pipeline(draft, judge, Breaks(), policy=policy, monitor=monitor)
+    pipeline = after_alarm(Pipeline(draft, judge, Breaks(), policy=policy), monitor)
     outcomes = []
     for number in range(3):
-        session = Session(pipeline, Task(id=str(number)), alarmed=True)
+        session = Session(pipeline, Task(id=str(number)))
         for _ in drive(Scheduler([session])):
             pass
         outcomes.append(session.record().outcome)

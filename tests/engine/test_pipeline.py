@@ -20,7 +20,7 @@ from draftverify import (
     verifier,
 )
 from draftverify.rules import First
-from draftverify.stats import Measured
+from draftverify.stats.block import Measured
 
 from .parts import Ballots, Blocks, Judge, Prefix, TakeFirst
 

@@ -12,6 +12,7 @@ from draftverify import (
     Clause,
     Context,
     Cost,
+    Fixed,
     Pipeline,
     Policy,
     Proposal,
@@ -26,7 +27,8 @@ from draftverify import (
 )
 from draftverify.lab.replay import Replay
 from draftverify.rules import First, LongestPrefix
-from draftverify.stats import Fixed, Measured, drafting
+from draftverify.stats import drafting
+from draftverify.stats.block import Measured
 from draftverify.values import Check, Verification
 
 

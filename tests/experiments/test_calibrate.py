@@ -13,13 +13,13 @@ from msgspec.structs import replace
 
 from draftverify import Pipeline, Task
 from draftverify.bench import load_experiment
-from draftverify.bench.artifact import Artifact, PartIdentity, read_artifact, write_artifact
+from draftverify.bench.artifact import Artifact, FittedBlock, PartIdentity, read_artifact, write_artifact
 from draftverify.bench.cli.main import main
 from draftverify.bench.records import load_run
 from draftverify.bench.runner.build import Builder
-from draftverify.bench.runner.judging import marks_of
-from draftverify.engine.parts import identity_of
-from draftverify.errors import ConfigError, PipelineError
+from draftverify.bench.runner.marks import marks_of
+from draftverify.errors import ConfigError
+from draftverify.identity import identity_of
 from draftverify.lab import calibrate
 from draftverify.lab.calibration import split
 from draftverify.rules import Limit, LongestPrefix
@@ -380,19 +380,26 @@ def point(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made.path
 
 
-def own(point: Path) -> Artifact:
-    """The same for these parts as a program imports them; those of a parts file are known by that file."""
+def own(point: Path) -> FittedBlock:
+    """The operating point, as of parts that a program makes."""
     parts = {"generator": Chain(0.8), "verifier": OnePass(), "rule": LongestPrefix()}
-    return replace(
-        read_artifact(point, Artifact),
-        **{role: PartIdentity("", identity_of(part)) for role, part in parts.items()},
+    file = point.with_name("own.json")
+    write_artifact(
+        file,
+        replace(
+            read_artifact(point, Artifact),
+            **{role: PartIdentity("", identity_of(part)) for role, part in parts.items()},
+        ),
     )
+    return FittedBlock(file)
 
 
 def used(folder: Path, point: Path, more: str = "", **blanks: Any) -> Path:
     file = written(folder, **blanks)
-    text = file.read_text().replace("seconds: 0.1}}", f"seconds: 0.1}}, calibration: {point}{more}}}")
-    assert "calibration" in text
+    text = file.read_text().replace(
+        "seconds: 0.1}}", f"seconds: 0.1}}, block: {{use: fitted, path: {point}}}{more}}}"
+    )
+    assert "fitted" in text
     file.write_text(text)
     return file
 
@@ -401,25 +408,10 @@ def test_a_pipeline_takes_its_block_from_the_file(point: Path, tmp_path: Path) -
     """In a config and in a program, and a run goes through."""
     file = used(tmp_path, point)
     spec = load_experiment(file).pipelines[1]
-    assert Builder().pipeline(spec).block.n == read_artifact(point, Artifact).block
+    assert Builder().pipeline(spec).block.point.block == read_artifact(point, Artifact).block
     assert main(["run", str(file), "--out", str(tmp_path / "run")]) == 0
-    made = Pipeline(Chain(0.8), OnePass(), LongestPrefix(), calibration=own(point), done=Limit(60))
+    made = Pipeline(Chain(0.8), OnePass(), LongestPrefix(), block=own(point), done=Limit(60))
     assert len(made.record(Task(id="t")).rounds[0].items) == read_artifact(point, Artifact).block
-
-
-def test_a_block_beside_it_is_refused_where_it_stands(
-    point: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """With file and line; what `defaults` says yields to a pipeline's own word."""
-    assert main(["run", str(used(tmp_path, point, ", block: 4")), "--dry-run"]) == 3
-    said = capsys.readouterr().err
-    assert "experiment.yaml:11" in said
-    assert "leave one of them out" in said
-    file = used(tmp_path, point)
-    file.write_text(file.read_text().replace("defaults:", "defaults:\n  block: 3"))
-    assert load_experiment(file).pipelines[1].block is None
-    with pytest.raises(PipelineError, match="leave one of them out"):
-        Pipeline(Chain(0.8), OnePass(), LongestPrefix(), calibration=point, block=4)
 
 
 @pytest.mark.parametrize(
@@ -444,9 +436,9 @@ def test_other_parts_refuse_it(
     assert main(["run", str(file), "--out", str(tmp_path / "run")]) == 3
     said = capsys.readouterr().err.replace("\n", " ")
     assert f"made with the {role}" in said
-    assert "experiment.yaml:11  pipelines.spec.calibration" in said
+    assert "experiment.yaml:11  pipelines.spec.block" in said
     with pytest.raises(ConfigError, match="made with the rule"):
-        Pipeline(Chain(0.8), OnePass(), Prefix(), calibration=own(point)).run("x")
+        Pipeline(Chain(0.8), OnePass(), Prefix(), block=own(point)).run("x")
 
 
 def test_another_machine_or_package_is_told_and_not_refused(
@@ -506,39 +498,36 @@ def test_the_calibration_of_a_pipeline_that_drafts_for_another_counts_too(
     file.write_text(text.replace(f"{{generator: {inner}", wrapped))
     (told,) = told_of(file)
     assert told.startswith("spec.generator: calibrated elsewhere (numpy 1.0 then, ")
-    assert "calibration inner.json" in load_experiment(file).parts()
+    assert any(name.endswith("inner.json") for name in load_experiment(file).parts())
 
 
 def test_a_file_that_is_missing_or_damaged_is_refused(point: Path, tmp_path: Path) -> None:
     """Where it stands in the config, and with what to do."""
     with pytest.raises(ConfigError, match="`draftverify calibrate CONFIG` writes it") as error:
-        load_experiment(used(tmp_path, tmp_path / "none.json"))
-    assert error.value.where.endswith("experiment.yaml:11")
+        Builder().bench(load_experiment(used(tmp_path, tmp_path / "none.json")))
+    assert "experiment.yaml:11: pipelines.spec" in str(error.value)
     damaged = tmp_path / "damaged.json"
     damaged.write_text(json.dumps({**json.loads(point.read_text()), "block": "eight"}))
     with pytest.raises(ConfigError, match="damaged"):
-        load_experiment(used(tmp_path, damaged))
+        Builder().bench(load_experiment(used(tmp_path, damaged)))
 
 
 def test_a_rule_has_the_threshold_of_its_calibration(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is printed with the cell, filled in where it is left out, and another one is refused with its line."""
+    """It is printed with the cell, and another one is refused."""
     file = written(tmp_path, ALTERNATIVES)
     (made,) = calibrate(load_experiment(file), out=tmp_path / "run")
     whole = file.read_text().partition("matrix:")[0]
     assert main(["calibrate", str(file), "--out", str(tmp_path / "run")]) == 0
     change = f"pipelines.many.rule.threshold={made.artifact.threshold}"
     assert f"the chosen cell is {made.artifact.pipeline}; it changes {change}" in capsys.readouterr().out
-    bare = whole.replace("{use: best, threshold: 0.5}", f"{{use: best}}\n    calibration: {made.path}")
-    file.write_text(bare)
-    pipeline = Builder().pipeline(load_experiment(file).pipelines[1])
-    assert pipeline.rule.threshold == made.artifact.threshold
-    pipeline.open()
-    other = f"{{use: best, threshold: 0.2}}\n    calibration: {made.path}"
-    file.write_text(whole.replace("{use: best, threshold: 0.5}", other))
-    with pytest.raises(ConfigError, match=r"is 0\.2, and many\.json was measured with"):
-        load_experiment(file)
+    block = f"\n    block: {{use: fitted, path: {made.path}}}"
+    file.write_text(whole.replace("threshold: 0.5}", f"threshold: {made.artifact.threshold}}}{block}"))
+    Builder().pipeline(load_experiment(file).pipelines[1]).open()
+    file.write_text(whole.replace("threshold: 0.5}", f"threshold: 0.2}}{block}"))
+    with pytest.raises(ConfigError, match="was made with the rule Best"):
+        Builder().pipeline(load_experiment(file).pipelines[1]).open()
 
 
 # On the command line
@@ -590,9 +579,9 @@ def test_the_shipped_examples_are_calibrated(
     for each in found:
         path = f"pipelines.{each.path.stem}"
         chosen = load_experiment(
-            "experiment.yaml", overrides=[f"{path}.block=null", f"{path}.calibration={each.path}"]
+            "experiment.yaml", overrides=[f"{path}.block={{use: fitted, path: {each.path}}}"]
         )
         (spec,) = (spec for spec in chosen.pipelines if spec.name == each.path.stem)
         pipeline = Builder().pipeline(spec)
         pipeline.open()
-        assert pipeline.block.n == each.artifact.block
+        assert pipeline.block.point.block == each.artifact.block

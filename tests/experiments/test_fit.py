@@ -9,10 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from draftverify import Check, ConfigError, DraftVerifyError, Pipeline, Task, generator, verifier
-from draftverify.bench.artifact import ScoreArtifact, read_artifact, write_artifact
+from draftverify.bench.artifact import read_artifact, write_artifact
 from draftverify.bench.cli.main import main
 from draftverify.kit import ScriptedGenerator
 from draftverify.lab import Calibrated, fit_verifier
+from draftverify.lab.scores import ScoreArtifact
 from draftverify.rules import All
 from tests.calibration.test_artifact import POINT
 
@@ -143,7 +144,9 @@ def test_blocks_are_those_of_the_calibration(config: str, block: int, items: int
     text = Path(config).read_text()
     file = "scores: ./judge.json}\n    rule: {use: all, abstain_after: 1}\n    "
     assert f"{file}block: 1" in text
-    Path(config).write_text(text.replace(f"{file}block: 1", f"{file}calibration: ./point.json"))
+    Path(config).write_text(
+        text.replace(f"{file}block: 1", f"{file}block: {{use: fitted, path: ./point.json}}")
+    )
     assert main(["fit", config, "--pipeline", "sure"]) == 0
     assert read_artifact("judge.json", ScoreArtifact).fit.items == items
 

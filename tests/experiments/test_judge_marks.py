@@ -12,7 +12,7 @@ from draftverify.bench import evaluate
 from draftverify.bench.artifact import write_artifact
 from draftverify.bench.cli.main import main
 from draftverify.bench.records import directory
-from draftverify.bench.runner.judging import marks_of
+from draftverify.bench.runner.marks import marks_of
 from draftverify.checks.verifiers import AllOf, Regex
 from draftverify.kit.audit import audit_judge, comparisons_of
 from draftverify.rules import Best

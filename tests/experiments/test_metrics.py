@@ -11,10 +11,10 @@ import pytest
 from draftverify import Check, ConfigError, Outcome, Pipeline, Task, Verification, escalate
 from draftverify.bench import RunResult, evaluate, load_experiment, run
 from draftverify.bench.records import load_run
-from draftverify.bench.tables.overview import overview
 from draftverify.bench.tables.summary import Row
 from draftverify.checks.metrics import Exact
 from draftverify.rules import Best, First
+from draftverify.view.overview import overview
 from tests.experiments.metric_parts import Answers, Asks, Believes, Faster, Shared
 from tests.report.runs import overview_of
 

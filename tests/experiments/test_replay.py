@@ -19,8 +19,8 @@ from draftverify.bench.records import load_run, timeless
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.run import run
 from draftverify.bench.runner.workload import workload
-from draftverify.engine.parts import identity_of
 from draftverify.errors import ConfigError
+from draftverify.identity import identity_of
 from draftverify.lab.cli.tune import yaml_lines
 from draftverify.lab.recording import Recording
 from draftverify.lab.replay import Gap
@@ -179,8 +179,10 @@ def test_another_block_than_that_of_an_operating_point(made, tmp_path):
     )  # fmt: skip
     write_artifact(made / "point.json", point)
     config = made / "calibrated.yaml"
-    text = CONFIG.replace("GENERATOR", "Listed").replace("block: 2", "calibration: ./point.json")
-    config.write_text(text.replace("first, threshold: 0.5", "first"))
+    text = CONFIG.replace("GENERATOR", "Listed").replace(
+        "block: 2", "block: {use: fitted, path: ./point.json}"
+    )
+    config.write_text(text)
     run(load_experiment(config), out=tmp_path / "run", command=("draftverify", "run", str(config)))
     found = recorded(tmp_path / "run").what_if(["block=1"])
     again = recorded(made / "listed").what_if(["block=1"])

@@ -28,11 +28,11 @@ from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.run import estimate, plan, run
 from draftverify.bench.runner.workload import workload
 from draftverify.bench.tables.compare import compare
-from draftverify.bench.tables.overview import changes, overview
 from draftverify.bench.tables.task_rows import task_list
 from draftverify.errors import ConfigError, StoreError
 from draftverify.stats import Estimate
 from draftverify.values import Outcome, TaskRecord
+from draftverify.view.overview import changes, overview
 from draftverify.view.task_detail import task_detail
 from tests.experiments.sweeps import BASE, load, write
 

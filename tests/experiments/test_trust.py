@@ -12,9 +12,10 @@ from draftverify import ConfigError
 from draftverify.bench.artifact import read_artifact
 from draftverify.bench.cli.main import main
 from draftverify.bench.records import load_run
-from draftverify.bench.tables.overview import overview
 from draftverify.kit.audit import Item, Judged, VerifierAudit, audit_verifiers
-from draftverify.stats import auroc, error_correlation, roc, trust
+from draftverify.stats import auroc
+from draftverify.stats.judgement import error_correlation, roc, trust
+from draftverify.view.overview import overview
 from tests.browser import watched
 
 PARTS = """

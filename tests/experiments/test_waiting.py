@@ -15,14 +15,15 @@ from draftverify.bench import Evaluation, RunResult, evaluate, load_experiment, 
 from draftverify.bench.cli.exits import Exit
 from draftverify.bench.cli.main import main
 from draftverify.bench.config.specs import Experiment
+from draftverify.bench.monitors import Monitor
 from draftverify.bench.records import RunRecords, load_run, rows
 from draftverify.bench.runner.run import estimate
-from draftverify.bench.tables.overview import overview
 from draftverify.bench.tables.summary import Row
 from draftverify.checks.metrics import Exact, score
-from draftverify.lab import Monitor, Recording
+from draftverify.lab import Recording
 from draftverify.lab.choosing import read_scored
 from draftverify.rules import First
+from draftverify.view.overview import overview
 from tests.experiments.metric_parts import Answers, Believes
 from tests.report.runs import overview_of, unpacked
 
@@ -278,10 +279,9 @@ def test_evaluate_counts_waiting_tasks() -> None:
 
     def evaluated(policy: Policy, metrics: dict[str, Any] | None = None) -> Evaluation:
         monitor = Monitor({"acceptance": 0.6})
-        pipeline = Pipeline(
-            Answers("quick", 100.0), Believes(), First(), policy=retry(1).then(policy), monitor=monitor
-        )
-        found = evaluate({"quick": pipeline}, tasks, metrics=metrics or {})
+        pipeline = Pipeline(Answers("quick", 100.0), Believes(), First(), policy=retry(1).then(policy))
+        monitors = {"quick": monitor}
+        found = evaluate({"quick": pipeline}, tasks, metrics=metrics or {}, monitors=monitors)
         assert [record.task for record in found.records["quick"]] == [task.id for task in tasks]
         assert monitor.tasks == len(tasks)
         return found

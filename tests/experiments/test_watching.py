@@ -27,14 +27,14 @@ from draftverify import (
 )
 from draftverify.bench import evaluate, load_experiment, run
 from draftverify.bench.cli.main import main
+from draftverify.bench.monitors import Monitor, MonitoredPipeline, Shares, after_alarm
+from draftverify.bench.monitors.alarms import task_shares
+from draftverify.bench.monitors.watching import Watch, alike, reference_of
 from draftverify.bench.records import load_run
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.work import Watcher
 from draftverify.checks.metrics import Exact
 from draftverify.errors import ConfigError, DraftVerifyError
-from draftverify.lab import Monitor, Shares
-from draftverify.lab.alarms import what_it_says
-from draftverify.lab.watching import Watch, alike, reference_of
 from draftverify.rules import All, First, Limit, LongestPrefix
 from tests.calibration.test_watch import a_round
 from tests.experiments.watched_parts import Guesses, Judge, Machine, Numbers, Steps
@@ -421,8 +421,10 @@ def test_an_operating_point_may_be_what_it_compares_with(tmp_path: Path) -> None
     assert main(["calibrate", str(config), "--out", str(out), "--at-most", "2"]) == 0
     made = json.loads((out / "own.json").read_text())
     assert 20 < len(made["shares"]) <= made["data"]["tasks"] == 28  # of tasks of which an item was judged
-    text = config.read_text().replace("    block: 4\n", f"    calibration: {out / 'own.json'}\n")
-    config.write_text(text.replace("monitor: {reference: 0.5}", "monitor: {}"))
+    text = config.read_text().replace(
+        "    block: 4\n", f"    block: {{use: fitted, path: {out / 'own.json'}}}\n"
+    )
+    config.write_text(text.replace("reference: 0.5", f"reference: {out / 'own.json'}"))
     found = run(load_experiment(config), out=tmp_path / "run").summary.pipelines[0].monitor
     assert found[0].reference == pytest.approx(sum(made["shares"]) / len(made["shares"]))
 
@@ -484,63 +486,46 @@ def test_a_threshold_that_is_missing_is_told_with_its_place(tmp_path: Path) -> N
 def test_what_the_parts_cannot_do_is_refused() -> None:
     """Stopping without plain steps, asking where nobody can be asked, labels of steps, a monitor within a pipeline."""
     parts = (Guesses(), Judge(), All())
+    plain, steps = Pipeline(*parts), (Steps(), Machine(), LongestPrefix())
     with pytest.raises(PipelineError, match="plain_steps"):
-        Pipeline(*parts, monitor=Monitor(0.5, on_alarm="stop"))
+        after_alarm(plain, Monitor(0.5, on_alarm="stop"))
     with pytest.raises(PipelineError, match="needs a policy step that asks"):
-        Pipeline(*parts, policy=retry(2), monitor=Monitor(0.5, on_alarm="escalate"))
+        after_alarm(Pipeline(*parts, policy=retry(2)), Monitor(0.5, on_alarm="escalate"))
     with pytest.raises(PipelineError, match="no item is a whole answer"):
-        Pipeline(Steps(), Machine(), LongestPrefix(), monitor=Monitor(0.5, metric=Exact()))
+        after_alarm(Pipeline(*steps), Monitor(0.5, metric=Exact()))
     with pytest.raises(PipelineError, match="no item is one"):
-        Pipeline(
-            Steps(), Machine(), LongestPrefix(), policy=escalate(), monitor=Monitor(0.5, on_alarm="escalate")
-        )
+        after_alarm(Pipeline(*steps, policy=escalate()), Monitor(0.5, on_alarm="escalate"))
     with pytest.raises(PipelineError, match="provides: scores"):
-        Pipeline(*parts, monitor=Monitor(0.5, on_alarm="tighten", threshold=0.9))
+        after_alarm(plain, Monitor(0.5, on_alarm="tighten", threshold=0.9))
     with pytest.raises(ConfigError, match="nothing to compare with"):
-        Pipeline(*parts, monitor=Monitor(None)).run(Task(id="0", input={"n": 0}))
+        MonitoredPipeline(plain, Monitor(None))
     with pytest.raises(ConfigError, match="says nothing of right"):
-        evaluate({"own": Pipeline(*parts, monitor=Monitor(0.5, metric=Exact()))}, Numbers(1).load())
+        evaluate({"own": plain}, Numbers(1).load(), monitors={"own": Monitor(0.5, metric=Exact())})
     with pytest.raises(ConfigError, match="needs the stricter threshold"):
         Monitor(0.5, on_alarm="tighten")
     with pytest.raises(ConfigError, match="on_alarm is stop"):
         Monitor(0.5, on_alarm="stop", threshold=0.9)
-    with pytest.raises(PipelineError, match="inside another"):
-        Pipeline(Pipeline(*parts, monitor=Monitor(0.5)), Judge(), All(), monitor=Monitor(0.5))
     with pytest.raises(PipelineError, match="a Monitor is needed"):
-        Pipeline(*parts, monitor=0.8)  # type: ignore[arg-type]
+        MonitoredPipeline(plain, 0.8)  # type: ignore[arg-type]
 
 
 # In Python
 
 
 def test_a_pipeline_is_watched_without_a_run() -> None:
-    """One task after the other, in a batch and in an evaluation: the alarm is acted on, and marked."""
+    """One task after the other, and in an evaluation: the alarm is acted on, and marked."""
     tasks = Numbers(60).load()
-
-    def pipeline() -> Pipeline:
-        return Pipeline(
-            Steps(then=0.0, turns=10),
-            Machine(),
-            LongestPrefix(),
-            block=4,
-            done=Limit(4),
-            monitor=Monitor(0.7, on_alarm="stop"),
-        )
-
-    alone, batch, evaluated = pipeline(), pipeline(), pipeline()
-    rounds = [alone.record(task).rounds for task in tasks]
-    together = batch.record_batch(tasks, size=4)
-    evaluation = evaluate({"own": evaluated}, tasks)
-    for each in (alone, batch, evaluated):
-        assert each.monitor is not None
-        assert len(each.monitor.alarms) == 1
-        assert each.marks == (str(each.monitor.alarms[0]),)
-    assert alone.monitor is not None
-    at = int(alone.monitor.alarms[0].task[1:])
+    pipeline = Pipeline(Steps(then=0.0, turns=10), Machine(), LongestPrefix(), block=4, done=Limit(4))
+    monitor, other = Monitor(0.7, on_alarm="stop"), Monitor(0.7, on_alarm="stop")
+    watched = MonitoredPipeline(pipeline, monitor)
+    rounds = [watched.record(task).rounds for task in tasks]
+    evaluation = evaluate({"own": pipeline}, tasks, monitors={"own": other})
+    assert len(monitor.alarms) == len(other.alarms) == 1
+    at = int(monitor.alarms[0].task[1:])
     assert [any(round.items for round in each) for each in rounds] == [n <= at for n in range(60)]
-    assert not any(round.items for record in together[at + 5 :] for round in record.rounds)
-    assert evaluation.summary.pipelines[0].marks == evaluated.marks
-    assert [record.rounds for record in evaluation.records["own"]] != []
+    after = evaluation.records["own"][at + 5 :]
+    assert not any(round.items for record in after for round in record.rounds)
+    assert evaluation.summary.pipelines[0].marks == (str(other.alarms[0]),)
 
 
 def test_the_generator_is_not_blamed_where_checking_stops_at_a_pass() -> None:
@@ -555,13 +540,12 @@ def test_the_generator_is_not_blamed_where_checking_stops_at_a_pass() -> None:
             ),
             First(),
             block=4,
-            monitor=Monitor({"right": 0.5}, metric=Exact()),
         )
+        monitor = Monitor({"right": 0.5}, metric=Exact())
         assert pipeline.enough == 1
         records = [pipeline.record(task) for task in tasks]
-        assert pipeline.monitor is not None
         return [
-            what_it_says(pipeline.monitor, task, record, 0, whole=pipeline.enough is None).right
+            task_shares(monitor, task, record, 0, whole=pipeline.enough is None).right
             for task, record in zip(tasks, records, strict=True)
         ]
 
@@ -570,22 +554,15 @@ def test_the_generator_is_not_blamed_where_checking_stops_at_a_pass() -> None:
 
 def test_a_generator_that_has_become_better_is_not_stopped() -> None:
     """The alarm is recorded, and drafting goes on."""
-    pipeline = Pipeline(
-        Steps(right=1.0, then=1.0),
-        Machine(),
-        LongestPrefix(),
-        block=4,
-        done=Limit(4),
-        monitor=Monitor(0.5, on_alarm="stop"),
-    )
-    records = [pipeline.record(task) for task in Numbers(20).load()]
-    assert pipeline.monitor is not None
-    assert [alarm.then for alarm in pipeline.monitor.alarms] == ["record"]
+    pipeline = Pipeline(Steps(right=1.0, then=1.0), Machine(), LongestPrefix(), block=4, done=Limit(4))
+    watched = MonitoredPipeline(pipeline, Monitor(0.5, on_alarm="stop"))
+    records = [watched.record(task) for task in Numbers(20).load()]
+    assert [alarm.then for alarm in watched.monitor.alarms] == ["record"]
     assert all(record.rounds[0].items for record in records)
 
 
 def test_a_trusted_fallback_is_doubted_too() -> None:
-    """After an alarm with escalate its answer is not accepted either, but given to a person."""
+    """After an alarm with escalate its answer is verified, and given to a person."""
     monitor = Monitor(0.9, on_alarm="escalate")
     pipeline = Pipeline(
         generator(lambda context, n: [0], shape="alternatives"),
@@ -594,15 +571,17 @@ def test_a_trusted_fallback_is_doubted_too() -> None:
         policy=fallback(
             generator(lambda context, n: [2], shape="alternatives"), verified=False, on=["reject"]
         ).then(escalate()),
-        monitor=monitor,
     )
-    assert pipeline.run(Task(id="before")).value == 2
+    watched = MonitoredPipeline(pipeline, monitor)
+    assert watched.run(Task(id="before")).value == 2
     while not monitor.acts:
         monitor.observe("", Shares(acceptance=0.0))
-    after = pipeline.record(Task(id="after"))
+    after = watched.record(Task(id="after"))
     assert after.outcome.status == "waiting"
-    assert [(each.source, each.trouble) for each in after.rounds][-1] == ("fallback", ("abstain",))
-    assert pipeline.run(Task(id="asked"), ask=lambda request: Answer("accept")).value == 2
+    assert [(each.source, each.trouble) for each in after.rounds][-1] == ("fallback", ("reject",))
+    assert watched.run(Task(id="asked"), ask=lambda request: Answer("accept")).value == 2
+    edited = watched.run(Task(id="edited"), ask=lambda request: Answer("edit", 1))
+    assert edited.value == 1, "what a person made of it is for the verifier to judge, as before"
 
 
 def test_stop_goes_to_the_fallback_at_once_where_there_are_no_plain_steps() -> None:
@@ -612,11 +591,10 @@ def test_stop_goes_to_the_fallback_at_once_where_there_are_no_plain_steps() -> N
         verifier(lambda context, item: item == 1),
         First(),
         policy=retry().then(fallback(generator(lambda context, n: [1], shape="alternatives"))),
-        monitor=Monitor(0.9, on_alarm="stop"),
     )
-    records = [pipeline.record(Task(id=str(n))) for n in range(40)]
-    assert pipeline.monitor is not None
-    (alarm,) = pipeline.monitor.alarms
+    watched = MonitoredPipeline(pipeline, Monitor(0.9, on_alarm="stop"))
+    records = [watched.record(Task(id=str(n))) for n in range(40)]
+    (alarm,) = watched.monitor.alarms
     at = int(alarm.task)
     for n, record in enumerate(records):
         assert record.outcome.value == 1
@@ -626,18 +604,11 @@ def test_stop_goes_to_the_fallback_at_once_where_there_are_no_plain_steps() -> N
 
 def test_a_task_that_waits_is_told_of_once() -> None:
     """With what was judged until then; where it is taken up again nothing more is told."""
-    watched = Pipeline(
-        Guesses(then=0.0),
-        Judge(wrong=0.0, then=0.0),
-        All(),
-        policy=escalate(),
-        block=4,
-        monitor=Monitor(0.7),
-    )
+    pipeline = Pipeline(Guesses(then=0.0), Judge(wrong=0.0, then=0.0), All(), policy=escalate(), block=4)
+    watched = MonitoredPipeline(pipeline, Monitor(0.7))
     task = Numbers(1).load()[0]
     waiting = watched.record(task)
     assert waiting.outcome.status == "waiting"
-    assert watched.monitor is not None
     assert watched.monitor.tasks == 1
     again = watched.record(task, restore=waiting.rounds, ask=lambda request: Answer("accept"))
     assert again.outcome.status == "accepted"

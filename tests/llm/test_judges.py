@@ -9,8 +9,8 @@ import pytest
 
 from draftverify import ConfigError, Pipeline, Proposal, ResourceError, Task, generator
 from draftverify.checks.families import stands_outside
-from draftverify.engine.parts import identity_of
 from draftverify.errors import EndpointTimeout
+from draftverify.identity import identity_of
 from draftverify.kit import check_component, make_context
 from draftverify.kit.audit import Asked, Presented
 from draftverify.rules import Tournament

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from draftverify import ConfigError, Proposal
-from draftverify.engine.parts import identity_of
+from draftverify.identity import identity_of
 from draftverify.kit import Subject, check_component, make_context
 from draftverify.kit.audit import Presented
 from draftverify_llm import RecordedJudge

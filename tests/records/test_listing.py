@@ -13,8 +13,8 @@ import pytest
 from draftverify.bench.records import Question, RunDirectory, load_run
 from draftverify.bench.records.directory import is_driven
 from draftverify.bench.records.listing import list_runs
-from draftverify.bench.tables.overview import changes
 from draftverify.values import Outcome, Task, TaskRecord
+from draftverify.view.overview import changes
 from tests.records.samples import record, waiting
 
 ROOT = Path(__file__).parents[2]

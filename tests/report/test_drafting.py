@@ -9,7 +9,7 @@ import pytest
 from draftverify.bench import load_experiment, run
 from draftverify.bench.cli.main import main
 from draftverify.bench.records import load_run
-from draftverify.bench.tables.overview import overview
+from draftverify.view.overview import overview
 from draftverify.view.task_detail import task_detail
 from tests.browser import watched
 

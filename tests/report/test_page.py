@@ -12,10 +12,10 @@ import pytest
 
 from draftverify.bench.cli.main import main
 from draftverify.bench.records import load_run
-from draftverify.bench.tables.overview import overview
 from draftverify.bench.tables.task_rows import task_list
 from draftverify.secret import Secret
 from draftverify.view import page
+from draftverify.view.overview import overview
 from draftverify.view.task_detail import task_detail
 from tests.report.report_parts import HOSTILE
 from tests.report.runs import element, overview_of, unpacked

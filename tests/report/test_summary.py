@@ -15,6 +15,7 @@ from rich.console import Console
 
 from draftverify.bench.records import Prediction
 from draftverify.bench.tables.listing import listed, trouble
+from draftverify.bench.tables.notebook import report_html
 from draftverify.bench.tables.summarise import first_difference, summarise
 from draftverify.bench.tables.summary import Summary
 from draftverify.bench.tables.tables import tables
@@ -35,7 +36,6 @@ from draftverify.values import (
     TaskRecord,
     Timing,
 )
-from draftverify.view.notebook import report_html
 
 TASKS = [Task(id=f"t{i}", group=f"g{i // 2}") for i in range(4)]
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from draftverify.bench.artifact import ScoreArtifact, read_artifact
+from draftverify.bench.artifact import read_artifact
 from draftverify.bench.cli.main import main
+from draftverify.lab.scores import ScoreArtifact
 
 ROOT = Path(__file__).parents[2]
 

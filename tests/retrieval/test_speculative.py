@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from draftverify import ConfigError, Pipeline, Proposal, Task
 from draftverify.kit import Subject, check_component, make_context
 from draftverify.rules import LongestPrefix
-from draftverify.stats import Measured
+from draftverify.stats.block import Measured
 from draftverify_retrieval import (
     ApproximateSearch,
     ApproximateVectors,

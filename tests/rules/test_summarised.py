@@ -189,7 +189,8 @@ def test_a_round_keeps_them_and_the_rest_is_as_without() -> None:
 
 def test_it_stands_in_for_the_rule_everywhere() -> None:
     """Same needs, laws and identity; messages call it by the rule's name."""
-    from draftverify.engine.parts import identity_of, name_of
+    from draftverify.engine.parts import name_of
+    from draftverify.identity import identity_of
 
     rule = GreedyMatch()
     made = Summarised(rule)

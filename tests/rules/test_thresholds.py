@@ -11,11 +11,14 @@ import pytest
 
 from draftverify import Check, ConfigError, Pipeline, Verification, generator
 from draftverify.bench import load_experiment
-from draftverify.bench.artifact import ScoreArtifact, write_artifact
+from draftverify.bench.artifact import write_artifact
 from draftverify.bench.cli.main import main
 from draftverify.bench.config.schema import schema
-from draftverify.engine.parts import identity_of
-from draftverify.lab import Calibrated, CertifiedThreshold, Judged, Monitor, fit_scores
+from draftverify.bench.monitors import Monitor
+from draftverify.bench.runner.bench import Bench
+from draftverify.identity import identity_of
+from draftverify.lab import Calibrated, CertifiedThreshold, Judged, fit_scores
+from draftverify.lab.scores import ScoreArtifact
 from draftverify.rules import All, AnyOf, Best, BestStep, First, Rounds, Threshold
 
 SURE = [Judged(str(i), float(i % 10), i % 10 >= 5) for i in range(500)]
@@ -87,10 +90,10 @@ def test_a_stopping_rule_takes_it_too(tmp_path: Path) -> None:
 def test_a_monitor_that_tightens_takes_it_too(tmp_path: Path) -> None:
     """What it asks for after its alarm is compared with the verifier as a rule's is."""
     watched = Monitor(0.9, on_alarm="tighten", threshold=CertifiedThreshold(scores(tmp_path)))
-    pipeline(First(), monitor=watched).open()
+    Bench({"p": pipeline(First())}, monitors={"p": watched}).open("p")
     with pytest.raises(ConfigError, match="was made with the verifier Scorer") as caught:
-        pipeline(First(), Scorer(2.0), monitor=watched).open()
-    assert caught.value.path == "monitor.threshold"
+        Bench({"p": pipeline(First(), Scorer(2.0))}, monitors={"p": watched}).open("p")
+    assert caught.value.path == "pipelines.p.monitor.threshold"
 
 
 def test_what_holds_of_best_items_is_refused_by_a_rule_that_takes_others(tmp_path: Path) -> None:

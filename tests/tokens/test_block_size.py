@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from draftverify import Pipeline, Proposal, TaskRecord
+from draftverify import Fixed, Pipeline, Proposal, TaskRecord
 from draftverify.rules import Speculative, Tree
-from draftverify.stats import Fixed, Measured
+from draftverify.stats.block import Measured
 from draftverify_tokens import (
     DraftModel,
     DraftTree,

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from draftverify import ConfigError, Pipeline, PipelineError, Proposal, iid
+from draftverify import ConfigError, Fixed, Pipeline, PipelineError, Proposal, iid
 from draftverify.bench.config.forms import Listed
 from draftverify.bench.config.parameters import parameters
 from draftverify.kit import (
@@ -20,7 +20,7 @@ from draftverify.kit import (
     make_context,
 )
 from draftverify.rules import GreedyMatch, Limit, LongestPrefix, Speculative
-from draftverify.stats import Fixed, Measured
+from draftverify.stats.block import Measured
 from draftverify_tokens.first_of import FirstOf
 from draftverify_tokens.prompt_lookup import PromptLookup
 from draftverify_tokens.suffix import Suffix

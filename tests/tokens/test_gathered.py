@@ -11,7 +11,7 @@ import pytest
 
 from draftverify import Outcome, Pipeline, Task, fallback
 from draftverify.rules import BlockVerification, First, Speculative, Tree
-from draftverify.stats import Measured
+from draftverify.stats.block import Measured
 from draftverify_tokens import (
     Confidence,
     DraftModel,

@@ -12,7 +12,7 @@ import torch
 from transformers import BatchEncoding
 
 from draftverify import ConfigError, DraftVerifyError, PipelineError, Proposal
-from draftverify.stats import Measured
+from draftverify.stats.block import Measured
 from draftverify_llm import LocalModel
 from draftverify_tokens import (
     DRAFTERS,

@@ -17,7 +17,7 @@ import torch
 
 from draftverify import Pipeline, Task
 from draftverify.rules import BlockVerification, GreedyMatch, Speculative, Tree
-from draftverify.stats import Measured
+from draftverify.stats.block import Measured
 from draftverify_llm import LocalModel
 from draftverify_tokens import (
     DraftModel,

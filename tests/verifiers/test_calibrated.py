@@ -24,13 +24,14 @@ from draftverify import (
     generator,
     verifier,
 )
-from draftverify.bench.artifact import ScoreArtifact, read_artifact, write_artifact
+from draftverify.bench.artifact import read_artifact, write_artifact
 from draftverify.bench.records import timeless
 from draftverify.checks.verifiers import AllOf
-from draftverify.engine.parts import identity_of
+from draftverify.identity import identity_of
 from draftverify.kit import check_component
 from draftverify.lab import Calibrated, Judged, fit_scores
 from draftverify.lab.replay import Replay
+from draftverify.lab.scores import ScoreArtifact
 from draftverify.rules import All, EnoughEvidence, First
 
 

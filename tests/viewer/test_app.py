@@ -15,10 +15,10 @@ import pytest
 
 from draftverify.bench.records import RunRecords, load_run
 from draftverify.bench.records.listing import list_runs
-from draftverify.bench.tables.overview import overview
 from draftverify.bench.tables.task_rows import all_rows
 from draftverify.secret import Secret
 from draftverify.view import app
+from draftverify.view.overview import overview
 from tests.viewer.serving import Served, serving
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from draftverify import BlockSize
-from draftverify.stats import Measured
+from draftverify.stats.block import Measured
 
 __all__ = ["MOST", "default_block"]
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from draftverify.bench.cli.asked import Asked
 from draftverify.bench.records.directory import RunRecords, load_run
 from draftverify.bench.tables.listing import KINDS, listed, trouble
-from draftverify.bench.tables.overview import so_far
+from draftverify.bench.tables.summarise import so_far
 from draftverify.bench.tables.summary import Summary
 from draftverify.bench.tables.tables import print_tables
 from draftverify.bench.tables.task_rows import all_rows

@@ -15,25 +15,26 @@ from typing import Any
 
 import msgspec
 
-from draftverify.bench.config.format import AUDIT, DEFAULTS, FILE
+from draftverify.bench.config.format import DEFAULTS, FILE
 from draftverify.bench.config.forms import Reading, Wrong, shown
 from draftverify.bench.config.located import Located, override, read
-from draftverify.bench.config.parameters import Component
-from draftverify.bench.config.specs import AuditSpec, ComponentSpec, Experiment
+from draftverify.bench.config.parameters import Component, Record
+from draftverify.bench.config.specs import ComponentSpec, Experiment
 from draftverify.bench.runner.sweep import Cell, Matrix, Sweep, assemble, changed, inherited, merged
 from draftverify.errors import ConfigError, DraftVerifyError
-from draftverify.kit.inputs import INPUTS, Checked, Inputs
-from draftverify.plugins import PartsFile, Role, did_you_mean
+from draftverify.plugins import PartsFile, did_you_mean
 from draftverify.secret import note_urls
 
 __all__ = [
     "ConfigErrors",
     "load_experiment",
-    "load_inputs",
-    "load_judge_audit",
+    "load_form",
     "load_recorded",
     "load_training",
     "parts_of",
+    "raise_all",
+    "read_config",
+    "read_parts",
 ]
 
 
@@ -76,7 +77,7 @@ def load_experiment(
     assignments = list(overrides)
     # What is set within pipelines comes last: what they share has to be settled before.
     within = [each for each in assignments if each.startswith("pipelines.")]
-    root, errors = _read(file, assignments, without=within)
+    root, errors = read_config(file, assignments, without=within)
     if limit is not None:
         root = override(root, f"limit={limit}", option=f"--limit {limit}")
     return _experiment(root, Path(file), errors, within)
@@ -102,7 +103,7 @@ def load_recorded(
         ConfigError, PluginError, ResourceError: as for an experiment.
     """
     within = list(overrides)
-    root, errors = _read(file, ())
+    root, errors = read_config(file, ())
     if isinstance(root.value, dict):
         if cell and root.value.get("matrix") is not None:
             root = _of_cell(root, cell, Reading(root, Path(base), errors))
@@ -122,7 +123,7 @@ def _of_cell(root: Located, cell: str, reading: Reading) -> Located:
         for below in (False, True):
             alone = changed(alone, changes, reading, pipelines=below)
     except Wrong:
-        _tell(reading)
+        raise_all(reading)
     pipelines = alone.value["pipelines"]
     own = Located({name: pipelines.value[name]}, pipelines.where, pipelines.path)
     return Located({**alone.value, "pipelines": own}, root.where)
@@ -152,11 +153,11 @@ def load_training(name: str, file: str | os.PathLike[str], *, overrides: Iterabl
         for assignment in overrides:
             root = override(root, assignment)
     else:
-        root, errors = _read(file, overrides)
+        root, errors = read_config(file, overrides)
     reading = Reading(root, base, errors)
     spec: ComponentSpec | None = None
     if isinstance(root.value, dict):
-        _read_parts(reading)
+        read_parts(reading)
         taken = ("models", "parts", "use")
         if "use" in root.value:
             reading.wrong(root.value["use"], f"{name} is what is trained, and nothing else is named here")
@@ -166,77 +167,35 @@ def load_training(name: str, file: str | os.PathLike[str], *, overrides: Iterabl
             spec = Component("trainer").check(Located({"use": use, **arguments}, root.where), reading)
     else:
         reading.wrong(root, f"the config of a trainer is a mapping of its arguments, not {shown(root)}")
-    _tell(reading)
+    raise_all(reading)
     assert spec is not None
     return spec
 
 
-def load_judge_audit(
-    file: str | os.PathLike[str], *, overrides: Iterable[str] = (), limit: int | None = None
-) -> AuditSpec:
-    """Read and check the config of a judge's audit: `judge`, `comparisons`, `probes`, and `models` and `parts`.
+def load_form(
+    form: Record, file: str | os.PathLike[str], *, overrides: Iterable[str] = (), limit: int | None = None
+) -> Any:
+    """Read and check a config that is no experiment, by the form that its keys have.
 
     Args:
+        form: what is made of it; it may have `models` and `parts` as an experiment has them.
         file, overrides: as for an experiment.
-        limit: at most so many comparisons, as after `--limit`.
+        limit: the value of its key `limit`, as after `--limit`.
 
     Raises:
         ConfigError, PluginError, ResourceError: as for an experiment.
     """
-    root, errors = _read(file, overrides)
+    root, errors = read_config(file, overrides)
     if limit is not None:
         root = override(root, f"limit={limit}", option=f"--limit {limit}")
     reading = Reading(root, Path(os.path.abspath(file)).parent, errors)
-    spec: AuditSpec | None = None
+    made: Any = None
     if isinstance(root.value, dict):
-        _read_parts(reading)
+        read_parts(reading)
     with suppress(Wrong):
-        spec = AUDIT.check(root, reading)
-    _tell(reading)
-    assert spec is not None
-    return spec
-
-
-def load_inputs(
-    use: str,
-    file: str | os.PathLike[str] | None = None,
-    *,
-    role: Role | None = None,
-    parts: Sequence[str] = (),
-) -> Inputs:
-    """Read and check what the conformance kit is to call a part with.
-
-    Args:
-        use: the part's name.
-        file: the YAML file, see `draftverify.kit.inputs.inputs`; None: nothing but the part's name.
-        role: in which it is looked up; None: as a generator, a verifier or a rule.
-        parts: local files of parts, relative to the working directory, besides the file's own.
-
-    Raises:
-        ConfigError, PluginError, ResourceError: as for an experiment.
-    """
-    root, errors = (Located({}, "conform"), []) if file is None else _read(file, ())
-    base = Path.cwd() if file is None else Path(os.path.abspath(file)).parent
-    reading = Reading(root, base, errors)
-    spec: ComponentSpec | None = None
-    inputs = Inputs()
-    if isinstance(root.value, dict):
-        more = [Located(os.path.abspath(each), "conform", ("parts",)) for each in parts]
-        own = root.value.get("parts", Located([], root.where, ("parts",)))
-        if isinstance(own.value, list):
-            root.value["parts"] = Located([*own.value, *more], own.where, own.path)
-        _read_parts(reading)
-        with suppress(Wrong):
-            inputs = INPUTS.check(root, reading)
-        given = root.value.get("arguments", Located({}, root.where, ("arguments",)))
-        if isinstance(given.value, dict):
-            part = Located({"use": Located(use, root.where), **given.value}, given.where, given.path)
-            with suppress(Wrong):
-                spec = Checked(role).check(part, reading)
-    else:
-        reading.wrong(root, f"a file of inputs is a mapping (tasks: …, proposals: …), not {shown(root)}")
-    _tell(reading)
-    return msgspec.structs.replace(inputs, part=spec)
+        made = form.check(root, reading)
+    raise_all(reading)
+    return made
 
 
 def parts_of(file: str | os.PathLike[str]) -> dict[str, Any]:
@@ -245,15 +204,15 @@ def parts_of(file: str | os.PathLike[str]) -> dict[str, Any]:
     Raises:
         ConfigError: the config or a parts file cannot be read.
     """
-    root, _ = _read(file, ())
+    root, _ = read_config(file, ())
     reading = Reading(root, Path(os.path.abspath(file)).parent, ())
     if isinstance(root.value, dict):
-        _read_parts(reading)
-    _tell(reading)
+        read_parts(reading)
+    raise_all(reading)
     return {name: target for name, (_, target) in reading.local.items()}
 
 
-def _read(
+def read_config(
     file: str | os.PathLike[str], overrides: Iterable[str], *, without: Sequence[str] = ()
 ) -> tuple[Located, list[ConfigError]]:
     """A config file as located values, overridden but for some, and what is wrong with its text."""
@@ -298,7 +257,7 @@ def _experiment(
     reading = Reading(root, Path(os.path.abspath(path)).parent, errors)
     experiment: Experiment | None = None
     if isinstance(root.value, dict):
-        _read_parts(reading)
+        read_parts(reading)
         matrix = root.value.get("matrix")
         root = _within(root, within)
         if matrix is not None and matrix.value is not None:
@@ -310,7 +269,7 @@ def _experiment(
     else:
         needed = "a config is a mapping (name: …, tasks: …, pipelines: …)"
         reading.wrong(root, f"{needed}, not {shown(root)}")
-    _tell(reading)
+    raise_all(reading)
     assert experiment is not None
     name = experiment.name or re.sub(r"^\W|[^\w.-]", "-", path.stem)
     # Where a matrix varies `defaults`, what a pipeline has of its own must still be told from what it has of these.
@@ -407,7 +366,7 @@ def _sweep(matrix: Located, reading: Reading, within: Sequence[str]) -> Experime
     return assemble(sweep, found, {k: read(sweep.changes(first, without=k), []) for k in alone_in})
 
 
-def _tell(reading: Reading) -> None:
+def raise_all(reading: Reading) -> None:
     """Raises: DraftVerifyError: all that was found wrong, in the order of the file."""
     if reading.errors:
         ordered = [error for _, error in sorted(reading.errors, key=lambda noted: _line(noted[0]))]
@@ -417,7 +376,7 @@ def _tell(reading: Reading) -> None:
         raise told[0] if len(told) == 1 else ConfigErrors(told)
 
 
-def _read_parts(reading: Reading) -> None:
+def read_parts(reading: Reading) -> None:
     for node in reading.top("parts", list):
         if not isinstance(node.value, str):
             continue  # noted with the other keys

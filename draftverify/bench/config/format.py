@@ -8,30 +8,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from draftverify import rejection
-from draftverify.bench.artifact import Artifact, read_artifact
-from draftverify.bench.config.forms import FilePath, Keyed, Listed, Reading, Schema, StoreUrl, shown
+from draftverify.bench.config.forms import Keyed, Listed, Reading, Schema, StoreUrl, shown
 from draftverify.bench.config.located import Located
+from draftverify.bench.config.monitor_format import MONITOR, asking, compared
 from draftverify.bench.config.parameters import Component, Model, Record, parameters
-from draftverify.bench.config.specs import AuditSpec, ClauseSpec, ComponentSpec, Experiment, PipelineSpec
+from draftverify.bench.config.specs import ClauseSpec, ComponentSpec, Experiment, PipelineSpec
 from draftverify.bench.records.directory import TAG
 from draftverify.bench.runner.sweep import Matrix
 from draftverify.engine.budget import Budget
 from draftverify.errors import ConfigError
-from draftverify.kit.audit import ProbeName
-from draftverify.lab.monitor_format import MONITOR, asking, compared
 from draftverify.plugins import did_you_mean
 from draftverify.rejection import Policy
 from draftverify.values import Trouble
 
 __all__ = [
-    "AUDIT",
     "FILE",
     "INNER",
     "STEPS",
@@ -39,7 +35,6 @@ __all__ = [
     "calibrate",
     "clause",
     "experiment",
-    "judge_audit",
     "pipeline",
     "records",
 ]
@@ -109,14 +104,9 @@ class Piped(Record):
     """A pipeline, which knows where it stands."""
 
     def check(self, node: Located, reading: Reading) -> PipelineSpec:
-        node = _one_size(node, reading)
         spec: PipelineSpec = super().check(node, reading)
-        if spec.calibration:
-            spec = _calibrated(spec, node, reading)
         if spec.monitor is not None:
-            spec = msgspec.structs.replace(
-                spec, monitor=compared(spec.monitor, spec.calibration, node, reading)
-            )
+            spec = msgspec.structs.replace(spec, monitor=compared(spec.monitor, node, reading))
         return msgspec.structs.replace(
             spec,
             on_rejection=tuple(spec.on_rejection),
@@ -125,47 +115,6 @@ class Piped(Record):
             where=node.where,
             path=node.dotted,
         )
-
-
-def _one_size(node: Located, reading: Reading) -> Located:
-    """A pipeline with one word on its block size: its own wins over that of `defaults`, and two of one place are wrong.
-
-    Raises:
-        Wrong: it has both `block` and `calibration`.
-    """
-    given = node.value if isinstance(node.value, dict) else {}
-    both = {
-        key: given[key] for key in ("block", "calibration") if key in given and given[key].value is not None
-    }
-    if len(both) < 2:
-        return node
-    shared = [key for key, each in both.items() if each.path[:1] == ("defaults",)]
-    if len(shared) != 1:
-        said = "calibration says how large blocks are, and so does block; leave one of them out"
-        raise reading.wrong(node, said, "block")
-    return Located({key: each for key, each in given.items() if key != shared[0]}, node.where, node.path)
-
-
-def _calibrated(spec: PipelineSpec, node: Located, reading: Reading) -> PipelineSpec:
-    """A pipeline whose operating point was read: where that has a threshold, its rule has it.
-
-    Raises:
-        Wrong: the file cannot be read, or the rule is given another threshold.
-    """
-    try:
-        found = read_artifact(spec.calibration, Artifact)
-    except ConfigError as error:
-        raise reading.wrong(node, f"{spec.calibration}: {error.message}", "calibration") from error
-    if found.threshold is None or "threshold" not in parameters(spec.rule.target):
-        return spec
-    given = spec.rule.arguments.get("threshold")
-    if given is not None and given != found.threshold:
-        said = (
-            f"is {given}, and {Path(spec.calibration).name} was measured with {found.threshold}; leave it out"
-        )
-        raise reading.wrong(node, said, "rule", "threshold")
-    arguments = {**spec.rule.arguments, "threshold": found.threshold}
-    return msgspec.structs.replace(spec, rule=msgspec.structs.replace(spec.rule, arguments=arguments))
 
 
 def clause(
@@ -230,7 +179,6 @@ def pipeline(
     verifier: Annotated[Any, Component("verifier")],
     rule: Annotated[Any, Component("rule")],
     block: Annotated[Any, Block("block")] = None,
-    calibration: Annotated[Any, FilePath()] = None,
     done: Annotated[Any, Component("stopping")] = None,
     settings: Mapping[str, Any] = {},
     on_rejection: Annotated[Any, Listed(Record(clause, _clause))] = (),
@@ -246,8 +194,6 @@ def pipeline(
         rule: decides how much of a verified block to keep.
         block: how many items to ask for: a number (0 for none), or a controller that chooses; what the generator
             brings when absent, else 1.
-        calibration: the file of an operating point that `draftverify calibrate` wrote; it says the block size, and the
-            rule's threshold where it has one.
         done: when the task is finished.
         settings: what the parts share (temperature and the like); overrides the experiment's settings key by key.
         on_rejection: what becomes of a round without progress: the first clause that answers it and is not used up.
@@ -360,32 +306,3 @@ class File(Record):
 
 
 FILE = File(experiment, _experiment)
-
-
-def judge_audit(
-    judge: Annotated[Any, Component("verifier")],
-    comparisons: Annotated[Any, Component("tasks")],
-    probes: list[ProbeName] = [],  # noqa: B006 - the signature is read, and never called
-    limit: Count | None = None,
-    parts: tuple[str, ...] = (),
-    models: Annotated[Any, Keyed(Model("model"), names=True)] = None,
-) -> None:
-    """The audit of a judge.
-
-    Args:
-        judge: a judge, or any verifier that gives scores.
-        comparisons: tasks with `question`, `first` and `second`, whose truth are labels: first, second or tie.
-        probes: these alone; all when absent.
-        limit: the first so many comparisons; all when absent.
-        parts: as of an experiment.
-        models: as of an experiment.
-    """
-
-
-def _judge_audit(models: object = None, parts: object = None, **given: Any) -> AuditSpec:
-    if "probes" in given:
-        given["probes"] = tuple(given["probes"])
-    return AuditSpec(**given)
-
-
-AUDIT = Record(judge_audit, _judge_audit)

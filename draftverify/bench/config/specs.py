@@ -13,16 +13,14 @@ from typing import Any, Literal
 import msgspec
 
 from draftverify import plugins
+from draftverify.bench.monitors.monitor import OnAlarm
 from draftverify.bench.records.directory import FREE
 from draftverify.engine.budget import Budget
 from draftverify.errors import ConfigError
-from draftverify.kit.audit import PROBES, ProbeName
-from draftverify.lab.watch import OnAlarm
 from draftverify.plugins import PartsFile, Role, did_you_mean
 from draftverify.secret import note_urls
 
 __all__ = [
-    "AuditSpec",
     "ClauseSpec",
     "ComponentSpec",
     "Experiment",
@@ -100,8 +98,7 @@ class PipelineSpec(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     Args:
         name: its key in the config; of an inner one its path.
         generator, verifier, rule: its parts.
-        block: a number of items, or a block-size controller; None: the generator's own, or the calibration's.
-        calibration: the file of an operating point that says the block size; "" for none.
+        block: a number of items, or a block-size controller; None: the generator's own.
         done: the stopping rule.
         settings: the experiment's settings, overridden by the pipeline's; of an inner one its own only, since it
             inherits the others as it runs.
@@ -117,7 +114,6 @@ class PipelineSpec(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     verifier: ComponentSpec
     rule: ComponentSpec
     block: int | ComponentSpec | None = None
-    calibration: str = ""
     done: ComponentSpec | None = None
     settings: Mapping[str, Any] = {}
     on_rejection: tuple[ClauseSpec, ...] = ()
@@ -127,22 +123,6 @@ class PipelineSpec(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     monitor: MonitorSpec | None = None
     where: str = ""
     path: str = ""
-
-
-class AuditSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """The config of a judge's audit.
-
-    Args:
-        judge: the verifier that is audited.
-        comparisons: the tasks that are read as comparisons.
-        probes: by name, in order.
-        limit: at most so many comparisons, the first.
-    """
-
-    judge: ComponentSpec
-    comparisons: ComponentSpec
-    probes: tuple[ProbeName, ...] = tuple(PROBES)
-    limit: int | None = None
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True):
@@ -232,13 +212,11 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         """What its records rest on beside the config: each plugin that it uses, with its package, version and SHA-256,
         and each parts file and each file that a shipped part of a pipeline is given, with its own. The executor
         changes no record, and the tasks are compared themselves."""
-        points = {each.calibration for each in _pipelines(self.pipelines) if each.calibration}
         monitors = [each.monitor for each in self.pipelines if each.monitor is not None]
         references = {each.reference for each in monitors if isinstance(each.reference, str)}
         return {
             **_code((self.tasks, self.sources, self.pipelines)),
             **_files(self.pipelines),
-            **{f"calibration {Path(each).name}": {"sha256": _sha256(each)} for each in sorted(points)},
             **{
                 f"reference {Path(each).name}": {"sha256": _sha256(_told_by(each))}
                 for each in sorted(references)

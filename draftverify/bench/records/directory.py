@@ -46,6 +46,7 @@ __all__ = [
     "differences",
     "is_driven",
     "load_run",
+    "made_from",
     "marked",
     "read_about",
     "versions",
@@ -187,10 +188,10 @@ class RunDirectory:
         """Write summary.json, whole or not at all."""
         _write(self.path / "summary.json", _dump(summary))
 
-    def write_report(self, html: str) -> None:
-        """Write report.html, whole or not at all. Its texts are without secrets: the page is packed, and nothing could
+    def write_report(self, name: str, text: str) -> None:
+        """Write report.NAME, whole or not at all. Its texts are without secrets: the page is packed, and nothing could
         be taken out of it here."""
-        _write_whole(self.path / "report.html", html)
+        _write_whole(self.path / f"report.{name}", text)
 
     def _open(self, held: ExitStack) -> None:
         try:
@@ -702,3 +703,12 @@ else:
         import fcntl
 
         fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def made_from(run: RunRecords) -> Path:
+    """The directory of the config that the run's last command named, while it stands there."""
+    for start in reversed(run.about.get("starts") or []):
+        for word in start.get("command", ()):
+            if str(word).endswith((".yaml", ".yml")) and Path(word).is_file():
+                return Path(word).parent
+    return run.path

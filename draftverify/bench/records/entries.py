@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from draftverify.lab.watch import Alarm, Shares
+from draftverify.bench.monitors.monitor import Alarm, Shares
 from draftverify.values import Candidate, Failure, Outcome, TaskRecord, Trouble
 
 __all__ = ["Ending", "Entry", "Key", "Prediction", "Question", "ScoreKey", "Texts", "Told", "now", "time"]

@@ -14,6 +14,8 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
+from draftverify.bench.monitors import Monitor, after_alarm
+from draftverify.bench.monitors.alarms import check_threshold
 from draftverify.bench.records.encoding import check
 from draftverify.bench.records.entries import Question, Texts
 from draftverify.bench.runner.memory import Memories, Recall
@@ -84,6 +86,7 @@ class Bench:
     Args:
         pipelines: by name.
         places: where each stands in a config ("file:line"), for messages.
+        monitors: of those that are watched; once an alarm is acted upon, another pipeline runs their later tasks.
         telemetry: whether their events become OpenTelemetry's spans.
 
     Attributes:
@@ -95,9 +98,16 @@ class Bench:
     on_round: OnRound | None = None
 
     def __init__(
-        self, pipelines: Mapping[str, Pipeline], places: Mapping[str, str] = EMPTY, *, telemetry: bool = False
+        self,
+        pipelines: Mapping[str, Pipeline],
+        places: Mapping[str, str] = EMPTY,
+        *,
+        monitors: Mapping[str, Monitor] = EMPTY,
+        telemetry: bool = False,
     ) -> None:
         self.pipelines = pipelines
+        self.monitors = monitors
+        self._after = {name: after_alarm(pipelines[name], monitor) for name, monitor in monitors.items()}
         self.places = places
         self._spans = {name: Spans(name) for name in pipelines} if telemetry else {}
         self.memories = Memories()
@@ -135,6 +145,8 @@ class Bench:
                     yield None
                     continue
                 pipeline = self.open(unit.pipeline)
+                if unit.alarmed:
+                    pipeline = self._after[unit.pipeline]
                 memory = self.memories.recall(unit.recall)
                 try:
                     yield _Work(unit, pipeline, memory, self._listener(unit, pipeline))
@@ -181,6 +193,8 @@ class Bench:
             if name not in self._opened:
                 with below(f"pipelines.{name}", self.places.get(name, "")):
                     pipeline.open(self._parts)
+                    if name in self.monitors:
+                        check_threshold(self.monitors[name], pipeline)
                 self._opened.append(name)
         return pipeline
 
@@ -224,7 +238,6 @@ class _Work(Session):
             inner=unit.inner,
             person=self._ask,
             on_event=listener,
-            alarmed=unit.alarmed,
         )
 
     def _ask(self, request: Ask) -> Answer | None:

@@ -9,12 +9,14 @@ import msgspec
 
 from draftverify.bench.config.format import STEPS
 from draftverify.bench.config.parameters import parameters
-from draftverify.bench.config.specs import ComponentSpec, Experiment, MonitorSpec, PipelineSpec
+from draftverify.bench.config.specs import ComponentSpec, Experiment, PipelineSpec
+from draftverify.bench.monitors import Monitor
+from draftverify.bench.monitors.alarms import check_monitor
 from draftverify.bench.runner.bench import Bench
+from draftverify.bench.runner.summarised import Summarised
+from draftverify.checks.verifiers import check_families
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, DraftVerifyError, below
-from draftverify.lab.summarised import Summarised
-from draftverify.lab.watch import Monitor
 from draftverify.protocols import AcceptanceRule
 from draftverify.rejection import Policy
 
@@ -90,36 +92,47 @@ class Builder:
                 other = {"generator": drafting(clause.generator)} if clause.generator is not None else {}
                 policy = policy.then(STEPS[clause.do](**clause.options, **other))
             rule: AcceptanceRule = self.part(spec.rule)
-            return Pipeline(
+            block = self.part(spec.block) if isinstance(spec.block, ComponentSpec) else spec.block
+            pipeline = Pipeline(
                 drafting(spec.generator),
                 self.part(spec.verifier),
                 Summarised(rule) if summaries and _reads_target(rule) else rule,
                 policy=policy,
-                block=self.part(spec.block) if isinstance(spec.block, ComponentSpec) else spec.block,
-                calibration=spec.calibration or None,
+                block=block,
                 done=self.part(spec.done) if spec.done else None,
                 budget=spec.budget,
                 settings=spec.settings,
                 seed=spec.seed,
                 name=spec.name,
-                monitor=self._monitor(spec.monitor) if spec.monitor is not None else None,
             )
+            check_families(pipeline)
+            return pipeline
         except DraftVerifyError as error:
             raise type(error)(f"{spec.where}: {spec.path}: {error}") from error
 
-    def _monitor(self, spec: MonitorSpec) -> Monitor:
-        """What is to be watched; what it is compared with is the run's to say."""
-        asks = self.part(spec.asks) if spec.asks is not None else None
-        above = spec.threshold
-        with below("monitor"):
-            return Monitor(
-                None,
-                level=spec.level,
-                metric=asks,
-                every=spec.every,
-                on_alarm=spec.on_alarm,
-                threshold=self.part(above) if isinstance(above, ComponentSpec) else above,
-            )
+    def monitor(self, spec: PipelineSpec, pipeline: Pipeline) -> Monitor:
+        """What watches a pipeline; what it is compared with is the run's to say.
+
+        Raises:
+            DraftVerifyError: as `part`, or the pipeline cannot do what an alarm asks for.
+        """
+        written = spec.monitor
+        assert written is not None
+        threshold = written.threshold
+        try:
+            with below("monitor"):
+                monitor = Monitor(
+                    None,
+                    level=written.level,
+                    metric=self.part(written.asks) if written.asks is not None else None,
+                    every=written.every,
+                    on_alarm=written.on_alarm,
+                    threshold=self.part(threshold) if isinstance(threshold, ComponentSpec) else threshold,
+                )
+            check_monitor(monitor, pipeline)
+        except DraftVerifyError as error:
+            raise type(error)(f"{spec.where}: {spec.path}: {error}") from error
+        return monitor
 
     def bench(self, experiment: Experiment) -> Bench:
         """All pipelines of an experiment.
@@ -139,6 +152,11 @@ class Builder:
         return Bench(
             pipelines,
             {spec.name: spec.where for spec in specs},
+            monitors={
+                spec.name: self.monitor(spec, pipelines[spec.name])
+                for spec in specs
+                if spec.monitor is not None
+            },
             telemetry=experiment.telemetry,
         )
 

@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 
 from draftverify.bench.config.specs import ComponentSpec
-from draftverify.engine.parts import identity_of, name_of
+from draftverify.engine.parts import name_of
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError
+from draftverify.identity import identity_of
 from draftverify.rejection import Clause
 from draftverify.values import EMPTY
 

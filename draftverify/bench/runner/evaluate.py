@@ -8,18 +8,20 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
+from draftverify.bench.monitors import Monitor, MonitoredPipeline
 from draftverify.bench.runner.bench import Bench, Unit
-from draftverify.bench.runner.judging import AUDITS, marks_of
+from draftverify.bench.runner.marks import AUDITS, marks_of
+from draftverify.bench.tables.notebook import report_html
 from draftverify.bench.tables.summarise import summarise
 from draftverify.bench.tables.summary import Summary
 from draftverify.bench.tables.tables import print_tables
 from draftverify.checks.metrics import check_metrics, measures_of, score
+from draftverify.checks.verifiers import check_families
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError
 from draftverify.plugins import did_you_mean
 from draftverify.protocols import Metric
 from draftverify.values import EMPTY, Task, TaskRecord
-from draftverify.view.notebook import report_html
 
 __all__ = ["Evaluation", "evaluate"]
 
@@ -54,6 +56,7 @@ def evaluate(
     size: int = 1,
     name: str = "evaluation",
     audits: str | Path = AUDITS,
+    monitors: Mapping[str, Monitor] = EMPTY,
 ) -> Evaluation:
     """Run pipelines over tasks and compare them.
 
@@ -69,6 +72,7 @@ def evaluate(
         size: how many are under way at once: those that wait for the same part share its passes.
         name: of the tables.
         audits: the directory in which the audits of judges lie; a pipeline whose judge has none there is marked.
+        monitors: of pipelines that are watched; each is told of its pipeline's tasks as they end.
 
     Raises:
         ConfigError: the baseline is none of the pipelines, two tasks have one id, or a metric cannot judge them.
@@ -85,17 +89,21 @@ def evaluate(
     if len(of_task) < len(work):
         raise ConfigError("two tasks have the same id; ids are unique", path="tasks")
     check_metrics(metrics, work)
+    for pipeline in pipelines.values():
+        check_families(pipeline)
+    watched = {each: MonitoredPipeline(pipelines[each], monitor) for each, monitor in monitors.items()}
     units = (
-        Unit(pipeline=each, task=task, alarmed=pipelines[each].alarmed)
+        Unit(pipeline=each, task=task, alarmed=each in monitors and monitors[each].acts)
         for place, task in enumerate(work)
         for each in (names if place % 2 == 0 else reversed(names))
     )
-    bench = Bench(pipelines)
+    bench = Bench(pipelines, monitors=monitors)
     try:
         found: dict[tuple[str, str], TaskRecord] = {}
         for done in bench.perform_all(units, size=size):
             found[done.pipeline, done.record.task] = done.record
-            pipelines[done.pipeline].watch(of_task[done.record.task], done.record)
+            if done.pipeline in watched:
+                watched[done.pipeline].observe(of_task[done.record.task], done.record)
         records = {each: [found[each, task.id] for task in work] for each in names}
         scores = {
             said: {
@@ -112,8 +120,14 @@ def evaluate(
         tasks=work,
         records=records,
         baseline=baseline,
-        marks={each: marks_of(pipeline, audits) for each, pipeline in pipelines.items()},
-        monitors={each: one.monitor.report() for each, one in pipelines.items() if one.monitor is not None},
+        marks={
+            each: (
+                *marks_of(pipeline, audits),
+                *(map(str, monitors[each].alarms) if each in monitors else ()),
+            )
+            for each, pipeline in pipelines.items()
+        },
+        monitors={each: monitor.report() for each, monitor in monitors.items()},
         scores=scores,
         measures=measures_of(metrics),
     )

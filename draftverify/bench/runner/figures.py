@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from draftverify import stats as calibration
 from draftverify.bench.config.specs import Experiment
+from draftverify.bench.monitors.monitor import Watched
 from draftverify.bench.records.directory import RunDirectory, load_run, marked
 from draftverify.bench.records.entries import Entry, Prediction
 from draftverify.bench.records.store import Store
@@ -25,10 +26,9 @@ from draftverify.bench.tables.summary import ALL, Summary
 from draftverify.checks.metrics import Measure, measures_of
 from draftverify.engine.boundary import raised
 from draftverify.errors import ConfigError
-from draftverify.lab.watch import Watched
+from draftverify.plugins import REPORTS, joined
 from draftverify.secret import quiet
 from draftverify.values import Explanation, Task, TaskRecord
-from draftverify.view.page import page_html
 
 __all__ = ["predict", "summary_of", "write_report"]
 
@@ -39,10 +39,12 @@ EXPLAINED = 20
 
 
 def write_report(directory: RunDirectory, entries: Sequence[Entry]) -> None:
-    """Write report.html; where that fails, all else is written already, and the run ends as it would."""
+    """Write the reports that packages join, as report.html; where one fails all else is written, and the run ends as it
+    would."""
     try:
         with load_run(directory.path, url=directory.url, thorough=False, patient=True) as records:
-            directory.write_report(page_html(records, entries=entries))
+            for name, report in joined(REPORTS).items():
+                directory.write_report(name, report(records, entries=entries))
     except Exception as error:
         _log.warning(
             "report.html was not written (%s); the records and summary.json are whole. What is wrong is shown by: "

@@ -26,7 +26,7 @@ from draftverify.bench.runner.bench import Bench
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.figures import predict, summary_of, write_report
 from draftverify.bench.runner.forecast import ENOUGH, Forecast
-from draftverify.bench.runner.judging import AUDITS, marks_of
+from draftverify.bench.runner.marks import AUDITS, marks_of
 from draftverify.bench.runner.work import Watcher, Work
 from draftverify.bench.runner.workload import Workload, workload
 from draftverify.bench.tables.summary import Summary

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from draftverify.bench.config.specs import Experiment
 from draftverify.bench.executors.crew import Crew
+from draftverify.bench.monitors.watching import Watching
 from draftverify.bench.records.directory import RunDirectory
 from draftverify.bench.records.entries import Entry, Key, Question
 from draftverify.bench.records.store import Store
@@ -29,7 +30,6 @@ from draftverify.bench.runner.workload import Workload
 from draftverify.engine.events import Event
 from draftverify.engine.requests import Answer
 from draftverify.errors import ContractError, StoreError
-from draftverify.lab.watching import Watching
 from draftverify.secret import quiet
 from draftverify.values import Failure, Round, Task, TaskRecord
 

@@ -13,6 +13,8 @@ from itertools import zip_longest
 from typing import Any, NamedTuple, TypeAlias
 
 from draftverify import stats as calibration
+from draftverify.bench.monitors.monitor import Watched
+from draftverify.bench.records.directory import RunRecords
 from draftverify.bench.records.entries import Prediction
 from draftverify.bench.tables.summary import (
     ALL,
@@ -30,7 +32,6 @@ from draftverify.bench.tables.summary import (
 )
 from draftverify.checks.metrics import Measure, Score
 from draftverify.errors import ConfigError
-from draftverify.lab.watch import Watched
 from draftverify.stats import Estimate
 from draftverify.values import EMPTY, Explanation, Outcome, Round, Step, Tally, Task, TaskRecord
 
@@ -407,3 +408,17 @@ def _led_to(rounds: Sequence[Round], index: int, place: int, step: Step) -> _Led
         return _Led(0.0, 0.0, False)
     after = rounds[index + 1]
     return _Led(after.timing.total, after.timing.units, after.decision.progress)
+
+
+def so_far(run: RunRecords, records: Mapping[str, Sequence[TaskRecord]]) -> Summary:
+    """What can be said of a run that has not come to its end; the metrics are asked there."""
+    config = run.config
+    return summarise(
+        name=str(config.get("name", run.path.name)),
+        tasks=run.tasks,
+        records=records,
+        baseline=config.get("baseline"),
+        baselines=config.get("baselines", {}),
+        predictions=run.predictions,
+        marks=run.marks,
+    )

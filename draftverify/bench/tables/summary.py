@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from draftverify.lab.watch import Watched
+from draftverify.bench.monitors.monitor import Watched
 from draftverify.stats import Drafting
 from draftverify.values import Tally
 

@@ -1,11 +1,11 @@
 """General verifiers: a regular expression, a JSON schema, a known answer, a command, and verifiers of verifiers.
 
 `draftverify.verifier` makes one of a function. What takes verifiers in stages apart, for stages with an order of their
-own, is here too: `Combined` and a `Way`; for those whose scores decide `at_threshold`, and for those that rest on
-models `families_of` and `stands_outside`.
+own, is here too: `Combined` and a `Way`; for those whose scores decide `at_threshold`, and of those that rest on
+models which families they are (`families_of`, `shared_families`, `check_families`).
 """
 
-from draftverify.checks.families import families_of, stands_outside
+from draftverify.checks.families import check_families, families_of, shared_families, stands_outside
 from draftverify.checks.verifiers.combined import AllOf, AnyOf, Combined
 from draftverify.checks.verifiers.command import Command
 from draftverify.checks.verifiers.exact import Exact
@@ -27,8 +27,10 @@ __all__ = [
     "StagePass",
     "Way",
     "at_threshold",
+    "check_families",
     "families_of",
     "names_of",
     "resting_on",
+    "shared_families",
     "stands_outside",
 ]

@@ -22,14 +22,15 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
-from draftverify.bench.artifact import Kept, PartIdentity, read_artifact
-from draftverify.engine.parts import check_made_with, identity_of, name_of
+from draftverify.bench.artifact import Kept, PartIdentity, check_made_with, read_artifact
+from draftverify.engine.parts import name_of
 from draftverify.errors import ConfigError, ContractError
+from draftverify.identity import identity_of
 from draftverify.kit.audit.comparisons import Comparison
 from draftverify.kit.audit.judge_probes import PROBES, WIN, Asking, Figure, Probe, ProbeName
 from draftverify.kit.audit.judges import as_judge
-from draftverify.stats.agreement import cohen_kappa
-from draftverify.stats.trust import labels_needed
+from draftverify.stats.judgement.agreement import cohen_kappa
+from draftverify.stats.judgement.trust import labels_needed
 
 __all__ = ["JudgeAudit", "Planned", "audit_judge", "find_audit", "load_audit", "plan_labels"]
 

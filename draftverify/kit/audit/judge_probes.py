@@ -23,10 +23,10 @@ import numpy as np
 
 from draftverify.kit.audit.comparisons import Comparison
 from draftverify.kit.audit.judges import Choice, Judging, Presented, Said
-from draftverify.stats.agreement import alpha_of_counts, kappa_of_places
 from draftverify.stats.intervals import Estimate, rate
+from draftverify.stats.judgement.agreement import alpha_of_counts, kappa_of_places
+from draftverify.stats.judgement.trust import assisted_rate
 from draftverify.stats.selective import bootstrap
-from draftverify.stats.trust import assisted_rate
 
 __all__ = ["PROBES", "Asking", "Figure", "Probe", "ProbeName"]
 

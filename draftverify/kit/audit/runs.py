@@ -16,15 +16,16 @@ from msgspec import UNSET
 
 from draftverify.bench.config.experiment import load_recorded
 from draftverify.bench.records import RunRecords
+from draftverify.bench.records.directory import made_from
 from draftverify.bench.runner.bench import Bench
 from draftverify.bench.runner.build import Builder
+from draftverify.bench.runner.labelling import is_right, judging_metric
 from draftverify.bench.runner.workload import workload
 from draftverify.checks.metrics import check_metrics
+from draftverify.checks.verifiers import shared_families
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError
 from draftverify.kit.audit.verifier_audit import Item, Judged, VerifierAudit, audit_verifiers, score_curves
-from draftverify.lab.labelling import is_right, judging_metric
-from draftverify.lab.recording import made_from
 from draftverify.plugins import did_you_mean
 from draftverify.protocols import Metric
 from draftverify.stats import trials
@@ -136,7 +137,7 @@ def _judged(pipeline: Pipeline, records: Iterable[TaskRecord], label: Label) -> 
         generator=str(id(pipeline.generator)),  # the builder makes equal ones once
         verifier=str(id(pipeline.verifier)),
         rule=str(id(pipeline.rule)),
-        related=bool(pipeline.checks_itself),
+        related=bool(shared_families(pipeline)),
         items=() if stepwise else tuple(items),
         untested=why,
     )

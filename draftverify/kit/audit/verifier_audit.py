@@ -11,16 +11,8 @@ import msgspec
 from draftverify.bench.artifact import Kept
 from draftverify.errors import ConfigError
 from draftverify.kit.audit.judge_probes import Figure, Probe, figure
-from draftverify.stats import (
-    Roc,
-    assisted_rate,
-    auroc,
-    auroc_within,
-    blind_spots,
-    error_correlation,
-    roc,
-    trust,
-)
+from draftverify.stats import auroc, auroc_within
+from draftverify.stats.judgement import Roc, assisted_rate, blind_spots, error_correlation, roc, trust
 
 __all__ = ["Item", "Judged", "VerifierAudit", "audit_verifiers", "score_curves"]
 

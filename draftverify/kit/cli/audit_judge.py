@@ -57,8 +57,7 @@ def judge(
     from rich.console import Console
 
     from draftverify.bench.artifact import write_artifact
-    from draftverify.bench.config.experiment import load_judge_audit
-    from draftverify.bench.runner.judging import audit_of, plan_of
+    from draftverify.kit.audit.judging import audit_of, load_judge_audit, plan_of
 
     spec = load_judge_audit(config, overrides=overrides, limit=limit)
     console = Console(highlight=False)

@@ -13,7 +13,7 @@ from draftverify.kit.cli.audit_judge import probes_table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from draftverify.stats import Roc
+    from draftverify.stats.judgement import Roc
 
 __all__ = ["verifier"]
 
@@ -52,9 +52,8 @@ def verifier(
     import msgspec
     from rich.console import Console
 
-    from draftverify.bench.artifact import write_artifact
+    from draftverify.bench.artifact import VERIFIER_AUDIT, write_artifact
     from draftverify.bench.review import labels
-    from draftverify.bench.tables.overview import VERIFIERS
     from draftverify.kit.audit.runs import audit_run
 
     if people and metric is not None:
@@ -66,7 +65,7 @@ def verifier(
         found = audit_run(
             records, pipelines=names, metric=metric, people=decided if people else None, config=config
         )
-        path = records.path / VERIFIERS
+        path = records.path / VERIFIER_AUDIT
     # Shown before it is written: labels may have cost much, and are not lost with a file that cannot be.
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())

@@ -43,10 +43,10 @@ def conform(name: str, file: str | None, role: Role | None) -> None:
     proposals of its domain, stand in the file of --inputs (docs/testing.md). A check that had nothing to look at is
     told as not run, with what would give it something. Exits with 9 when a check fails.
     """
-    from draftverify.bench.config.experiment import load_inputs
     from draftverify.bench.runner.build import Builder
     from draftverify.errors import ConfigError
     from draftverify.kit.conformance import ConformanceError, check_component
+    from draftverify.kit.inputs import load_inputs
 
     path, colon, own = name.rpartition(":")
     use, parts = (f"{Path(path).stem}.{own}", [path]) if colon else (name, [])

@@ -35,8 +35,8 @@ def train(name: str, config: str, out: str | None, overrides: tuple[str, ...]) -
     """
     from draftverify.bench.config.experiment import load_training
     from draftverify.bench.runner.build import Builder
-    from draftverify.engine.parts import identity_of
     from draftverify.errors import ConfigError
+    from draftverify.identity import identity_of
 
     trainer = Builder().part(load_training(name, config, overrides=overrides))
     named = f"{Path(config).resolve().name}-{name}" if Path(config).is_dir() else Path(config).stem

@@ -25,7 +25,7 @@ from draftverify.stats.block.passes import Pass
 from draftverify.stats.progress import is_alternatives
 from draftverify.values import Context, Outcome, Round
 
-__all__ = ["Fixed", "Measured", "Objective"]
+__all__ = ["Measured", "Objective"]
 
 Objective: TypeAlias = Literal["latency", "throughput", "cost"]
 
@@ -39,28 +39,6 @@ PROBE = 2
 """Items of a probe."""
 FRESH = 9
 """Plain steps that are timed before a probe; of those before them nothing is learned but that they were made."""
-
-
-class Fixed:
-    """Always asks for the same number of items.
-
-    Args:
-        n: items per block; 0 never drafts.
-    """
-
-    deterministic: ClassVar[bool] = True
-
-    def __init__(self, n: int) -> None:
-        if n < 0:
-            raise ConfigError(f"a block has 0 items or more, not {n}")
-        self.n = n
-
-    def size(self, context: Context) -> int:
-        """`n`."""
-        return self.n
-
-    def observe(self, context: Context, round: Round) -> None:
-        """Nothing is learned."""
 
 
 class Measured:

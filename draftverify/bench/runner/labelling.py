@@ -12,9 +12,10 @@ from draftverify.bench.config.specs import Experiment
 from draftverify.bench.runner.bench import Bench, Unit
 from draftverify.bench.runner.build import Builder
 from draftverify.checks.metrics import measures_of, score
-from draftverify.engine.parts import identity_of, name_of
+from draftverify.engine.parts import name_of
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, ContractError
+from draftverify.identity import identity_of
 from draftverify.plugins import did_you_mean
 from draftverify.protocols import Metric
 from draftverify.values import Check, Outcome, Task, TaskRecord

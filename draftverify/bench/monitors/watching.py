@@ -14,12 +14,12 @@ from pathlib import Path
 
 from draftverify.bench.artifact import Artifact, read_artifact
 from draftverify.bench.config.specs import Experiment, MonitorSpec
+from draftverify.bench.monitors.alarms import task_shares
+from draftverify.bench.monitors.monitor import Monitor, Shares, Watched, shares_of
 from draftverify.bench.records import Store, Told, load_run
 from draftverify.bench.runner.bench import Bench
 from draftverify.bench.runner.workload import Workload
 from draftverify.errors import ConfigError, StoreError, below
-from draftverify.lab.alarms import what_it_says
-from draftverify.lab.watch import Monitor, Shares, Watched, shares_of
 from draftverify.secret import quiet
 from draftverify.values import Outcome, Round, Task, TaskRecord
 
@@ -46,7 +46,7 @@ class Watching:
         self._store = store
         self._watches: dict[str, Watch] = {}
         for spec in experiment.pipelines:
-            monitor = bench.pipelines[spec.name].monitor
+            monitor = bench.monitors.get(spec.name)
             if monitor is None or spec.monitor is None:
                 continue
             with below(f"{spec.path}.monitor", spec.where):
@@ -143,7 +143,7 @@ class Watch:
         if self._like.labels(place):
             self._bench.opened(self._like.metric)
             whole = self._bench.pipelines[self.name].enough is None
-        self._early[place] = what_it_says(self._like, self._tasks[place], record, place, whole=whole)
+        self._early[place] = task_shares(self._like, self._tasks[place], record, place, whole=whole)
         told = []
         while self._next in self._early:
             shares = self._early.pop(self._next)

@@ -15,22 +15,19 @@ from typing import Any
 import msgspec
 
 from draftverify import stats as calibration
-from draftverify.bench.artifact import read_artifact
+from draftverify.bench.artifact import VERIFIER_AUDIT
 from draftverify.bench.records.directory import RunRecords
 from draftverify.bench.records.entries import Entry
-from draftverify.bench.tables.summarise import figure, summarise
+from draftverify.bench.tables.flow import Flow
+from draftverify.bench.tables.summarise import figure, so_far
 from draftverify.bench.tables.summary import Figure, PipelineSummary, Summary
 from draftverify.bench.tables.task_rows import Plain
-from draftverify.errors import ConfigError
-from draftverify.kit.audit import VerifierAudit
 from draftverify.secret import redact
 from draftverify.stats import Estimate, Places
 from draftverify.values import TaskRecord
-from draftverify.view.flow import Flow
 
-__all__ = ["VERIFIERS", "Gathering", "changes", "overview", "so_far", "summary_of"]
+__all__ = ["Gathering", "changes", "overview", "summary_of"]
 
-VERIFIERS = "verifiers.json"
 """Of a run directory: what its verifiers' word is worth by labels, once `draftverify audit verifier` has said so."""
 
 DIVERGENCES = 50
@@ -63,7 +60,7 @@ def changes(run: RunRecords) -> Plain:
         }
     keys = ("done", "total", "waiting", "failed")
     summed = {key: sum(each[key] for each in pipelines.values()) for key in keys}
-    stamps = [_stamp(run.path / name) for name in ("summary.json", "run.json", VERIFIERS)]
+    stamps = [_stamp(run.path / name) for name in ("summary.json", "run.json", VERIFIER_AUDIT)]
     return {
         "version": "/".join([run.store.written()[1], *map(str, stamps)]),
         "finished": bool(stamps[0]) and summed["done"] == summed["total"] and not run.store.retrying(),
@@ -268,25 +265,10 @@ def summary_of(run: RunRecords) -> Summary | None:
 def _verifiers(run: RunRecords) -> Plain | None:
     """What `draftverify audit verifier` found; None where nobody asked, or records have been written since."""
     try:
-        found = read_artifact(run.path / VERIFIERS, VerifierAudit)
-    except ConfigError:
+        audit: Plain = msgspec.json.decode((run.path / VERIFIER_AUDIT).read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.MsgspecError):
         return None
-    made: Plain = msgspec.to_builtins(found)
-    return made if found.written == run.store.written()[1] else None
-
-
-def so_far(run: RunRecords, records: Mapping[str, Sequence[TaskRecord]]) -> Summary:
-    """What can be said of a run that has not come to its end; the metrics are asked there."""
-    config = run.config
-    return summarise(
-        name=str(config.get("name", run.path.name)),
-        tasks=run.tasks,
-        records=records,
-        baseline=config.get("baseline"),
-        baselines=config.get("baselines", {}),
-        predictions=run.predictions,
-        marks=run.marks,
-    )
+    return audit if audit.get("written") == run.store.written()[1] else None
 
 
 def _picture(pipelines: Sequence[Plain], summary: Summary) -> Plain:

@@ -16,8 +16,8 @@ from typing import Any, Literal, TypeAlias, get_args
 import msgspec
 from msgspec import UNSET
 
+from draftverify.bench.monitors.rates import RateMonitor
 from draftverify.errors import ConfigError
-from draftverify.lab.monitor import RateMonitor
 from draftverify.stats.acceptance import drafted_rounds
 from draftverify.values import TaskRecord
 

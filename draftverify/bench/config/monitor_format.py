@@ -13,7 +13,7 @@ from draftverify.bench.config.forms import FilePath, Plain, Reading, Schema
 from draftverify.bench.config.located import Located
 from draftverify.bench.config.parameters import Record
 from draftverify.bench.config.specs import ComponentSpec, MonitorSpec
-from draftverify.lab.watch import OnAlarm
+from draftverify.bench.monitors.monitor import OnAlarm
 from draftverify.plugins import did_you_mean
 from draftverify.rules import Threshold
 
@@ -80,8 +80,8 @@ def monitor(
 
     Args:
         reference: what it was before: a number (the mean of the tasks' acceptance), numbers by rate, an earlier run's
-            directory, or a file that `draftverify calibrate` wrote; when absent the pipeline's `calibration`, or the
-            run's own tasks that `calibrate` names.
+            directory, or a file that `draftverify calibrate` wrote; when absent the run's own
+            tasks that `calibrate` names.
         level: the probability of ever alarming when nothing has changed, at most.
         labels: of which tasks a metric says whether the drafts are right; acceptance alone is watched when absent.
         on_alarm: record: write it down and warn. stop: do later tasks without drafts, by the verifier's plain steps.
@@ -98,12 +98,11 @@ def _monitor(labels: Mapping[str, Any] = {}, **given: Any) -> MonitorSpec:
 MONITOR = Record(monitor, _monitor)
 
 
-def compared(monitor: MonitorSpec, calibration: str, node: Located, reading: Reading) -> MonitorSpec:
+def compared(monitor: MonitorSpec, node: Located, reading: Reading) -> MonitorSpec:
     """A monitor whose reference and metric are there.
 
     Args:
         monitor: as it is written.
-        calibration: its pipeline's; "" for none.
         node: its pipeline.
         reading: of the file.
 
@@ -114,8 +113,6 @@ def compared(monitor: MonitorSpec, calibration: str, node: Located, reading: Rea
     if monitor.metric and monitor.metric not in metrics:
         said = f"there is no metric {monitor.metric!r}{did_you_mean(monitor.metric, metrics)}"
         raise reading.wrong(node, said, "monitor", "labels", "metric")
-    if monitor.reference is None and calibration:
-        monitor = msgspec.structs.replace(monitor, reference=calibration)
     reference = monitor.reference
     if reference is None:
         if reading.top("calibrate", dict):

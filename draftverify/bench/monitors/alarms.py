@@ -1,0 +1,288 @@
+"""What a monitor's alarm leads to: another pipeline of the same parts, which later tasks go through.
+
+A pipeline knows nothing of monitors. Once an alarm is to be acted upon, the tasks that begin after it are run by
+`after_alarm(pipeline, monitor)`: without drafts, held to a stricter threshold, or with a person asked about them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+from typing import Any, ClassVar
+
+from msgspec.structs import replace
+
+from draftverify.bench.monitors.monitor import Alarm, Monitor, Shares, shares_of
+from draftverify.checks.metrics import score
+from draftverify.checks.verifiers import AllWay, Combined, StagePass
+from draftverify.engine.parts import Parts
+from draftverify.engine.pipeline import Pipeline, TaskLike, as_task
+from draftverify.errors import PipelineError, below
+from draftverify.protocols import Verifier
+from draftverify.rejection import Policy
+from draftverify.secret import quiet
+from draftverify.values import Check, Context, Outcome, Proposal, Round, Task, TaskRecord, Trouble
+
+__all__ = ["MonitoredPipeline", "after_alarm", "check_monitor", "task_shares"]
+
+_log = quiet(logging.getLogger(__name__))
+
+DOUBT = "passed, but the pipeline's monitor has alarmed: a person is asked"
+
+
+class MonitoredPipeline:
+    """A pipeline whose monitor is told of every task that is run here, and which does what the alarm asks for.
+
+    Args:
+        pipeline: runs the tasks until then.
+        monitor: with a reference.
+
+    Raises:
+        PipelineError: the pipeline cannot do what the alarm asks for.
+        ConfigError: the monitor has nothing to compare with, or no rate that its labels would tell of.
+    """
+
+    def __init__(self, pipeline: Pipeline, monitor: Monitor) -> None:
+        if not isinstance(monitor, Monitor):
+            raise PipelineError(f"monitor is {monitor!r}; a Monitor is needed, as Monitor(0.8)")
+        monitor.check_reference()
+        self.pipeline = pipeline
+        self.monitor = monitor
+        self._after = after_alarm(pipeline, monitor)
+
+    @property
+    def current(self) -> Pipeline:
+        """The pipeline that the next task goes through."""
+        return self._after if self.monitor.acts else self.pipeline
+
+    def run(self, task: TaskLike, **options: Any) -> Outcome:
+        """Run one task, as `Pipeline.run` does."""
+        return self.record(task, **options).outcome
+
+    def record(self, task: TaskLike, *, restore: Sequence[Round] = (), **options: Any) -> TaskRecord:
+        """Run one task, as `Pipeline.record` does; of one that is taken up again the monitor was told before."""
+        task = as_task(task)
+        record = self.current.record(task, restore=restore, **options)
+        if not restore and not options.get("inner"):
+            self.observe(task, record)
+        return record
+
+    def observe(self, task: Task, record: TaskRecord) -> tuple[Alarm, ...]:
+        """Tell the monitor of a task that another driver ran.
+
+        Args:
+            task: with its truth.
+            record: of how it ended, or waits.
+        """
+        whole = self.pipeline.enough is None
+        shares = task_shares(self.monitor, task, record, self.monitor.tasks, whole=whole)
+        return self.monitor.observe(task.id, shares)
+
+
+def after_alarm(pipeline: Pipeline, monitor: Monitor) -> Pipeline:
+    """The pipeline that runs later tasks once the monitor's alarm is acted upon; itself where that is only recorded.
+
+    Its parts, clauses and settings are the pipeline's, so a task that one of them began can be taken up by the other.
+
+    Raises:
+        PipelineError: the pipeline cannot do what the alarm asks for.
+    """
+    check_monitor(monitor, pipeline)
+    if monitor.on_alarm == "stop":
+        return pipeline.with_parts(block=NoDrafts() if _goes_on_plainly(pipeline) else NoTasks())
+    if monitor.on_alarm == "tighten":
+        assert monitor.threshold is not None
+        return pipeline.with_parts(verifier=Stricter(pipeline.verifier, monitor.threshold))
+    if monitor.on_alarm == "escalate":
+        clauses = tuple(
+            replace(clause, verified=True) if clause.do == "fallback" else clause
+            for clause in pipeline.policy.clauses
+        )
+        return pipeline.with_parts(verifier=Distrusted(pipeline.verifier), policy=AskFirst(clauses))
+    return pipeline
+
+
+class NoDrafts:
+    """A block size of 0: every round is the verifier's plain step."""
+
+    deterministic: ClassVar[bool] = True
+
+    def size(self, context: Context) -> int:
+        """0."""
+        return 0
+
+    def observe(self, context: Context, round: Round) -> None:
+        """Nothing is learned."""
+
+
+class NoTasks(NoDrafts):
+    """A block size under which every task goes to the policy's fallback at once."""
+
+    def drafts(self, context: Context) -> bool:
+        """Nothing is drafted."""
+        return False
+
+    def size(self, context: Context) -> int:
+        """Never asked for."""
+        return 1
+
+
+class AskFirst(Policy, frozen=True):
+    """A policy whose clause that asks a person comes before all others where nobody can tell."""
+
+    def next(
+        self, troubles: Collection[Trouble], used: Sequence[int], *, askable: bool = True, **options: Any
+    ) -> int | None:
+        """The place of the clause to take now: more drafts would be doubted as these are."""
+        if "abstain" in troubles:
+            return self.asks if askable else None
+        return super().next(troubles, used, askable=askable, **options)
+
+
+class Distrusted(Combined):
+    """A verifier whose passes are no word any more: it abstains on what it would have passed.
+
+    Args:
+        verifier: whose word it was.
+    """
+
+    def __init__(self, verifier: Verifier) -> None:
+        super().__init__((verifier,))
+        self.__wrapped__ = verifier
+
+    @property
+    def provides(self) -> frozenset[str]:
+        """What the verifier does."""
+        return frozenset(getattr(self.stages[0], "provides", ("verdicts",)))
+
+    def way(self, context: Context, proposal: Proposal) -> AllWay:
+        """One stage, whose passes become abstentions but for those of a person's own edit."""
+        return AllWay(proposal) if _is_edit(context) else self._doubting(proposal)
+
+    def _doubting(self, proposal: Proposal) -> AllWay:
+        return _Doubted(proposal)
+
+
+class Stricter(Distrusted):
+    """A verifier of which a pass below a score, or without one, is a rejection.
+
+    Args:
+        verifier: gives the scores.
+        threshold: the lowest that passes.
+    """
+
+    def __init__(self, verifier: Verifier, threshold: float) -> None:
+        super().__init__(verifier)
+        self.threshold = threshold
+
+    def _doubting(self, proposal: Proposal) -> AllWay:
+        return _Held(proposal, self.threshold)
+
+
+class _Doubted(AllWay):
+    def take(self, found: StagePass) -> None:
+        super().take(replace(found, checks=tuple(map(self._doubted, found.checks))))
+
+    def _doubted(self, check: Check) -> Check:
+        if check.verdict != "pass":
+            return check
+        return replace(check, verdict="abstain", reason="; ".join(filter(None, (DOUBT, check.reason))))
+
+
+class _Held(_Doubted):
+    def __init__(self, proposal: Proposal, threshold: float) -> None:
+        super().__init__(proposal)
+        self.threshold = threshold
+
+    def _doubted(self, check: Check) -> Check:
+        if check.verdict != "pass" or (check.score is not None and check.score >= self.threshold):
+            return check
+        why = f"passed, but below {self.threshold:g}, which is asked since an alarm"
+        return replace(check, verdict="reject", reason="; ".join(filter(None, (why, check.reason))))
+
+
+def _is_edit(context: Context) -> bool:
+    """Whether what is verified now is what a person made of the candidate: the round before ended in the question."""
+    rounds = context.rounds
+    return bool(rounds and rounds[-1].steps and rounds[-1].steps[-1].do == "escalate")
+
+
+def _goes_on_plainly(pipeline: Parts) -> bool:
+    verifier = pipeline.verifier
+    return getattr(verifier, "plain_steps", False) or "target" in getattr(verifier, "provides", ())
+
+
+def check_monitor(monitor: Monitor, pipeline: Parts) -> None:
+    """Refuse a monitor that asks for what a pipeline's parts cannot give.
+
+    Raises:
+        PipelineError: it cannot stop drafting, has nobody to ask, or is to label what is no whole answer.
+        ConfigError: its threshold was fitted for another verifier.
+    """
+    shape, policy = getattr(pipeline.generator, "shape", None), pipeline.policy
+    whole = shape in (None, "alternatives")
+    if monitor.metric is not None and not whole:
+        raise PipelineError(
+            f"the monitor labels drafts, and the generator's are {shape}s, of which no item is a whole answer; "
+            "leave labels out: acceptance is watched without"
+        )
+    if monitor.on_alarm == "stop" and policy.undrafted is None and not _goes_on_plainly(pipeline):
+        raise PipelineError(
+            "on_alarm: stop needs a verifier that goes on without drafts (plain_steps), and this one does not say so, "
+            "or a fallback in the policy to which tasks can go at once; record, or escalate"
+        )
+    if monitor.on_alarm == "escalate" and not whole:
+        raise PipelineError(
+            f"on_alarm: escalate asks a person of every answer, and the generator's drafts are {shape}s, of which no "
+            "item is one; record, or stop"
+        )
+    if monitor.on_alarm == "escalate" and policy.asks is None:
+        raise PipelineError(
+            "on_alarm: escalate needs a policy step that asks a person (escalate, on abstain or on anything); give "
+            "on_rejection one"
+        )
+    if monitor.on_alarm == "tighten" and not whole:
+        raise PipelineError(
+            f"on_alarm: tighten compares whole answers, and the generator's drafts are {shape}s; record, or stop"
+        )
+    if monitor.on_alarm == "tighten" and "scores" not in getattr(pipeline.verifier, "provides", ()):
+        raise PipelineError(
+            "on_alarm: tighten compares scores, which the verifier does not say that it gives (provides: scores); "
+            "record, or escalate"
+        )
+
+
+def check_threshold(monitor: Monitor, pipeline: Parts) -> None:
+    """Refuse a monitor whose threshold was fitted for another verifier; looked at when the pipeline is open.
+
+    Raises:
+        ConfigError: it was.
+    """
+    threshold: Any = monitor.threshold
+    if hasattr(threshold, "check_verifier"):
+        with below("monitor.threshold"):
+            threshold.check_verifier(pipeline.verifier)
+
+
+def task_shares(monitor: Monitor, task: Task, record: TaskRecord, place: int, *, whole: bool) -> Shares:
+    """What a task says of a pipeline's rates.
+
+    Args:
+        monitor: says whether it is labelled, and by which metric.
+        task: with its truth.
+        record: of how it ended, or waits.
+        place: of the task, from 0.
+        whole: whether all items of a block are checked, however many pass.
+    """
+    metric = monitor.metric
+
+    def right(value: Any) -> bool | None:
+        assert metric is not None
+        label = score(metric, task, Outcome(status="accepted", value=value))
+        if label.problem:
+            _log.warning(
+                "a monitor's metric failed on task %r, of which there is no label: %s", task.id, label.problem
+            )
+        return None if label.value is None else label.value >= 0.5
+
+    return shares_of(record, right if monitor.labels(place) else None, whole=whole)

@@ -1,0 +1,112 @@
+"""What tells a part from others: by it a file says which parts it was made with, and a replay what has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import re
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from draftverify.errors import ConfigError
+from draftverify.secret import Secret
+
+__all__ = ["identity_of"]
+
+
+def identity_of(part: object) -> str:
+    """The same for two parts that answer alike, as far as can be told: 16 hexadecimal digits.
+
+    A part's own word, its `identity`; without one its class and its constructor's arguments, which it stores under
+    their names, but for what it writes into (`writes`): parts among them by their identities, files and directories by
+    what stands in them, functions by their code, their defaults and what they close over, but not by the functions
+    that they call. One that stands in for another (`__wrapped__`) is told as that one.
+
+    Raises:
+        ConfigError: an argument cannot be told from others of its kind.
+    """
+    told = json.dumps(_told(part, ()), sort_keys=True, ensure_ascii=False)
+    return _digest(told.encode("utf-8", "backslashreplace"))[:16]
+
+
+def _told(value: Any, within: tuple[Any, ...]) -> Any:
+    """What a value is, as JSON.
+
+    Args:
+        value: an argument of a part, or the part.
+        within: what it stands in, so that one which holds itself comes to an end.
+
+    Raises:
+        ConfigError: it cannot be told from others of its kind.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if any(value is each for each in within):
+        return "itself"
+    within = (*within, value)
+    if isinstance(value, Mapping):
+        return {str(key): _told(each, within) for key, each in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        found = [_told(each, within) for each in value]
+        return sorted(found, key=str) if isinstance(value, (set, frozenset)) else found
+    if isinstance(value, Path):
+        return _content(value)
+    if isinstance(value, Secret):
+        return "secret"
+    if isinstance(value, bytes):
+        return _digest(value)
+    if isinstance(value, np.ndarray):
+        return [str(value.dtype), list(value.shape), _digest(value.tobytes())]
+    if isinstance(value, re.Pattern):
+        return [_told(value.pattern, within), value.flags]
+    if isinstance(value, partial):
+        return [_told(each, within) for each in (value.func, value.args, value.keywords)]
+    if isinstance(value, CodeType):
+        return [value.co_code.hex(), value.co_names, _told(value.co_consts, within)]
+    name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
+    if inspect.isfunction(value):
+        closed = [each.cell_contents for each in value.__closure__ or ()]
+        kept = (value.__code__, value.__defaults__, value.__kwdefaults__, closed)
+        return [name, *[_told(each, within) for each in kept]]
+    if inspect.ismethod(value):
+        return [name, _told(value.__self__, within)]
+    if isinstance(value, type) or inspect.isbuiltin(value):
+        return name
+    value = getattr(value, "__wrapped__", value)
+    kind = type(value)
+    own = getattr(value, "identity", None)
+    if isinstance(own, str):
+        return [kind.__qualname__, own]
+    try:
+        arguments = inspect.signature(kind).parameters
+    except ValueError as error:
+        holder = f"; give {type(within[0]).__name__} an `identity`" if len(within) > 1 else ""
+        raise ConfigError(f"there is no telling a {kind.__name__} from another{holder}") from error
+    return [
+        f"{kind.__module__}.{kind.__qualname__}",
+        {
+            each: _told(getattr(value, each), within)
+            for each in arguments
+            if hasattr(value, each) and each not in getattr(kind, "writes", ())
+        },
+    ]
+
+
+def _content(path: Path) -> Any:
+    """What stands in a file, or in the files of a directory; where there is neither, its name."""
+    if path.is_file():
+        return _digest(path.read_bytes())
+    files = sorted(each for each in path.rglob("*") if each.is_file())
+    return [[str(each.relative_to(path)), _digest(each.read_bytes())] for each in files] or path.name
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

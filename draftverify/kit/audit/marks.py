@@ -1,0 +1,48 @@
+"""What reports say of the models that judge in a pipeline: how each was audited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from draftverify.engine.parts import name_of
+from draftverify.engine.pipeline import Pipeline
+from draftverify.errors import ConfigError, ResourceError
+from draftverify.kit.audit.judge_audit import find_audit
+
+__all__ = ["judge_marks"]
+
+
+def judge_marks(pipeline: Pipeline, audits: str | Path) -> list[str]:
+    """A phrase for each model whose word counts in the pipeline's verifier.
+
+    Args:
+        pipeline: built.
+        audits: the directory in which audits are looked for.
+    """
+    judges = list(_judges(pipeline.verifier))
+    marks = [_audited(judge, audits) for judge in judges]
+    if len(judges) < 2:
+        return marks
+    return [f"{name_of(judge)} {mark}" for judge, mark in zip(judges, marks, strict=True)]
+
+
+def _judges(verifier: Any) -> Iterator[Any]:
+    """The verifiers in a verifier whose own word is a model's; one that gives distributions says no word."""
+    if "target" in getattr(verifier, "provides", ()):
+        return
+    stages = getattr(verifier, "stages", None)
+    if stages is not None:
+        for each in stages:
+            yield from _judges(each)
+    elif getattr(verifier, "family", None) is not None:
+        yield verifier
+
+
+def _audited(judge: Any, audits: str | Path) -> str:
+    try:
+        found = find_audit(audits, judge)
+    except (ConfigError, ResourceError):  # it cannot be told from others, so no audit is its own
+        found = None
+    return "unaudited" if found is None else found.mark
