@@ -20,19 +20,11 @@ if TYPE_CHECKING:
     from draftverify.lab.recording import RecordedPipeline, Recording
     from draftverify.lab.scores import Reliability, ScoreFit, fit_scores, reliability
     from draftverify.lab.summarised import Summarised
-    from draftverify.lab.thresholds import (
-        Beforehand,
-        Judged,
-        beforehand,
-        certified,
-        certified_rejection,
-        least_abstained,
-    )
+    from draftverify.lab.thresholds import Judged, certified, tasks_needed
     from draftverify.lab.watch import RATES, Alarm, Monitor, Shares, Watched, part_of, shares_of
 
 __all__ = [
     "Alarm",
-    "Beforehand",
     "BestOfN",
     "Calibrated",
     "OperatingPoint",
@@ -50,24 +42,21 @@ __all__ = [
     "Shares",
     "Summarised",
     "Watched",
-    "beforehand",
     "best_of_n",
     "calibrate",
     "certified",
-    "certified_rejection",
     "choose",
     "expected_acceptance",
     "fit_scores",
     "fit_verifier",
-    "least_abstained",
     "part_of",
     "reliability",
     "shares_of",
+    "tasks_needed",
 ]
 
 _SOURCES = {
     "Alarm": "draftverify.lab.watch",
-    "Beforehand": "draftverify.lab.thresholds",
     "BestOfN": "draftverify.lab.best_of",
     "Calibrated": "draftverify.lab.calibrated",
     "OperatingPoint": "draftverify.lab.calibration",
@@ -85,19 +74,17 @@ _SOURCES = {
     "Shares": "draftverify.lab.watch",
     "Summarised": "draftverify.lab.summarised",
     "Watched": "draftverify.lab.watch",
-    "beforehand": "draftverify.lab.thresholds",
     "best_of_n": "draftverify.lab.best_of",
     "calibrate": "draftverify.lab.calibration",
     "certified": "draftverify.lab.thresholds",
-    "certified_rejection": "draftverify.lab.thresholds",
     "choose": "draftverify.lab.choice",
     "expected_acceptance": "draftverify.lab.expected_acceptance",
     "fit_scores": "draftverify.lab.scores",
     "fit_verifier": "draftverify.lab.fit",
-    "least_abstained": "draftverify.lab.thresholds",
     "part_of": "draftverify.lab.watch",
     "reliability": "draftverify.lab.scores",
     "shares_of": "draftverify.lab.watch",
+    "tasks_needed": "draftverify.lab.thresholds",
 }
 
 

@@ -28,16 +28,7 @@ from draftverify.stats.places import Places, StageCounts, position_trials, trial
 from draftverify.stats.prediction import Prediction, coverage, measured_ratio, predict
 from draftverify.stats.progress import geometric_progress, is_alternatives
 from draftverify.stats.roc import Roc, RocPoint, roc
-from draftverify.stats.selective import (
-    RiskCoverage,
-    aurc,
-    auroc,
-    auroc_within,
-    bootstrap,
-    risk_coverage,
-    selective_risk,
-    specificity,
-)
+from draftverify.stats.selective import auroc, auroc_within, bootstrap
 from draftverify.stats.solved import (
     Scored,
     accepted_rate,
@@ -72,7 +63,6 @@ __all__ = [
     "PassAtK",
     "Places",
     "Prediction",
-    "RiskCoverage",
     "Roc",
     "RocPoint",
     "Scored",
@@ -83,7 +73,6 @@ __all__ = [
     "accepted_rate",
     "arithmetic_mean",
     "assisted_rate",
-    "aurc",
     "auroc",
     "auroc_within",
     "blind_spots",
@@ -118,12 +107,9 @@ __all__ = [
     "predict",
     "predict_solved",
     "remaining",
-    "risk_coverage",
     "roc",
-    "selective_risk",
     "solved_rate",
     "solved_ratio",
-    "specificity",
     "tally",
     "trials",
     "trust",
