@@ -29,9 +29,9 @@ import numpy as np
 
 from benchmarks import monitors
 from benchmarks import ppi as few_labels
+from benchmarks.best_of_n import best_of_n
 from benchmarks.provenance import provenance
 from benchmarks.published import ELSEWHERE, FIGURES, FOLDERS, LAST, NAMES, Figure
-from draftverify.lab import best_of_n
 from draftverify.lab.monitor import Wealth
 from draftverify.stats import Estimate, auroc, auroc_within, pass_at_k, trust
 from draftverify.stats.intervals import rate

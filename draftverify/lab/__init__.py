@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from draftverify.lab.best_of import BestOfN, best_of_n
     from draftverify.lab.calibrated import Calibrated
     from draftverify.lab.calibration import OperatingPoint, calibrate
     from draftverify.lab.certified_threshold import CertifiedThreshold
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Alarm",
-    "BestOfN",
     "Calibrated",
     "OperatingPoint",
     "CertifiedThreshold",
@@ -42,7 +40,6 @@ __all__ = [
     "Shares",
     "Summarised",
     "Watched",
-    "best_of_n",
     "calibrate",
     "certified",
     "choose",
@@ -57,7 +54,6 @@ __all__ = [
 
 _SOURCES = {
     "Alarm": "draftverify.lab.watch",
-    "BestOfN": "draftverify.lab.best_of",
     "Calibrated": "draftverify.lab.calibrated",
     "OperatingPoint": "draftverify.lab.calibration",
     "CertifiedThreshold": "draftverify.lab.certified_threshold",
@@ -74,7 +70,6 @@ _SOURCES = {
     "Shares": "draftverify.lab.watch",
     "Summarised": "draftverify.lab.summarised",
     "Watched": "draftverify.lab.watch",
-    "best_of_n": "draftverify.lab.best_of",
     "calibrate": "draftverify.lab.calibration",
     "certified": "draftverify.lab.thresholds",
     "choose": "draftverify.lab.choice",
