@@ -6,7 +6,7 @@
 Read are `rsd_math100/math_cot_100.jsonl` under `--data` (100 MATH problems, 8 samples of one model each, whether each
 is right, the score of a reward model) and, for `extraction` and `arithmetic`, `gsm8k/example_model_solutions.jsonl`.
 
-`best_of_n` is exact: the mean over all subsets of the eight (draftverify.lab.best_of). `first` (take the
+`best_of_n` is exact: the mean over all subsets of the eight (benchmarks.best_of_n). `first` (take the
 first sample above a threshold, else the best of the eight) and `majority_of_8` are exact too: the mean over all orders.
 Everything else is measured by pipelines over `--orders` random orders of each pool, and `pipelines` has what
 pipelines give for the exact ones. Intervals are of 95 % and draw whole problems anew; differences are paired by
@@ -38,10 +38,10 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
+from benchmarks.best_of_n import best_of_n
 from benchmarks.provenance import write
 from draftverify import Context, Pipeline, Proposal, Task, TaskRecord, retry
 from draftverify.kit import make_context
-from draftverify.lab import best_of_n
 from draftverify.rules import AdaptiveConsistency, AnyOf, Best, First, Majority, Rounds, SureMajority
 from draftverify.stats import Estimate, auroc, bootstrap, pass_at_k
 from draftverify_llm import read_rows

@@ -29,10 +29,10 @@ import numpy as np
 
 from benchmarks import monitors
 from benchmarks import ppi as few_labels
+from benchmarks.best_of_n import best_of_n
 from benchmarks.provenance import provenance
 from benchmarks.published import ELSEWHERE, FIGURES, FOLDERS, LAST, NAMES, Figure
 from draftverify.bench.monitors.rates import Wealth
-from draftverify.lab import best_of_n
 from draftverify.stats import Estimate, auroc, auroc_within, pass_at_k
 from draftverify.stats.intervals import rate
 from draftverify.stats.judgement import trust

@@ -34,7 +34,7 @@ import numpy as np
 from benchmarks.provenance import write
 from draftverify import Proposal
 from draftverify.kit import make_context
-from draftverify.stats import selective_risk
+from draftverify.stats import Estimate, bootstrap
 from draftverify_retrieval import Bm25, Corpus, LexicalReader, Reader, ReaderTraining, Squad
 from draftverify_retrieval.answers import exact_match, f1
 from draftverify_retrieval.tasks import paragraphs
@@ -158,6 +158,19 @@ def measure(data: Path, trained: Path | None, folder: Path) -> dict[str, Any]:
     }
 
 
+def selective_risk(scores: list[float], right: list[float], coverage: float, clusters: list[int]) -> Estimate:
+    """The risk at the highest threshold that covers at least so many of the items; the redraws choose it anew."""
+    _, place = np.unique(-np.asarray(scores, dtype=float), return_inverse=True)
+    wrong = 1.0 - np.asarray(right, dtype=float)
+
+    def risk(weights: Any) -> float:
+        count = np.bincount(place, weights).cumsum()
+        last = int(np.searchsorted(count, coverage * count[-1] * (1.0 - 1e-12)))
+        return float(np.bincount(place, weights * wrong).cumsum()[last] / count[last])
+
+    return bootstrap(risk, clusters)
+
+
 def curve(best: dict[str, np.ndarray], right: np.ndarray, own: np.ndarray) -> dict[str, dict[str, float]]:
     """The risk at each tenth of coverage, with its interval over paragraphs."""
     scores = [*best["answerable"], *best["twin"]]
@@ -165,7 +178,11 @@ def curve(best: dict[str, np.ndarray], right: np.ndarray, own: np.ndarray) -> di
     found = {}
     for tenth in range(1, 11):
         risk = selective_risk(scores, rights, tenth / 10, [*own, *own])
-        found[f"{tenth / 10:g}"] = {"mean": risk.value, "low": risk.low, "high": risk.high}
+        found[f"{tenth / 10:g}"] = {
+            "mean": risk.value,
+            "low": max(risk.low, 0.0),
+            "high": min(risk.high, 1.0),
+        }
     return found
 
 

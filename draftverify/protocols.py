@@ -19,8 +19,8 @@ Optional, found by name:
   reads is an error at build; a generator or verifier that does not say may read any.
 - `check_settings(settings)`: refuses, with a ConfigError, values of settings that the part cannot read; called at
   build with all of the pipeline's, of which it looks at its own.
-- `check_verifier(verifier)`, of a generator or a rule: refuses, with a ConfigError, a verifier that it cannot draft
-  for, or whose scores it does not know; called when both have been opened, a rule's at the first task at the latest.
+- `check_verifier(verifier)`, of a generator: refuses, with a ConfigError, a verifier that it cannot draft for; called
+  when both have been opened.
 - `check_generator(generator)`, of a verifier: refuses, with a ConfigError, a generator whose blocks it cannot verify;
   called when both have been opened.
 - `describe(values) -> list[str]`, of a verifier: values as text, for people and records.

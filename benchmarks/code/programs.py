@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from benchmarks.best_of_n import best_of_n
 from benchmarks.code import codet, hidden
 from benchmarks.code.estimators import agreement, over_tasks, pass_at
 from benchmarks.code.recorded import PUBLISHED_STOPS, load
-from draftverify.lab import best_of_n
 from draftverify.stats import Estimate, pass_at_k
 from draftverify.stats.intervals import beta_quantile, rate
 from draftverify_code.sandbox import Sandbox

@@ -341,10 +341,8 @@ def name_of(part: object) -> str:
 
 
 def _fitted(part: object, path: str) -> Iterator[tuple[str, Any]]:
-    """A part, its arguments, and those in a list among them, that know which verifier they were fitted for."""
+    """The arguments of a part, and of those in a list among them, that know which verifier they were fitted for."""
     part = getattr(part, "__wrapped__", part)
-    if hasattr(part, "check_verifier"):
-        yield path, part
     try:
         arguments = inspect.signature(type(part)).parameters
     except (TypeError, ValueError):  # nothing that a config or a person would have given a threshold

@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from draftverify.lab.best_of import BestOfN, best_of_n
     from draftverify.lab.calibrated import Calibrated
     from draftverify.lab.calibration import OperatingPoint, calibrate
     from draftverify.lab.certified_threshold import CertifiedThreshold
@@ -18,18 +17,9 @@ if TYPE_CHECKING:
     from draftverify.lab.fit import fit_verifier
     from draftverify.lab.recording import RecordedPipeline, Recording
     from draftverify.lab.scores import Reliability, ScoreFit, fit_scores, reliability
-    from draftverify.lab.thresholds import (
-        Beforehand,
-        Judged,
-        beforehand,
-        certified,
-        certified_rejection,
-        least_abstained,
-    )
+    from draftverify.lab.thresholds import Judged, certified, tasks_needed
 
 __all__ = [
-    "Beforehand",
-    "BestOfN",
     "Calibrated",
     "OperatingPoint",
     "CertifiedThreshold",
@@ -40,22 +30,17 @@ __all__ = [
     "Recording",
     "Reliability",
     "ScoreFit",
-    "beforehand",
-    "best_of_n",
     "calibrate",
     "certified",
-    "certified_rejection",
     "choose",
     "expected_acceptance",
     "fit_scores",
     "fit_verifier",
-    "least_abstained",
     "reliability",
+    "tasks_needed",
 ]
 
 _SOURCES = {
-    "Beforehand": "draftverify.lab.thresholds",
-    "BestOfN": "draftverify.lab.best_of",
     "Calibrated": "draftverify.lab.calibrated",
     "OperatingPoint": "draftverify.lab.calibration",
     "CertifiedThreshold": "draftverify.lab.certified_threshold",
@@ -66,17 +51,14 @@ _SOURCES = {
     "Recording": "draftverify.lab.recording",
     "Reliability": "draftverify.lab.scores",
     "ScoreFit": "draftverify.lab.scores",
-    "beforehand": "draftverify.lab.thresholds",
-    "best_of_n": "draftverify.lab.best_of",
     "calibrate": "draftverify.lab.calibration",
     "certified": "draftverify.lab.thresholds",
-    "certified_rejection": "draftverify.lab.thresholds",
     "choose": "draftverify.lab.choice",
     "expected_acceptance": "draftverify.lab.expected_acceptance",
     "fit_scores": "draftverify.lab.scores",
     "fit_verifier": "draftverify.lab.fit",
-    "least_abstained": "draftverify.lab.thresholds",
     "reliability": "draftverify.lab.scores",
+    "tasks_needed": "draftverify.lab.thresholds",
 }
 
 

@@ -16,27 +16,33 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from draftverify.bench.artifact import FittedBlock, write_artifact
+from draftverify.bench.artifact import FittedBlock, PartIdentity, write_artifact
 from draftverify.bench.config.specs import ComponentSpec, Experiment, PipelineSpec
+from draftverify.bench.runner.bench import Bench, Unit
 from draftverify.bench.runner.build import Builder
-from draftverify.bench.runner.labelling import check_whole, is_right, judging_metric, labelled
+from draftverify.bench.runner.labelling import is_right, judging_metric
 from draftverify.bench.runner.workload import workload
 from draftverify.checks.metrics import check_metrics
+from draftverify.engine.parts import name_of
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, ContractError, below
+from draftverify.identity import identity_of
 from draftverify.lab.calibrated import Calibrated
 from draftverify.lab.certified_threshold import CertifiedThreshold
 from draftverify.lab.scores import ScoreArtifact, fit_scores
-from draftverify.lab.thresholds import Beforehand, Judged, beforehand
+from draftverify.lab.thresholds import Judged, tasks_needed
 from draftverify.protocols import BlockSize, Generator, Metric, Verifier
 from draftverify.rejection import retry
 from draftverify.rules import All, Rounds
 from draftverify.secret import quiet
 from draftverify.values import EMPTY, Failure, Task, TaskRecord
 
-__all__ = ["Fitted", "fit", "fit_verifier", "plan"]
+__all__ = ["Fitted", "fit", "fit_verifier"]
 
 _log = quiet(logging.getLogger(__name__))
+
+AT_ONCE = 16
+"""Tasks under way together, so that a verifier that can judges the blocks of several in one pass."""
 
 
 class Fitted(msgspec.Struct, frozen=True):
@@ -65,7 +71,6 @@ def fit(
     blocks: int = 1,
     precision: float = 0.9,
     confidence: float = 0.9,
-    lost: float = 0.1,
     best: bool = False,
     watcher: Callable[[str, int, int], None] = lambda name, done, total: None,
 ) -> list[Fitted]:
@@ -82,7 +87,6 @@ def fit(
         blocks: how many blocks of each task are drafted and judged.
         precision: the share of accepted items that is to be right.
         confidence: how sure that is to be.
-        lost: the share of the right items that may lie below the score to reject below.
         best: count each task's best item alone, as for the rule `best`.
         watcher: told the pipeline, and how many of its tasks are done.
 
@@ -110,10 +114,10 @@ def fit(
         # Those that name one file share it; it is fitted in the first of their pipelines.
         spec, judge = uses[0]
         tasks = whole.tasks(_outer(experiment, spec))
-        able = beforehand(len(tasks), precision=precision, confidence=confidence, lost=lost)
-        if not able.can_accept:
+        needed = tasks_needed(precision, confidence)
+        if len(tasks) < needed:
             told = "%s: %d tasks can certify no threshold; all right, %d are needed for %g at %g"
-            _log.warning(told, path, len(tasks), able.needed, precision, confidence)
+            _log.warning(told, path, len(tasks), needed, precision, confidence)
         with below(spec.path):
             artifact, unscored = fit_verifier(
                 builder.pipeline(spec.generator)
@@ -129,7 +133,6 @@ def fit(
                 seed=spec.seed,
                 precision=precision,
                 confidence=confidence,
-                lost=lost,
                 best=best,
                 watcher=partial(watcher, spec.name),
             )
@@ -152,7 +155,6 @@ def fit_verifier(
     seed: int = 0,
     precision: float = 0.9,
     confidence: float = 0.9,
-    lost: float = 0.1,
     best: bool = False,
     watcher: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[ScoreArtifact, int]:
@@ -165,7 +167,7 @@ def fit_verifier(
         metric: by which an item is right: where it says ½ or more.
         metric_name: what the file calls it.
         block: how many items a block has; None: as the generator says, see `Pipeline`.
-        blocks, precision, confidence, lost, best: as for `fit`.
+        blocks, precision, confidence, best: as for `fit`.
         settings, seed: as for a Pipeline.
         watcher: told how many tasks are done.
 
@@ -178,7 +180,12 @@ def fit_verifier(
         DraftVerifyError: a part cannot be opened, all tasks failed, or the metric did: what it would have said is
             unknown. Where some tasks failed, a warning is logged.
     """
-    check_whole(generator)
+    shape = getattr(generator, "shape", None)
+    if shape not in (None, "alternatives"):
+        raise ConfigError(
+            f"the generator's drafts are {shape}s, of which no item is a whole answer; a metric cannot label them",
+            path="generator",
+        )
     pipeline = Pipeline(
         generator,
         verifier,
@@ -189,15 +196,26 @@ def fit_verifier(
         settings=settings,
         seed=seed,
     )
-
-    def hear(record: TaskRecord, task: Task, asking: Metric) -> tuple[list[Judged], int, Failure | None]:
-        return *_items(record, task, asking), record.outcome.failure
-
+    judged: dict[str, list[Judged]] = {}
+    failed: dict[str, Failure] = {}
+    unscored, task_of = 0, {task.id: task for task in tasks}
+    bench = Bench({"fit": pipeline})
+    try:
+        judging = bench.opened(metric)
+        units = (Unit(pipeline="fit", task=task) for task in tasks)
+        for done, result in enumerate(bench.perform_all(units, size=AT_ONCE), start=1):
+            record = result.record
+            judged[record.task], without = _items(record, task_of[record.task], judging)
+            unscored += without
+            if record.outcome.failure is not None:
+                failed[record.task] = record.outcome.failure
+            watcher(done, len(tasks))
+        who = PartIdentity(name_of(verifier), identity_of(verifier))
+    finally:
+        bench.close()
     # In the order of their ids: which tasks are left out together must not depend on which ended first.
-    heard, who = labelled(pipeline, tasks, metric, hear, watcher, verifier)
-    items = [item for own, _, _ in heard for item in own]
-    unscored = sum(without for _, without, _ in heard)
-    failures = [failure for _, _, failure in heard if failure is not None]
+    items = [item for task in sorted(judged) for item in judged[task]]
+    failures = [failed[task] for task in sorted(failed)]
     if failures and not items:
         raise ContractError(f"{_failed(failures, tasks)}; nothing says what a score means")
     if failures:
@@ -209,7 +227,7 @@ def fit_verifier(
                 found[item.task] = item
         items = list(found.values())
     artifact = ScoreArtifact(
-        fit=fit_scores(items, precision=precision, confidence=confidence, lost=lost),
+        fit=fit_scores(items, precision=precision, confidence=confidence),
         verifier=who.identity,
         name=who.name,
         metric=metric_name,
@@ -217,35 +235,6 @@ def fit_verifier(
         versions={"draftverify": version("draftverify")},
     )
     return artifact, unscored
-
-
-def plan(
-    experiment: Experiment,
-    *,
-    pipelines: Sequence[str] = (),
-    precision: float = 0.9,
-    confidence: float = 0.9,
-    lost: float = 0.1,
-) -> dict[str, Beforehand]:
-    """What a fit could certify at best, by the file that it would write; nothing is drafted or judged.
-
-    Args:
-        experiment, pipelines, precision, confidence, lost: as for `fit`.
-
-    Raises:
-        ConfigError: as `fit`, as far as can be seen.
-    """
-    asked = _asked(experiment, pipelines)
-    whole = workload(replace(experiment, calibrate=None), Builder())
-    return {
-        path: beforehand(
-            len(whole.tasks(_outer(experiment, uses[0][0]))),
-            precision=precision,
-            confidence=confidence,
-            lost=lost,
-        )
-        for path, uses in asked.items()
-    }
 
 
 def _failed(failures: Sequence[Failure], tasks: Sequence[Task]) -> str:

@@ -1,4 +1,4 @@
-"""What a verifier's score means: the probability that an item is right, and the scores to accept from and reject below.
+"""What a verifier's score means: the probability that an item is right, and the score to accept from.
 
 All is learned from items that were judged and whose rightness is known. A task's items resemble each other, so whole
 tasks are left out when the probabilities are tried on data that they were not fitted on, and a threshold is certified
@@ -15,9 +15,8 @@ import msgspec
 import numpy as np
 
 from draftverify.bench.artifact import Kept
-from draftverify.lab.thresholds import Judged, certified, certified_rejection, columns, inside
-from draftverify.stats.intervals import Estimate, rate
-from draftverify.stats.judgement.trust import trust
+from draftverify.lab.thresholds import Judged, certified, columns, inside
+from draftverify.stats.intervals import Estimate, share
 
 __all__ = ["Reliability", "ScoreFit", "fit_scores", "platt", "reliability"]
 
@@ -45,16 +44,9 @@ class ScoreFit(msgspec.Struct, frozen=True, kw_only=True):
         threshold: the lowest score to trust; None where none could be certified.
         precision: the share of trusted items that is to be right.
         confidence: how sure that is: over fits to other tasks like these, in so many of them the precision holds.
-        trusted: of the items that it was fitted on, the share at or above the threshold; 0 without one.
-        found: of these, the share that was right; None without a threshold.
         why: the threshold in words, or why there is none.
-        reject: items that score less may be rejected; None where no such score could be certified.
-        lost: the share of the right items that may be rejected by that, with the same confidence, its own.
-        rejected: of the items that it was fitted on, the share below `reject`; 0 without one.
-        why_reject: `reject` in words, or why there is none.
         true_pass, false_pass: T and F, the shares of the right and of the wrong items at or above the threshold; None
             without one, and where no item is right, or wrong.
-        base: π, the share of all items that is right.
         reliability: by score, in up to ten parts of equal size.
         error: the expected calibration error over these parts, Σ share · |promised − right|.
         tasks, items, right: how many it was fitted on.
@@ -65,16 +57,9 @@ class ScoreFit(msgspec.Struct, frozen=True, kw_only=True):
     threshold: float | None
     precision: float
     confidence: float
-    trusted: float
-    found: Estimate | None
     why: str
-    reject: float | None
-    lost: float
-    rejected: float
-    why_reject: str
     true_pass: Estimate | None
     false_pass: Estimate | None
-    base: Estimate
     reliability: tuple[Reliability, ...]
     error: float
     tasks: int
@@ -86,9 +71,7 @@ class ScoreFit(msgspec.Struct, frozen=True, kw_only=True):
         return float(_logistic(np.asarray([score]), self.slope, self.intercept)[0])
 
 
-def fit_scores(
-    judged: Iterable[Judged], *, precision: float = 0.9, confidence: float = 0.9, lost: float = 0.1
-) -> ScoreFit:
+def fit_scores(judged: Iterable[Judged], *, precision: float = 0.9, confidence: float = 0.9) -> ScoreFit:
     """Learn what a score means.
 
     The probability is Platt's: logistic in the score, towards (n + 1) / (n + 2) and 1 / (m + 2) in place of 1 and 0 for
@@ -96,19 +79,17 @@ def fit_scores(
 
     Args:
         judged: the items; of one task as many as there are.
-        precision: see `certified`.
-        confidence: see `certified`.
-        lost: see `certified_rejection`.
+        precision, confidence: see `certified`.
 
     Raises:
-        ConfigError: no item is there, a score is not finite, or all items are of one task; or precision, confidence or
-            lost lies outside (0, 1).
+        ConfigError: no item is there, a score is not finite, or all items are of one task; or precision or confidence
+            lies outside (0, 1).
 
     References:
         Platt, Probabilistic outputs for support vector machines (1999); Lin, Lin and Weng, A note on Platt's
         probabilistic outputs, Machine Learning 68 (2007).
     """
-    inside(precision=precision, confidence=confidence, lost=lost)
+    inside(precision=precision, confidence=confidence)
     items = list(judged)
     scores, right, groups = columns(items)
     slope, intercept = platt(scores, right)
@@ -117,24 +98,15 @@ def fit_scores(
     error = sum(part.right.trials * abs(part.promised - part.right.value) for part in parts) / len(items)
     threshold, why = certified(items, precision=precision, confidence=confidence)
     chosen = scores >= (math.inf if threshold is None else threshold)
-    reject, why_reject = certified_rejection(items, lost=lost, confidence=confidence)
-    word = trust(chosen.tolist(), right.tolist(), groups.tolist())
     return ScoreFit(
         slope=slope,
         intercept=intercept,
         threshold=threshold,
         precision=precision,
         confidence=confidence,
-        trusted=float(chosen.mean()),
-        found=None if threshold is None else _share(right[chosen], groups[chosen]),
         why=why,
-        reject=reject,
-        lost=lost,
-        rejected=0.0 if reject is None else float((scores < reject).mean()),
-        why_reject=why_reject,
-        true_pass=_known(word.true_pass, threshold),
-        false_pass=_known(word.false_pass, threshold),
-        base=word.base,
+        true_pass=_passing(chosen, right > 0, groups),
+        false_pass=_passing(chosen, right == 0, groups),
         reliability=tuple(parts),
         error=error,
         tasks=int(groups.max()) + 1,
@@ -203,17 +175,12 @@ def _out_of_fold(scores: Any, right: Any, groups: Any) -> Any:
 def _reliability(promised: Any, right: Any, groups: Any) -> list[Reliability]:
     order = np.argsort(promised, kind="stable")
     parts = np.array_split(order, min(BINS, max(len(order) // 20, 1)))
-    return [Reliability(float(promised[at].mean()), _share(right[at], groups[at])) for at in parts]
+    return [Reliability(float(promised[at].mean()), share(right[at], groups[at])) for at in parts]
 
 
-def _known(found: Estimate, threshold: float | None) -> Estimate | None:
-    """A rate at a threshold, where there is one and anything to count."""
-    return found if threshold is not None and found.trials else None
-
-
-def _share(right: Any, groups: Any) -> Estimate:
-    _, place = np.unique(groups, return_inverse=True)
-    return rate(np.bincount(place, right).tolist(), np.bincount(place).tolist())
+def _passing(chosen: Any, kind: Any, groups: Any) -> Estimate | None:
+    """Of the items of one kind the share that was chosen, where any was and there are such items."""
+    return share(chosen[kind], groups[kind]) if chosen.any() and kind.any() else None
 
 
 class ScoreArtifact(Kept, frozen=True, kw_only=True, tag="draftverify.scores"):

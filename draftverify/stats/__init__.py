@@ -25,16 +25,7 @@ from draftverify.stats.paired import (
 from draftverify.stats.places import Places, StageCounts, position_trials, trials
 from draftverify.stats.prediction import Prediction, coverage, measured_ratio, predict
 from draftverify.stats.progress import geometric_progress, is_alternatives
-from draftverify.stats.selective import (
-    RiskCoverage,
-    aurc,
-    auroc,
-    auroc_within,
-    bootstrap,
-    risk_coverage,
-    selective_risk,
-    specificity,
-)
+from draftverify.stats.selective import auroc, auroc_within, bootstrap
 from draftverify.stats.solved import (
     Scored,
     accepted_rate,
@@ -55,14 +46,12 @@ __all__ = [
     "PassAtK",
     "Places",
     "Prediction",
-    "RiskCoverage",
     "Scored",
     "Spent",
     "StageCounts",
     "acceptance_rate",
     "accepted_rate",
     "arithmetic_mean",
-    "aurc",
     "auroc",
     "auroc_within",
     "bootstrap",
@@ -92,11 +81,8 @@ __all__ = [
     "predict",
     "predict_solved",
     "remaining",
-    "risk_coverage",
-    "selective_risk",
     "solved_rate",
     "solved_ratio",
-    "specificity",
     "tally",
     "trials",
 ]

@@ -196,6 +196,8 @@ def _winsorised(values: Any) -> Any:
 
 
 def _curve(size: Any, seconds: Any, task: Any) -> Curve:
+    from scipy.optimize import isotonic_regression
+
     if not len(size):
         return Curve()
     sizes, place = np.unique(size, return_inverse=True)
@@ -208,22 +210,8 @@ def _curve(size: Any, seconds: Any, task: Any) -> Curve:
         clusters = len(np.unique(task[rounds]))
         spread = math.sqrt(clusters / (clusters - 1) * float((sums**2).sum())) if clusters > 1 else math.nan
         errors.append(spread / int(counts[column]))
-    return Curve(
-        tuple(sizes.tolist()), tuple(_monotone(means, counts)), tuple(errors), tuple(counts.tolist())
-    )
-
-
-def _monotone(means: Any, counts: Any) -> list[float]:
-    """The closest never-falling values in weighted least squares: pool adjacent violators."""
-    pools: list[list[float]] = []
-    for mean, count in zip(means.tolist(), counts.tolist(), strict=True):
-        pools.append([mean, count, 1])
-        while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
-            mean_b, count_b, length_b = pools.pop()
-            mean_a, count_a, length_a = pools.pop()
-            weight = count_a + count_b
-            pools.append([(mean_a * count_a + mean_b * count_b) / weight, weight, length_a + length_b])
-    return [mean for mean, _, length in pools for _ in range(int(length))]
+    monotone = isotonic_regression(means, weights=counts).x
+    return Curve(tuple(sizes.tolist()), tuple(monotone.tolist()), tuple(errors), tuple(counts.tolist()))
 
 
 def _surcharge(curve: Curve, size: Any, seconds: Any) -> float:

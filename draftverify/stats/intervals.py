@@ -1,21 +1,30 @@
-"""The statistics that the rest of the room stands on: two quantiles, and intervals of figures clustered by task.
+"""The statistics that the rest of the room stands on: quantiles, and intervals of figures clustered by task.
 
 Rounds of one task resemble each other, so the task is the unit of sampling everywhere. A rate gets the interval of
 Korn and Graubard (Clopper–Pearson at the effective number of trials); a positive ratio gets a t interval on the log
-scale; what has no formula gets a delete-one-cluster jackknife.
+scale; what has no formula gets a delete-one-cluster jackknife. SciPy is loaded at the first interval, not before.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import msgspec
 import numpy as np
 
-__all__ = ["Estimate", "beta_quantile", "binomial_cdf", "log_interval", "log_jackknife", "rate", "t_quantile"]
+__all__ = [
+    "Estimate",
+    "beta_quantile",
+    "binomial_cdf",
+    "log_interval",
+    "log_jackknife",
+    "log_mean",
+    "rate",
+    "share",
+    "t_quantile",
+]
 
 TAIL = 0.975
 """Of an interval of 95 %, the upper end."""
@@ -39,60 +48,25 @@ class Estimate(msgspec.Struct, frozen=True):
     clusters: int
 
 
-def _log_beta(a: float, b: float) -> float:
-    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
-
-
-def _beta_cdf(a: float, b: float, x: float) -> float:
-    """The regularised incomplete beta function, by its continued fraction (Abramowitz and Stegun 26.5.8)."""
-    if x <= 0.0 or x >= 1.0:
-        return float(x >= 1.0)
-    if x > (a + 1.0) / (a + b + 2.0):
-        return 1.0 - _beta_cdf(b, a, 1.0 - x)
-    front = math.exp(a * math.log(x) + b * math.log1p(-x) - _log_beta(a, b)) / a
-    tiny = 1e-300
-    c, d = 1.0, 1.0 / ((1.0 - (a + b) * x / (a + 1.0)) or tiny)
-    fraction = d
-    for m in range(1, 10_000):
-        for term in (
-            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
-            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
-        ):
-            d = 1.0 / ((1.0 + term * d) or tiny)
-            c = (1.0 + term / c) or tiny
-            fraction *= c * d
-        if abs(c * d - 1.0) < 1e-15:
-            break
-    return front * fraction
-
-
 def beta_quantile(p: float, a: float, b: float) -> float:
-    """The x with P(Beta(a, b) <= x) = p: Newton's steps, halving the bracket where one would leave it."""
-    scale = _log_beta(a, b)
-    low, high, x = 0.0, 1.0, min(max(a / (a + b), 1e-9), 1.0 - 1e-9)
-    for _ in range(200):
-        error = _beta_cdf(a, b, x) - p
-        low, high = (x, high) if error < 0 else (low, x)
-        slope = (a - 1.0) * math.log(x) + (b - 1.0) * math.log1p(-x) - scale
-        guess = x - error * math.exp(-slope) if slope > -600.0 else low
-        before, x = x, guess if low < guess < high else 0.5 * (low + high)
-        if abs(x - before) <= 1e-14 * x or x in (0.0, 1.0):
-            break
-    return x
+    """The x with P(Beta(a, b) <= x) = p."""
+    from scipy.special import betaincinv
+
+    return float(betaincinv(a, b, p))
+
+
+def t_quantile(p: float, df: float) -> float:
+    """The x with P(T <= x) = p for Student's t with `df` degrees of freedom, p > ½; infinite without any."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(df, p)) if df > 0 else math.inf
 
 
 def binomial_cdf(k: int, n: int, share: float) -> float:
     """P(X ≤ k) for a binomial X: n trials, each a hit with this chance."""
-    return 1.0 if k >= n else _beta_cdf(n - k, k + 1, 1.0 - share)
+    from scipy.special import bdtr
 
-
-@lru_cache(maxsize=1024)
-def t_quantile(p: float, df: float) -> float:
-    """The x with P(T <= x) = p for Student's t with `df` degrees of freedom, p > ½; infinite without any."""
-    if df <= 0:
-        return math.inf
-    x = beta_quantile(2.0 * (1.0 - p), df / 2.0, 0.5)
-    return math.sqrt(df * (1.0 / x - 1.0))
+    return float(bdtr(k, n, share))
 
 
 def rate(accepted: Sequence[float], trials: Sequence[float]) -> Estimate:
@@ -129,6 +103,19 @@ def rate(accepted: Sequence[float], trials: Sequence[float]) -> Estimate:
     low = beta_quantile(1.0 - TAIL, hits, misses + 1.0) if p > 0.0 else 0.0
     high = beta_quantile(TAIL, hits + 1.0, misses) if p < 1.0 else 1.0
     return Estimate(p, low, high, round(total), clusters)
+
+
+def share(marks: Any, clusters: Any) -> Estimate:
+    """The share of marks that are 1, as a `rate`; [n] marks, and [n] numbers of the clusters that they belong to."""
+    _, place = np.unique(clusters, return_inverse=True)
+    return rate(np.bincount(place, marks).tolist(), np.bincount(place).tolist())
+
+
+def log_mean(logs: Any) -> tuple[float, float, float]:
+    """exp(mean ± t_{n−1} · s/√n) of [n] logarithms, one at least; (0, inf) of a single one."""
+    n, mean = len(logs), float(np.mean(logs))
+    error = float(np.std(logs, ddof=1)) / math.sqrt(n) if n > 1 else math.inf
+    return (math.exp(mean), *log_interval(mean, error, n - 1))
 
 
 def log_interval(mean: float, error: float, df: float) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from draftverify.stats.intervals import TAIL, Estimate, log_interval, t_quantile
+from draftverify.stats.intervals import TAIL, Estimate, log_mean, t_quantile
 from draftverify.stats.solved import Scored
 
 __all__ = ["arithmetic_mean", "geometric_mean"]
@@ -30,8 +30,9 @@ def arithmetic_mean(scored: Scored) -> Estimate:
     found = _by_task([(record.task, value) for record, value in scored])
     if not len(found):
         return Estimate(math.nan, -math.inf, math.inf, 0, 0)
-    reach = t_quantile(TAIL, len(found) - 1) * _error(found) if len(found) > 1 else math.inf
-    value = float(found.mean())
+    value, reach = float(found.mean()), math.inf
+    if len(found) > 1:
+        reach = t_quantile(TAIL, len(found) - 1) * float(np.std(found, ddof=1)) / math.sqrt(len(found))
     return Estimate(value, value - reach, value + reach, len(scored), len(found))
 
 
@@ -47,8 +48,7 @@ def geometric_mean(scored: Scored) -> Estimate:
     found = _by_task([(record.task, math.log(value)) for record, value in scored])
     if not len(found):
         return Estimate(math.nan, 0.0, math.inf, 0, 0)
-    mean, error = float(found.mean()), _error(found) if len(found) > 1 else math.inf
-    return Estimate(math.exp(mean), *log_interval(mean, error, len(found) - 1), len(scored), len(found))
+    return Estimate(*log_mean(found), len(scored), len(found))
 
 
 def _by_task(values: Sequence[tuple[str, float]]) -> np.ndarray:
@@ -57,8 +57,3 @@ def _by_task(values: Sequence[tuple[str, float]]) -> np.ndarray:
     for task, value in values:
         of_task.setdefault(task, []).append(value)
     return np.array([sum(each) / len(each) for each in of_task.values()])
-
-
-def _error(values: np.ndarray) -> float:
-    """The standard error of their mean."""
-    return float(np.std(values, ddof=1)) / math.sqrt(len(values))

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from draftverify.errors import ConfigError
-from draftverify.stats.intervals import TAIL, log_interval, log_jackknife
+from draftverify.stats.intervals import TAIL, binomial_cdf, log_jackknife, log_mean
 from draftverify.stats.selective import bootstrap
 
 __all__ = [
@@ -90,7 +90,7 @@ def paired_shares(base: Sequence[bool], other: Sequence[bool]) -> PairedTest:
         effect=(b - c) / n,
         low=max(p1 - p2 - reach, -1.0),
         high=min(p1 - p2 + reach, 1.0),
-        p=_binomial_half(b, b + c),
+        p=min(1.0, 2.0 * binomial_cdf(min(b, c), b + c, 0.5)),
         pairs=n,
         higher=b,
         lower=c,
@@ -149,12 +149,11 @@ def paired_ratio(base: Sequence[float], other: Sequence[float]) -> PairedTest:
     if not n:
         return _nothing()
     logs = np.log(second) - np.log(first)
-    error = float(np.std(logs, ddof=1)) / math.sqrt(n) if n > 1 else math.inf
-    low, high = log_interval(float(logs.mean()), error, n - 1)
+    effect, low, high = log_mean(logs)
     return PairedTest(
         base=math.exp(float(np.log(first).mean())),
         other=math.exp(float(np.log(second).mean())),
-        effect=math.exp(float(logs.mean())),
+        effect=effect,
         low=low,
         high=high,
         p=_signs(logs),
@@ -258,18 +257,6 @@ def _nothing() -> PairedTest:
         higher=0,
         lower=0,
     )
-
-
-def _binomial_half(b: int, n: int) -> float:
-    """The two-sided p of b of n for a chance of ½; 1 where n is 0."""
-    tail = min(b, n - b)
-    if 2 * tail == n:
-        return 1.0
-    log_half = n * math.log(2.0)
-    logs = [
-        math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) - log_half for k in range(tail + 1)
-    ]
-    return min(1.0, 2.0 * math.fsum(map(math.exp, logs)))
 
 
 def _signs(difference: Any) -> float:

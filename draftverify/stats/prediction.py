@@ -15,7 +15,7 @@ import numpy as np
 
 from draftverify.errors import ConfigError
 from draftverify.stats.acceptance import of_group
-from draftverify.stats.intervals import Estimate, log_interval, rate
+from draftverify.stats.intervals import Estimate, log_interval, log_mean, rate
 from draftverify.values import TaskRecord
 
 __all__ = ["Prediction", "coverage", "measured_ratio", "predict"]
@@ -55,9 +55,7 @@ def measured_ratio(
     logs = [b[task] - a[task] for task in a if task in b]
     if not logs:
         return Estimate(math.nan, 0.0, math.inf, 0, 0)
-    mean = sum(logs) / len(logs)
-    error = float(np.std(logs, ddof=1)) / math.sqrt(len(logs)) if len(logs) > 1 else math.inf
-    return Estimate(math.exp(mean), *log_interval(mean, error, len(logs) - 1), len(logs), len(logs))
+    return Estimate(*log_mean(logs), len(logs), len(logs))
 
 
 def predict(

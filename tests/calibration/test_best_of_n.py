@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.best_of_n import best_of_n
 from draftverify import ConfigError
-from draftverify.lab import best_of_n
 from draftverify.stats import pass_at_k
 
 POOL = st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=5)

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from draftverify import Context, Evidence, Pipeline, Proposal, Verification
+from draftverify.bench.runner.summarised import Summarised
 from draftverify.errors import ConfigError
-from draftverify.lab import Summarised, expected_acceptance
+from draftverify.lab import expected_acceptance
 from draftverify.randomness import inverse_cdf
 from draftverify.rules import (
     BlockVerification,

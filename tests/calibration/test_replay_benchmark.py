@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from benchmarks import ppi, published, replay
+from benchmarks import best_of_n, ppi, published, replay
 from benchmarks import trust as trust_of_models
 from benchmarks.code import programs as recorded
 
-best_of_n_module = sys.modules["draftverify.lab.best_of"]  # the package has its function by that name
 DATA = Path(os.environ.get("DRAFTVERIFY_DATA", "no such folder"))
 SYSTEMS = published.NAMES
 
@@ -98,7 +96,7 @@ def test_the_figures_of_programs_by_hand(monkeypatch):
     """pass@k, CodeT's set of 51 samples of which 50 are right, and promises that such tasks never break."""
     monkeypatch.setattr(recorded, "SPLITS", 2)
     # Its bounds of all 4,950 gains take ten seconds; tests/calibration/test_best_of_n.py has them.
-    monkeypatch.setattr(best_of_n_module, "_differences", lambda curves: np.zeros((3, 100, 100)))
+    monkeypatch.setattr(best_of_n, "_differences", lambda curves: np.zeros((3, 100, 100)))
     found = recorded.figures(programs(24))
     assert set(found) == {figure.name for figure in published.FIGURES if figure.part == "code"}
     assert found["CodeGen-16B, pass@1"].value == pytest.approx(0.5)

@@ -77,7 +77,7 @@ def test_scores_that_say_nothing_certify_nothing() -> None:
     made = fit_scores(items)
     assert made.threshold is None
     assert "no score is high enough" in made.why
-    assert (made.trusted, made.found) == (0.0, None)
+    assert (made.true_pass, made.false_pass) == (None, None)
     assert made.probability(0.0) == pytest.approx(0.5, abs=0.07)
 
 

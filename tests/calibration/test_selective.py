@@ -1,8 +1,7 @@
-"""Selective risk and coverage, the ROC curve's area, and what a floor refuses."""
+"""The ROC curve's area, over all items and within clusters, and what whole clusters drawn anew say of a figure."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Any
 
@@ -13,33 +12,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from draftverify import ConfigError
-from draftverify.stats import aurc, auroc, auroc_within, bootstrap, risk_coverage, selective_risk, specificity
+from draftverify.stats import auroc, auroc_within, bootstrap
 
 SCORED = st.lists(
     st.tuples(st.sampled_from([-math.inf, 0.0, 0.1, 0.5, 2.0]), st.booleans()), min_size=1, max_size=6
 )
-
-
-@given(SCORED)
-def test_the_curve_is_what_thresholds_accept(items: list[tuple[float, bool]]) -> None:
-    """At each distinct score: the share that scores as much, and the share of those that is wrong."""
-    curve = risk_coverage(*zip(*items, strict=True))
-    assert list(curve.thresholds) == sorted({score for score, _ in items}, reverse=True)
-    for threshold, coverage, risk in zip(curve.thresholds, curve.coverage, curve.risk, strict=True):
-        accepted = [right for score, right in items if score >= threshold]
-        assert coverage == pytest.approx(len(accepted) / len(items))
-        assert risk == pytest.approx(1 - sum(accepted) / len(accepted))
-
-
-@given(SCORED)
-def test_equal_scores_count_in_all_orders(items: list[tuple[float, bool]]) -> None:
-    """The area is the mean over every order of the equals: none is the lucky one."""
-    areas = []
-    for order in itertools.permutations(items):
-        if all(one[0] >= other[0] for one, other in itertools.pairwise(order)):
-            wrong = np.cumsum([not right for _, right in order])
-            areas.append((wrong / np.arange(1, len(order) + 1)).mean())
-    assert risk_coverage(*zip(*items, strict=True)).area == pytest.approx(np.mean(areas))
 
 
 @settings(max_examples=40)
@@ -92,21 +69,6 @@ def test_telling_easy_tasks_from_hard_ones_is_not_telling_candidates_apart() -> 
     assert auroc_within([2, 1] * 3, [1, 0] * 3, "aabbcc").low == pytest.approx(0.025 ** (1 / 3))
 
 
-def test_what_a_floor_refuses_and_what_a_coverage_costs() -> None:
-    """The floor keeps at least the share that is asked for; equals stay together."""
-    scores = [9, 8, 7, 6, 6, 5, 4, 3, 2, 1]
-    right = [1, 1, 0, 1, 0, 1, 0, 0, 0, 0]
-    assert specificity(scores, right, 1.0).value == pytest.approx(4 / 6)  # from 5 on
-    assert specificity(scores, right, 0.75).value == pytest.approx(4 / 6 + 0.0)  # 6 and 6 come together
-    assert specificity(scores, right, 0.5).value == 1.0
-    assert selective_risk(scores, right, 0.3).value == pytest.approx(1 / 3)
-    assert selective_risk(scores, right, 0.4).value == pytest.approx(2 / 5)
-    assert selective_risk(scores, right, 1.0).value == pytest.approx(0.6)
-    assert selective_risk([2, 1], [0.25, 1.0], 0.5).value == 0.75
-    assert math.isnan(specificity([1, 2], [1, 1]).value)
-    assert aurc(scores, right).value == risk_coverage(scores, right).area
-
-
 def clustered(rng: Any, clusters: int, gap: float) -> tuple[Any, Any, Any]:
     """Items whose scores share their cluster's shift, so that they resemble each other."""
     sizes = rng.integers(2, 9, clusters)
@@ -146,12 +108,10 @@ def test_the_librarys_intervals_know_of_the_clusters() -> None:
     """They are those of the redraws, and wider than as if each item stood alone."""
     rng = np.random.default_rng(3)
     scores, right, of = clustered(rng, 40, 1.5)
-    whole, alone = aurc(scores, right, of), aurc(scores, right)
+    whole, alone = auroc(scores, right, of), auroc(scores, right)
     assert whole.value == alone.value
     assert (whole.clusters, alone.clusters, whole.trials) == (40, len(of), len(of))
-    assert auroc(scores, right, of).low == pytest.approx(
-        bootstrap(lambda w: auroc_of(w, scores, right), of).low, abs=1e-12
-    )
+    assert whole.low == pytest.approx(bootstrap(lambda w: auroc_of(w, scores, right), of).low, abs=1e-12)
     every = np.repeat(rng.random(30) < 0.5, 6)
     same = np.repeat(rng.normal(0, 1, 30), 6) + 0.8 * every
     groups = np.repeat(np.arange(30), 6)
@@ -165,9 +125,6 @@ def test_a_spotless_score_is_not_certain() -> None:
     assert (found.value, found.high) == (1.0, 1.0)
     assert found.low == pytest.approx(0.025 ** (1 / 2))
     assert auroc([0, 1], [1, 0]).high == pytest.approx(1 - 0.025)
-    scores, right = list(range(100, 0, -1)), [1] * 20 + [0, 1] * 40
-    assert selective_risk(scores, right, 0.05).high == pytest.approx(1 - 0.025 ** (1 / 5))
-    assert aurc([1] * 4, [1] * 4).high == pytest.approx(1 - 0.025 ** (1 / 4))
 
 
 def test_a_difference_of_two_scores_is_paired() -> None:
@@ -186,24 +143,18 @@ def test_a_difference_of_two_scores_is_paired() -> None:
         ([], [], "no item"),
         ([1.0], [1, 0], "as many"),
         ([math.nan], [1], "NaN"),
-        ([1.0], [2], "from 0 to 1"),
-        ([1.0], [math.nan], "from 0 to 1"),
+        ([1.0], [2], "nothing between"),
+        ([1.0], [math.nan], "nothing between"),
     ],
 )
 def test_what_cannot_be_judged_is_refused(scores: Any, right: Any, what: str) -> None:
     """No items, lengths that differ, and numbers that are none."""
-    for figure in (risk_coverage, aurc, auroc, specificity, lambda s, r: selective_risk(s, r, 0.5)):
-        with pytest.raises(ConfigError, match=what):
-            figure(scores, right)
+    with pytest.raises(ConfigError, match=what):
+        auroc(scores, right)
     with pytest.raises(ConfigError, match=what):
         auroc_within(scores, right, scores)
     with pytest.raises(ConfigError, match="nothing between"):
         auroc([1, 2], [0.5, 1])
-    for share in (0.0, 1.1):
-        with pytest.raises(ConfigError, match="above 0"):
-            selective_risk([1.0], [1], share)
-        with pytest.raises(ConfigError, match="above 0"):
-            specificity([1.0], [1], share)
 
 
 def test_one_cluster_says_nothing() -> None:

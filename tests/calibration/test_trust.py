@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks import ppi
+from benchmarks.best_of_n import best_of_n
 from draftverify import ConfigError
-from draftverify.lab import best_of_n
 from draftverify.stats.judgement import assisted_rate, blind_spots, error_correlation, labels_needed, trust
 
 PASSED = [1, 1, 0, 0, 1, 1, 0, 0, 1, 1]

@@ -12,10 +12,9 @@ import pytest
 
 from draftverify.bench.records import load_run
 from draftverify.bench.runner.run import run
-from draftverify.bench.tables import overview, task_rows
 from draftverify.errors import ConfigError
 from draftverify.secret import Secret
-from draftverify.view import task_detail
+from draftverify.view import overview, task_detail, task_rows
 from tests.experiments.runs import load
 from tests.report.report_parts import HOSTILE
 

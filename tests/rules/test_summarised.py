@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from draftverify import Context, Draws, Evidence, Pipeline, Proposal, Verification, without_replacement
+from draftverify.bench.runner.summarised import Summarised
 from draftverify.errors import ConfigError, StoreError
 from draftverify.kit import make_context
-from draftverify.lab import Summarised
 from draftverify.rules import First, GreedyMatch, Speculative, Tree
 from draftverify.token_summary import TokenSummary, pack_summaries, read_summaries
 from draftverify.values import Law, iid

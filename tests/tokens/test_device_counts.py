@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from draftverify import Pipeline, Proposal, Task
+from draftverify.bench.runner.summarised import Summarised
 from draftverify.kit import make_context
-from draftverify.lab import Summarised
 from draftverify.rules import Speculative
 from draftverify.token_summary import read_summaries
 from draftverify_llm import LocalModel

@@ -14,13 +14,11 @@ import numpy as np
 import pytest
 
 from draftverify import (
-    Answer,
     Check,
     ConfigError,
     Pipeline,
     Task,
     Verification,
-    escalate,
     generator,
     verifier,
 )
@@ -95,53 +93,6 @@ def test_what_the_fit_certified_passes_where_its_probability_falls(tmp_path: Pat
     assert verdicts(Calibrated(Scorer(), file), [0, 5, 9]) == ["pass"] * 3
 
 
-def test_what_is_rejected_lies_below_what_the_fit_accepts(tmp_path: Path) -> None:
-    """Otherwise nothing would ever be left undecided, and nobody told."""
-    with pytest.raises(ConfigError, match=r"reject is 0.99, above .* that the fit certified"):
-        Calibrated(Scorer(), scores(tmp_path), reject=0.99).open()
-
-
-def test_between_two_probabilities_it_abstains(tmp_path: Path) -> None:
-    """So that a policy can ask somebody."""
-    calibrated = Calibrated(Scorer(), scores(tmp_path), accept=0.95, reject=0.05)
-    found = verdicts(calibrated, list(range(10)))
-    assert (found[0], found[9]) == ("reject", "pass")
-    assert found == sorted(found, key=["reject", "abstain", "pass"].index)
-    assert "abstain" in found
-
-
-def test_two_certified_thresholds_part_what_passes_what_is_rejected_and_what_somebody_else_decides(
-    tmp_path: Path,
-) -> None:
-    """Right from 7 on and half of the time from 4 on: below 4 none is lost, from 7 on all are right, and a policy
-    takes the rest to a person."""
-    items = [Judged(str(i), float(i % 10), i % 10 >= 7 or (i % 10 >= 4 and i % 20 < 10)) for i in range(1000)]
-    file = scores(tmp_path, items=items)
-    made = read_artifact(file, ScoreArtifact).fit
-    assert (made.threshold, made.reject, made.rejected) == (7.0, 4.0, 0.4)
-    calibrated = Calibrated(Scorer(), file, reject="certified")
-    assert verdicts(calibrated, [3, 4, 6, 7]) == ["reject", "abstain", "abstain", "pass"]
-    drafted = generator(lambda context, n: [context.task.input["score"]])
-    asked = []
-
-    def person(asking: Any) -> Answer:
-        asked.append(asking.task.id)
-        return Answer("accept")
-
-    with Pipeline(drafted, calibrated, First(), block=1, policy=escalate(on=("abstain",))) as pipeline:
-        found = [pipeline.run(Task(id=str(i), input={"score": i}), ask=person).status for i in (3, 5, 8)]
-    assert (found, asked) == (["exhausted", "accepted", "accepted"], ["5"])
-
-
-def test_where_nothing_was_certified_it_abstains(tmp_path: Path) -> None:
-    """Rather than to guess: a person, or a dearer verifier, decides all."""
-    coins = [Judged(str(i), 1.0, i % 2 == 0) for i in range(100)]
-    path = scores(tmp_path, items=coins)
-    fit = read_artifact(path, ScoreArtifact).fit
-    assert (fit.threshold, fit.reject) == (None, None)
-    assert verdicts(Calibrated(Scorer(), path, reject="certified"), [0, 9]) == ["abstain"] * 2
-
-
 def test_scores_are_probabilities(tmp_path: Path) -> None:
     """Which a rule's threshold and a stopping rule can be given as such."""
     drafted = generator(lambda context, n: [6, 7])
@@ -186,13 +137,12 @@ def test_without_a_certified_threshold_one_must_be_given(tmp_path: Path) -> None
     ("arguments", "what"),
     [
         ({"accept": 1.5}, "accept is 1.5"),
-        ({"reject": -1}, "reject is -1"),
-        ({"accept": 0.2, "reject": 0.5}, "above"),
+        ({"accept": -1}, "accept is -1"),
         ({"accept": "certified"}, "accept is 'certified'"),
     ],
 )
 def test_probabilities_lie_between_0_and_1(arguments: dict[str, float], what: str) -> None:
-    """And what is rejected lies below what is accepted."""
+    """And are numbers."""
     with pytest.raises(ConfigError, match=what):
         Calibrated(Scorer(), Path("x"), **arguments)
 
@@ -325,8 +275,8 @@ def test_a_replay_reads_recorded_scores_at_other_probabilities(tmp_path: Path) -
     task = Task(id="1")
     for first in recorded.values():
         record = first.record(task)
-        for accept, reject in ((0.2, None), (0.9, None), (0.9, 0.1), (None, "certified")):
-            other = made(Calibrated(scorer, path, accept, reject))
+        for accept in (0.2, 0.9, None):
+            other = made(Calibrated(scorer, path, accept))
             found = Replay(first, [record], other, changed=frozenset({"verifier"})).task(task, record)
             assert found.record is not None
             assert timeless(found.record) == timeless(other.record(task))

@@ -1,86 +1,20 @@
-"""What a metric says of single items, as if each had been the task's answer, and running pipelines to be labelled."""
+"""What a metric says of single items, as if each had been the task's answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import UNSET
 
-from draftverify.bench.artifact import PartIdentity
 from draftverify.bench.config.specs import Experiment
-from draftverify.bench.runner.bench import Bench, Unit
 from draftverify.bench.runner.build import Builder
 from draftverify.checks.metrics import measures_of, score
-from draftverify.engine.parts import name_of
-from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, ContractError
-from draftverify.identity import identity_of
 from draftverify.plugins import did_you_mean
 from draftverify.protocols import Metric
-from draftverify.values import Check, Outcome, Task, TaskRecord
+from draftverify.values import Check, Outcome, Task
 
-__all__ = ["check_whole", "is_right", "judging_metric", "labelled", "solved_by"]
-
-T = TypeVar("T")
-
-AT_ONCE = 16
-"""Tasks under way together, so that a verifier that can judges the blocks of several in one pass."""
-
-
-def check_whole(generator: object) -> None:
-    """Refuse a generator of whose items none is a whole answer: nothing would say whether one is right.
-
-    Raises:
-        ConfigError: it drafts chains or trees.
-    """
-    shape = getattr(generator, "shape", None)
-    if shape not in (None, "alternatives"):
-        raise ConfigError(
-            f"the generator's drafts are {shape}s, of which no item is a whole answer; a metric cannot label them",
-            path="generator",
-        )
-
-
-def labelled(
-    pipeline: Pipeline,
-    tasks: Sequence[Task],
-    metric: Metric,
-    hear: Callable[[TaskRecord, Task, Metric], T],
-    watcher: Callable[[int, int], None],
-    part: object,
-) -> tuple[list[T], PartIdentity]:
-    """Run a pipeline over labelled tasks.
-
-    Args:
-        pipeline: its rule keeps nothing that would end a task.
-        tasks: with their truth.
-        metric: opened for `hear`.
-        hear: told of each task's record, as it ends.
-        watcher: told how many tasks are done.
-        part: one of the pipeline's.
-
-    Returns:
-        What `hear` made of each, in the order of the tasks' ids; and who that part was, when open, as it will be
-        compared.
-
-    Raises:
-        DraftVerifyError: a part cannot be opened, or `hear` raised it.
-    """
-    of_task = {task.id: task for task in tasks}
-    heard: dict[str, T] = {}
-    bench = Bench({"fit": pipeline})
-    try:
-        asking = bench.opened(metric)
-        units = (Unit(pipeline="fit", task=task) for task in tasks)
-        for done, each in enumerate(bench.perform_all(units, size=AT_ONCE), start=1):
-            name = each.record.task
-            heard[name] = hear(each.record, of_task[name], asking)
-            watcher(done, len(tasks))
-        who = PartIdentity(name_of(part), identity_of(part))
-    finally:
-        bench.close()
-    return [heard[name] for name in sorted(heard)], who
+__all__ = ["is_right", "judging_metric", "solved_by"]
 
 
 def solved_by(experiment: Experiment) -> str | None:

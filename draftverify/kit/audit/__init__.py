@@ -4,7 +4,8 @@
 compares greedy text with plain steps. It works on any rule and generator, a plugin's too. See docs/audit.md.
 
 And whether a judge, a verifier that is a model's word, can be believed: `audit_judge(judge, comparisons)`. See
-docs/judges.md. `audit_verifiers(judged)` says the same of any verifier, by labels of what it judged: docs/trust.md.
+docs/judges.md. `audit_verifiers(judged)` says the same of any verifier, by labels of what it judged. See
+docs/statistics.md.
 """
 
 from draftverify.kit.audit.comparisons import Comparison, comparisons_of

@@ -24,7 +24,7 @@ import numpy as np
 from draftverify.kit.audit.comparisons import Comparison
 from draftverify.kit.audit.judges import Choice, Judging, Presented, Said
 from draftverify.stats.intervals import Estimate, rate
-from draftverify.stats.judgement.agreement import alpha_of_counts, kappa_of_places
+from draftverify.stats.judgement.agreement import kappa_of_places, krippendorff_alpha
 from draftverify.stats.judgement.trust import assisted_rate
 from draftverify.stats.selective import bootstrap
 
@@ -228,12 +228,9 @@ def agreement(asking: Asking) -> Probe:
         counts = np.array(
             [[each.labels.count(kind) for kind in kinds[:3]] for each in asking.comparisons], dtype=float
         )
-        m = counts.sum(1)
-        counts[m < 2] = 0.0
-        apart = np.where(m > 1, (m**2 - (counts**2).sum(1)) / np.maximum(m - 1, 1), 0.0)
         places = range(len(counts))
         reads = "how far the annotators agree among themselves"
-        figures.append(asking.of("annotators' α", lambda w: alpha_of_counts(counts, apart, w), places, reads))
+        figures.append(asking.of("annotators' α", lambda w: krippendorff_alpha(counts, w), places, reads))
     return Probe("agreement", tuple(figures))
 
 

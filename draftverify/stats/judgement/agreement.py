@@ -7,14 +7,12 @@ Verdicts and labels are words (nominal categories). Every figure takes weights, 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
 __all__ = [
-    "alpha_of_counts",
     "cohen_kappa",
     "kappa_of_places",
     "krippendorff_alpha",
@@ -52,14 +50,14 @@ def kappa_of_places(one: Any, other: Any, kinds: int, weights: Any) -> float:
     return (agreed - chance) / (1.0 - chance) if chance < 1.0 else math.nan
 
 
-def krippendorff_alpha(units: Sequence[Sequence[Hashable]], weights: Any = None) -> float:
+def krippendorff_alpha(counts: Any, weights: Any = None) -> float:
     """α = 1 − D_o / D_e for nominal categories and any number of raters, who need not have rated every unit.
 
     With o_ck the coincidences (each pair of ratings of a unit with m ratings counts 1 / (m − 1)), n_c = Σ_k o_ck and
     n = Σ n_c: D_o = Σ_{c≠k} o_ck / n, D_e = Σ_{c≠k} n_c n_k / (n (n − 1)).
 
     Args:
-        units: the ratings of each unit; None is one that is missing. Units with fewer than two count for nothing.
+        counts: [units, categories], how many raters gave each. Units with fewer than two ratings count for nothing.
         weights: how often each unit counts; once when None.
 
     Returns:
@@ -68,24 +66,13 @@ def krippendorff_alpha(units: Sequence[Sequence[Hashable]], weights: Any = None)
     References:
         Krippendorff, Computing Krippendorff's alpha-reliability (2011).
     """
-    rated = [[each for each in unit if each is not None] for unit in units]
-    kinds = {kind: place for place, kind in enumerate(dict.fromkeys(each for unit in rated for each in unit))}
-    # Of each unit: its counts per category, and its disagreeing pairs over m − 1.
-    counts = np.zeros((len(rated), len(kinds)))
-    disagreeing = np.zeros(len(rated))
-    for place, unit in enumerate(rated):
-        if len(unit) > 1:
-            for kind, count in Counter(unit).items():
-                counts[place, kinds[kind]] = count
-            disagreeing[place] = (len(unit) ** 2 - (counts[place] ** 2).sum()) / (len(unit) - 1)
-    return alpha_of_counts(counts, disagreeing, np.ones(len(rated)) if weights is None else weights)
-
-
-def alpha_of_counts(counts: Any, disagreeing: Any, weights: Any) -> float:
-    """`krippendorff_alpha` of units [n, categories] that have been counted."""
-    each = weights @ counts
-    total = float(each.sum())
-    pairs = total**2 - float((each**2).sum())
+    rated = np.asarray(counts, dtype=float)
+    ratings = rated.sum(axis=1)
+    use = (ratings > 1) * (1.0 if weights is None else np.asarray(weights, dtype=float))
+    disagreeing = (ratings**2 - (rated**2).sum(axis=1)) / np.maximum(ratings - 1.0, 1.0)
+    of_category = use @ rated
+    total = float(of_category.sum())
+    pairs = total**2 - float((of_category**2).sum())
     if total < 2 or not pairs > 0:
         return math.nan
-    return 1.0 - float(weights @ disagreeing) / total * (total * (total - 1.0)) / pairs
+    return 1.0 - float(use @ disagreeing) / total * (total * (total - 1.0)) / pairs

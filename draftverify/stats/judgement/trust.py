@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from draftverify.errors import ConfigError
-from draftverify.stats.intervals import TAIL, Estimate, log_jackknife, rate, t_quantile
+from draftverify.stats.intervals import TAIL, Estimate, log_jackknife, rate, share, t_quantile
 from draftverify.stats.selective import bootstrap
 
 __all__ = [
@@ -269,8 +269,8 @@ def blind_spots(
     compared = int(both[stratum].sum())
     found = _within(bootstrap(ratio, range(size)), 0.0, math.inf)
     return BlindSpots(
-        related=_share(said[own == 1.0], place[own == 1.0]),
-        others=_share(said[own == 0.0], place[own == 0.0]),
+        related=share(said[own == 1.0], place[own == 1.0]),
+        others=share(said[own == 0.0], place[own == 0.0]),
         ratio=Estimate(found.value, found.low, found.high, compared, size),
     )
 
@@ -364,12 +364,6 @@ def _cost_per_right(costs: float | Sequence[float], place: Any, both: Any) -> Es
 
     value, low, high = log_jackknife(len(both), per_right)
     return Estimate(value, low, high, len(place), len(both))
-
-
-def _share(marks: Any, place: Any) -> Estimate:
-    """The share of marks that are 1, with its interval over tasks."""
-    tasks, at = np.unique(place, return_inverse=True)
-    return rate(np.bincount(at, marks, len(tasks)).tolist(), np.bincount(at, minlength=len(tasks)).tolist())
 
 
 def _bits(name: str, values: Sequence[Any]) -> Any:
