@@ -19,7 +19,7 @@ import pytest
 from draftverify.bench.records import RunDirectory, load_run
 from draftverify.bench.tables.task_rows import task_list
 from draftverify.values import Check, Decision, Outcome, Refusal, Round, Task, TaskRecord
-from draftverify.view import overview, task_detail, task_rows
+from draftverify.view import overview, task_detail
 from draftverify.view.page import app_html, app_policy, page_html
 from tests.browser import watched
 from tests.report.runs import shapes

@@ -14,7 +14,7 @@ from draftverify.bench.records import load_run
 from draftverify.bench.runner.run import run
 from draftverify.errors import ConfigError
 from draftverify.secret import Secret
-from draftverify.view import overview, task_detail, task_rows
+from draftverify.view import overview, task_detail
 from tests.experiments.runs import load
 from tests.report.report_parts import HOSTILE
 
