@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl, quote
 import pytest
 
 from draftverify.bench.records import RunDirectory, load_run
+from draftverify.bench.tables import task_rows
 from draftverify.bench.tables.task_rows import task_list
 from draftverify.values import Check, Decision, Outcome, Refusal, Round, Task, TaskRecord
 from draftverify.view import overview, task_detail

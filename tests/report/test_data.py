@@ -12,6 +12,7 @@ import pytest
 
 from draftverify.bench.records import load_run
 from draftverify.bench.runner.run import run
+from draftverify.bench.tables import task_rows
 from draftverify.errors import ConfigError
 from draftverify.secret import Secret
 from draftverify.view import overview, task_detail

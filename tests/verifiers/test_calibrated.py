@@ -224,7 +224,7 @@ def test_a_directory_is_what_stands_in_it(tmp_path: Path) -> None:
 def test_who_a_part_is_does_not_depend_on_the_process() -> None:
     """Nor on where its code lies in memory, or on the order of a set."""
     script = (
-        "from draftverify import verifier\nfrom draftverify.engine.parts import identity_of\n"
+        "from draftverify import verifier\nfrom draftverify import identity_of\n"
         "print(identity_of(verifier(lambda c, i: i in {'a', 'b', 'c', 'd'} and [j for j in (lambda k: k)(i)])))"
     )
     said = {
