@@ -39,7 +39,6 @@ PAGES = [
     "verifiers.md",
     "report.md",
     "code.md",
-    "scale.md",
     "runs.md",
     "training.md",
     "review.md",
