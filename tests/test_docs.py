@@ -23,7 +23,6 @@ PAGES = [
     "sweeps.md",
     "audit.md",
     "judges.md",
-    "metrics.md",
     "comparing.md",
     "replay.md",
     "calibration.md",
