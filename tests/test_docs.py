@@ -39,7 +39,6 @@ PAGES = [
     "report.md",
     "code.md",
     "runs.md",
-    "training.md",
     "review.md",
     "../README.md",
 ]
