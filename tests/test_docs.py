@@ -19,7 +19,6 @@ FILE = re.compile(r"^# file: (\S+)\n")
 PAGES = [
     "tutorial.md",
     "concepts.md",
-    "experiments.md",
     "sweeps.md",
     "audit.md",
     "judges.md",

@@ -1,4 +1,4 @@
-"""What docs/configuration.md, docs/runs.md and docs/plugins.md say of the format is so."""
+"""What docs/configuration.md, docs/runs.md, docs/plugins.md and docs/cli.md say of the format is so."""
 
 from __future__ import annotations
 
@@ -122,9 +122,10 @@ def test_every_argument_of_jsonl_is_documented() -> None:
 
 
 def test_every_exit_code_is_documented() -> None:
-    """The page and the command agree on the codes."""
+    """The page on the command line and the command agree on the codes."""
+    page = (DOCS / "cli.md").read_text(encoding="utf-8")
     for code in Exit:
-        [row] = re.findall(rf"^\| {code.value} \| (.*) \|$", CONFIGURATION, flags=re.MULTILINE)
+        [row] = re.findall(rf"^\| {code.value} \| (.*) \|$", page, flags=re.MULTILINE)
         assert MEANINGS[code].startswith(row.replace("`", "")), row
 
 

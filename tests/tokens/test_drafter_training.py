@@ -25,7 +25,9 @@ from draftverify_tokens.drafter_training import refused_places
 from tests.tokens.tiny import byte_tokenizer, tiny_llama
 
 PAGE = (Path(__file__).parents[2] / "docs" / "replay.md").read_text(encoding="utf-8")
-WHOLE, FRAGMENT = re.findall(r"^```yaml\n(?:# file: log\.yaml\n)?((?:name: log|generator:).*?)^```$", PAGE, re.M | re.S)
+WHOLE, FRAGMENT = re.findall(
+    r"^```yaml\n(?:# file: log\.yaml\n)?((?:name: log|generator:).*?)^```$", PAGE, re.M | re.S
+)
 ANEW = {
     "smollm2-135m-instruct": "./model",
     "layers: 4": "layers: 1",
