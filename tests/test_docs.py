@@ -19,7 +19,6 @@ FILE = re.compile(r"^# file: (\S+)\n")
 PAGES = [
     "tutorial.md",
     "concepts.md",
-    "audit.md",
     "judges.md",
     "comparing.md",
     "replay.md",
