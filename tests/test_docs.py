@@ -36,7 +36,6 @@ PAGES = [
     "report.md",
     "code.md",
     "runs.md",
-    "review.md",
     "../README.md",
 ]
 
