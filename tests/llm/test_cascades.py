@@ -299,9 +299,9 @@ def test_a_rehearsal_leaves_the_recorded_results_alone(
 
 
 def test_the_documented_tables_are_the_recorded_ones() -> None:
-    """docs/cascades.md shows the tables of the recorded run, all of them as the benchmark prints them, or none."""
+    """benchmarks/README.md shows the tables of the recorded run, all of them as the benchmark prints them, or none."""
     root = Path(__file__).parents[2]
-    text = (root / "docs" / "cascades.md").read_text(encoding="utf-8")
+    text = (root / "benchmarks" / "README.md").read_text(encoding="utf-8")
     results = root / "benchmarks" / "results" / "cascades.json"
     if results.exists():
         assert shown(json.loads(results.read_text())) in text

@@ -25,8 +25,10 @@ from draftverify_tokens import DrafterTraining, EarlyExit, Stop, Target
 from draftverify_tokens.drafter_training import refused_places
 from tests.tokens.tiny import byte_tokenizer, tiny_llama
 
-PAGE = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
-WHOLE, FRAGMENT = re.findall(r"^```yaml\n(?:# file: \S+\n)?(.*?)^```$", PAGE, re.M | re.S)
+PAGE = (Path(__file__).parents[2] / "docs" / "replay.md").read_text(encoding="utf-8")
+WHOLE, FRAGMENT = re.findall(
+    r"^```yaml\n(?:# file: log\.yaml\n)?((?:name: log|generator:).*?)^```$", PAGE, re.M | re.S
+)
 ANEW = {
     "smollm2-135m-instruct": "./model",
     "layers: 4": "layers: 1",
