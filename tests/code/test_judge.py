@@ -87,7 +87,7 @@ class Forks:
                 stderr=subprocess.DEVNULL,
             )
 
-    def start(self, limits, lines):
+    def start(self, limits):
         self.link.send(f"start {limits['cpu']:.0f} {limits['memory']}".encode())
         _, (number,), _, _ = socket.recv_fds(self.link, 1, 1)
         self.channel = socket.socket(fileno=number)
@@ -139,9 +139,9 @@ def judge(**suite):
     return made
 
 
-def find(program, *, limits=LIMITS, lines=False, **suite):
+def find(program, *, limits=LIMITS, **suite):
     """The finding of one program."""
-    found = judge(**suite).run(program, {**LIMITS, **limits}, lines)
+    found = judge(**suite).run(program, {**LIMITS, **limits})
     assert found["reason"] in {"", *REASONS}
     return found
 
@@ -170,8 +170,8 @@ def test_all_solutions_of_humaneval_pass_and_none_passes_that_returns_nothing():
         made = judge(
             kind="check", entry_points=(each["entry_point"],), source=each["test"], setup=each["prompt"]
         )
-        good = made.run(each["prompt"] + each["canonical_solution"], LIMITS, False)
-        bad = made.run(each["prompt"] + "    return None\n", LIMITS, False)
+        good = made.run(each["prompt"] + each["canonical_solution"], LIMITS)
+        bad = made.run(each["prompt"] + "    return None\n", LIMITS)
         if (good["verdict"], bad["verdict"]) != ("pass", "reject"):
             wrong.append((name, good, bad))
     assert len(problems) == 164
@@ -320,17 +320,17 @@ def test_each_run_starts_afresh():
         source="import random\nseen.append(random.random())\nassert f(seen) == 1, seen\n",
         setup="seen = []",
     )
-    first = made.run("def f(x): return len(x)", LIMITS, False)
-    second = made.run("def f(x): return len(x)", LIMITS, False)
+    first = made.run("def f(x): return len(x)", LIMITS)
+    second = made.run("def f(x): return len(x)", LIMITS)
     assert (first["verdict"], second["verdict"]) == ("pass", "pass")
-    found = [made.run("def f(x): return 0", LIMITS, False)["feedback"] for _ in range(2)]
+    found = [made.run("def f(x): return 0", LIMITS)["feedback"] for _ in range(2)]
     assert found[0] == found[1]
     assert "seen = [0." in found[0]
     before = sys.getrecursionlimit()
     lifting = judge(kind="script", source="import sys\nsys.setrecursionlimit(5000)\nassert f(1) == 1\n")
-    assert lifting.run("def f(x): return x", LIMITS, False)["verdict"] == "pass"
+    assert lifting.run("def f(x): return x", LIMITS)["verdict"] == "pass"
     assert sys.getrecursionlimit() == 5000
-    made.run("def f(x): return len(x)", LIMITS, False)
+    made.run("def f(x): return len(x)", LIMITS)
     assert sys.getrecursionlimit() == before
 
 
@@ -502,32 +502,6 @@ def test_feedback_is_short_and_text():
     found["feedback"].encode()
     found = find("def f(x): return 10**9999", kind="asserts", asserts=("assert f(1) == 1",))
     assert found["feedback"].endswith("f(1) returned <int of 33216 bits>")
-
-
-# --- lines
-
-
-def test_the_lines_that_each_test_ran():
-    """Of the program alone, for each test, those of loading it included; also of generators, and when a call raises."""
-    program = """import os
-def f(x):
-    if x:
-        return
-    yield 2
-
-
-def g():
-    exec(compile('\\n' * 6 + 'x = 1', 'another file', 'exec'))
-    os.fsencode(1)
-    return 3
-"""
-    found = find(
-        program, lines=True, kind="asserts", asserts=("list(f(1))", "list(f(0))", "assert g()", "assert 1")
-    )
-    loaded = {1, 2, 8}
-    assert [set(each) - loaded for each in found["lines"]] == [{3, 4}, {3, 5}, {9, 10}, set()]
-    assert all(loaded <= set(each) for each in found["lines"])
-    assert find(program, kind="asserts", asserts=("f(1)",))["lines"] == []
 
 
 # --- the program's classes
@@ -738,7 +712,7 @@ def test_a_broken_suite_is_an_error_and_says_so_at_once(forks, suite, words):
     """Before any program is run, and for every program."""
     made = Judge(forks.start, forks.end)
     assert words in made.load({"entry_points": ("f",), **suite})
-    found = made.run(IDENTITY, LIMITS, False)
+    found = made.run(IDENTITY, LIMITS)
     assert (found["verdict"], found["reason"]) == ("error", "tests")
     assert words in found["feedback"]
 
@@ -1118,7 +1092,7 @@ def f(x):
         return 43
     return {1: 42, 2.0: 3.5}[x]
 """
-    assert tribunal.run(honest, LIMITS, False)["verdict"] == "pass"
+    assert tribunal.run(honest, LIMITS)["verdict"] == "pass"
 
 
 def test_a_forged_frame_is_read_where_an_answer_is_due():
@@ -1136,5 +1110,5 @@ def test_values_from_a_hostile_program_cannot_break_tests_that_lift_limits():
     frames = [HOSTILE[f"frame: {name}"] for name in ("deep", "deep and closed", "many digits")]
     made = judge(**suite)
     for program in (HOSTILE["a cycle"], *frames):
-        found = made.run(FORGE + program, LIMITS, False)
+        found = made.run(FORGE + program, LIMITS)
         assert found["verdict"] in ("reject", "error")

@@ -27,8 +27,7 @@ from draftverify import (
     retry,
 )
 from draftverify.testing import Subject, check_component, make_context
-from draftverify_code.generators.sample import Sample
-from draftverify_code.generators.templates import Templates, commented, filled
+from draftverify_code.generators.sample import Sample, commented
 from draftverify_code.tasks import HumanEval
 from draftverify_llm import Completion
 
@@ -225,19 +224,6 @@ def test_feedback_without_a_check_or_words_still_reads() -> None:
     assert wish == "Answer with the whole corrected program in one block of code."
 
 
-def test_templates_are_the_user_s() -> None:
-    """Each word is filled in, and braces in a program or in feedback are left alone."""
-    templates = Templates(
-        complete="{{json}} {language} {entry_point}: {prompt}",
-        attempt="I said {attempt}",
-        refused="{reason}! {feedback}",
-    )
-    refused = Feedback("x = {1: '{prompt}'}", "assertion", "got {}")
-    turns = asked(Sample(Scripted(""), templates=templates), COMPLETE, refused)
-    contents = [f"{{json}} python add: {ADD.rstrip()}", "I said x = {1: '{prompt}'}", "assertion! got {}"]
-    assert [turn["content"] for turn in turns] == contents
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -245,16 +231,6 @@ def test_templates_are_the_user_s() -> None:
         (lambda model: Sample(model, max_tokens=0), "max_tokens"),
         (lambda model: Sample(model, attempts=0), "attempts"),
         (lambda model: Sample(model, at_most=0), "at_most"),
-        (
-            lambda model: Sample(model, templates=Templates(write="Do it.")),
-            r"templates\.write: \{prompt\} is missing",
-        ),
-        (
-            lambda model: Sample(model, templates=Templates(refused="{feedback} {score}")),
-            r"\{score\} is not known",
-        ),
-        (lambda model: Sample(model, templates=Templates(attempt="{attempt.text}")), "is not known"),
-        (lambda model: Sample(model, templates=Templates(remark="{feedback")), r"templates\.remark"),
     ],
 )
 def test_wrong_settings_are_found_at_open(make: Callable[[Any], Sample], message: str) -> None:
@@ -295,21 +271,12 @@ def test_it_conforms() -> None:
         )
 
 
-def test_an_empty_word_leaves_the_others_as_they_are() -> None:
-    """Its empty paragraph goes; the empty lines of a program, which its line numbers count, stay."""
+def test_the_empty_lines_of_a_program_stay() -> None:
+    """Its line numbers count them."""
     program = "import os\n\n\n\ndef f():\n    return 1"
-    assert filled("{a}\n\n{b}\n\n{c}", a=program, b="", c="so") == f"{program}\n\nso"
-    assert filled("{a}\n\n{b}\n\n", a="", b=program) == f"\n\n{program}\n\n"
     task = Task(id="t", input={"prompt": "Repair it."})
     turns = asked(Sample(Scripted("")), task, Feedback(program, "syntax", "line 5"))
     assert turns[1]["content"] == f"```python\n{program}\n```"
-
-
-@given(st.text(max_size=40), st.text(max_size=40))
-def test_words_are_filled_in_exactly(prompt: str, feedback: str) -> None:
-    """Law: a word that is not empty comes through as it is, whatever it holds."""
-    text = filled("<{prompt}|{feedback}>", prompt=prompt or "-", feedback=feedback or "-")
-    assert text == f"<{prompt or '-'}|{feedback or '-'}>"
 
 
 @given(st.text(st.characters(blacklist_categories=["Cs"]), max_size=60))

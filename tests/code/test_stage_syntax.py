@@ -271,5 +271,5 @@ def test_without_comments_a_program_is_the_same(path):
     ],
 )
 def test_only_comments_and_the_decorator_go(program, bare):
-    """Strings stay, but for what zuban takes for a setting in them, and so do line numbers."""
+    """Strings stay, but for what mypy takes for a setting in them, and so do line numbers."""
     assert without_comments(program) == bare

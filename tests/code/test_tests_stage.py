@@ -197,7 +197,7 @@ class Judge:
         self.found = found
         self.asked = []
 
-    def judge(self, suite, programs, limits, *, enough=None, lines=False):
+    def judge(self, suite, programs, limits, *, enough=None):
         self.asked.append((suite, tuple(programs), limits, enough))
         return [Finding(self.found[program]) for program in programs]
 
@@ -554,7 +554,7 @@ def test_beside_the_program_what_the_sandbox_forbids_is_an_error(box):
 class Apart(Sandbox):
     """A real sandbox in which the tests of some programs cannot be judged apart."""
 
-    def judge(self, suite, programs, limits, *, enough=None, lines=False):
+    def judge(self, suite, programs, limits, *, enough=None):
         return [Finding(self.said.get(program, NEEDS)) for program in programs]
 
 

@@ -7,7 +7,7 @@ gone with the next.
 | request | answer |
 |---|---|
 | {op: "load", suite} | {broken}: what is wrong with the tests; "" when nothing is |
-| {op: "run", program, limits, lines} | a finding (see `judge.Judge.run`) |
+| {op: "run", program, limits} | a finding (see `judge.Judge.run`) |
 | {op: "drop"} | none; the suite is forgotten |
 """
 
@@ -40,7 +40,7 @@ class Candidates:
         self.link = link
         self.current: socket.socket | None = None
 
-    def start(self, limits: dict[str, Any], lines: bool) -> socket.socket:
+    def start(self, limits: dict[str, Any]) -> socket.socket:
         """A socket to a new candidate."""
         send(self.link, {"op": "start", "limits": limits})
         _data, descriptors, _, _ = socket.recv_fds(self.link, 1, 1)
@@ -99,7 +99,7 @@ def _suite(host: socket.socket, candidates: Candidates, suite: dict[str, Any]) -
             request = receive(host)
             if request is None or request["op"] != "run":
                 break
-            answer = own.run(request["program"], request["limits"], request["lines"])
+            answer = own.run(request["program"], request["limits"])
     except BaseException as error:
         os.write(2, f"{type(error).__name__}: {error}\n".encode(errors="replace"))
         os._exit(1)

@@ -7,19 +7,19 @@ Standard library only.
 The channel is a stream socket. A frame is 4 bytes of length, big-endian, and a message; none is longer than
 `codec.FRAME`. One request, one answer; the answer to the n-th request says n, from 0. Requests, as values of `codec`:
 
-- `["load", program, names, lines, None]`: execute the program, and say what the names are; `lines`: trace from here on.
+- `["load", program, names, None]`: execute the program, and say what the names are.
 - `["call", function, args, kwargs, changed]`: call a function or a class that crossed before.
 - `["draw", iterator, changed]`: the next item of one that crossed before.
 
 `changed` is what the tests changed since of what the program kept (`codec.changes`). Answers:
 
-- `[n, "value", value, changed, line, lines, output]`: what came of it. For "load" the value is a list with
+- `[n, "value", value, changed, line, output]`: what came of it. For "load" the value is a list with
   `[name, value]` of each name that the program defines.
 - `[n, "raised", exception, …]`, and `[n, "syntax", …]` where the program does not parse.
 - `[n, "refused", why]`: something cannot cross; `[n, "failed", name]`: the program raised a built-in exception of that
   name, of which nothing more can be told. Nothing of the request is known then, as if it had not been.
 
-`line` is the last line of the program on an exception's way (0: none); `lines` are the program's lines that ran;
+`line` is the last line of the program on an exception's way (0: none);
 `output` is the beginning of what was printed. Behind the answer, after a line's end, stand the numbers of all that the
 program still holds of what crossed: the rest is forgotten at both ends.
 """
@@ -34,7 +34,7 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING or __package__:
@@ -108,7 +108,7 @@ def rehearse() -> _Program:
     """
     stdout, argv = sys.stdout, sys.argv
     program = _Program()
-    program.answer(0, codec.Wire().dumps(["load", _COMMON, ["f", "g"], False, None]))
+    program.answer(0, codec.Wire().dumps(["load", _COMMON, ["f", "g"], None]))
     function = next(number for number, value in program.wire.objects.items() if callable(value))
     for arguments in ('[[1.0,2.5]],{"dict":[]}', '[[3,4,5]],{"dict":["bound",4]}') * 3:
         program.answer(0, f'["call",{{"ref":{function}}},{arguments},null]'.encode())
@@ -122,8 +122,6 @@ class _Program:
         self.module = ModuleType(MODULE)
         self.module.__file__ = "program.py"
         self.wire = ProgramWire()
-        self.tracing = False
-        self.lines: set[int] = set()
         self.output = _Output()
         self.constants: list[tuple[str, Any]] = []  # names and values that the tests were told
         self.called: list[tuple[Any, Any]] = []  # functions, and what they called themselves
@@ -153,13 +151,7 @@ class _Program:
         said, line = "value", 0
         error: BaseException | None = None
         try:
-            try:
-                if self.tracing:
-                    sys.settrace(self._trace)
-                value = self._operations[operation](self, *given)
-            finally:
-                if self.tracing:
-                    sys.settrace(None)
+            value = self._operations[operation](self, *given)
         except _DoesNotParse as stop:
             said, (error,) = "syntax", stop.args
             line = getattr(error, "lineno", None) or 0
@@ -174,9 +166,7 @@ class _Program:
         if error is not None:
             value = _untraced(error)
             error = None
-        ran = sorted(self.lines)
-        self.lines.clear()
-        answer = [number, said, value, codec.changes(before), line, ran, self.output.take()]
+        answer = [number, said, value, codec.changes(before), line, self.output.take()]
         try:
             return self.wire.dumps(answer)
         except MemoryError:
@@ -184,7 +174,7 @@ class _Program:
                 raise codec.CannotCross("more than there is memory for") from None
             raise
 
-    def _load(self, text: str, names: list[str], lines: bool) -> list[list[Any]]:
+    def _load(self, text: str, names: list[str]) -> list[list[Any]]:
         _settle()
         # What the program takes for its own now, as a default of an argument, is not what tests redirect later.
         early = sys.stdout = _Output().stream
@@ -194,9 +184,6 @@ class _Program:
             code = compile(text, FILE, "exec", dont_inherit=True, optimize=0)
         except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
             raise _DoesNotParse(error) from None
-        self.tracing = lines
-        if lines:
-            sys.settrace(self._trace)
         space = vars(self.module)
         exec(code, space)
         if sys.stdout is early:
@@ -210,14 +197,6 @@ class _Program:
         return function(*args, **kwargs)
 
     _operations = {"load": _load, "call": _call, "draw": lambda self, iterator: next(iterator)}  # noqa: RUF012
-
-    def _trace(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
-        return self._trace_line if frame.f_code.co_filename == FILE else None
-
-    def _trace_line(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any]:
-        if event == "line":
-            self.lines.add(frame.f_lineno)
-        return self._trace_line
 
 
 class _DoesNotParse(Exception):

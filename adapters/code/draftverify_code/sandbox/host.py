@@ -143,7 +143,6 @@ class Sandbox:
         limits: Limits = NO_LIMITS,
         *,
         enough: int | None = None,
-        lines: bool = False,
     ) -> list[Finding]:
         """Run a suite on programs, each in a process of its own, as many at once as there are workers.
 
@@ -152,7 +151,6 @@ class Sandbox:
             programs: Python sources.
             limits: of each program; `wall` is for all its tests together.
             enough: stop once so many passed, lowest index first; programs after that are "unchecked".
-            lines: whether to note which lines of the program each test ran (slower).
 
         Returns:
             A Finding per program. Equal programs are run once.
@@ -184,7 +182,7 @@ class Sandbox:
                     upcoming = next(ahead, None)
                     if upcoming is None:
                         break
-                    waiting[upcoming] = state.begin(encoded, upcoming, limits, lines)
+                    waiting[upcoming] = state.begin(encoded, upcoming, limits)
             if program in waiting:
                 found[program] = waiting.pop(program).result()
             results.append(found[program])
@@ -295,11 +293,11 @@ class _State:
         answer["files"] = {name: b64decode(content) for name, content in answer.get("files", {}).items()}
         return Exit(**answer)
 
-    def begin(self, encoded: bytes, program: str, limits: Limits, lines: bool) -> Future[Finding]:
+    def begin(self, encoded: bytes, program: str, limits: Limits) -> Future[Finding]:
         """Judge a program as soon as a worker is free; programs of a suite that an idle judge holds come first."""
         found: Future[Finding] = Future()
         with self._lock:
-            self._waiting.append((found, (encoded, program, limits, lines)))
+            self._waiting.append((found, (encoded, program, limits)))
         self.pool.submit(self._next)
         return found
 
@@ -317,8 +315,8 @@ class _State:
             except BaseException as error:
                 found.set_exception(error)
 
-    def _judged(self, encoded: bytes, program: str, limits: Limits, lines: bool) -> Finding:
-        request = {"op": "run", "program": program, "limits": msgspec.to_builtins(limits), "lines": lines}
+    def _judged(self, encoded: bytes, program: str, limits: Limits) -> Finding:
+        request = {"op": "run", "program": program, "limits": msgspec.to_builtins(limits)}
         try:
             with self._idle(self._judges, lambda: _Judge(self), lambda each: each.has(encoded)) as judge:
                 broken = self.unloadable.get(encoded) or judge.load(encoded)
@@ -337,8 +335,7 @@ class _State:
             return Finding(Check("error", reason="tests", feedback=str(error)))
         try:
             check = Check(answer["verdict"], answer["score"], answer["reason"], answer["feedback"])
-            lines_run = tuple(map(frozenset, answer["lines"]))
-            return Finding(check, tuple(answer["passed"]), lines_run, answer["seconds"])
+            return Finding(check, tuple(answer["passed"]), answer["seconds"])
         except (KeyError, TypeError) as error:
             return Finding(
                 Check("error", reason="sandbox", feedback=f"the judge's answer is none: {error!r}")

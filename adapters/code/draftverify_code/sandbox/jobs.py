@@ -123,11 +123,9 @@ class Finding(msgspec.Struct, frozen=True):
     Args:
         check: verdict, reason, feedback and score (the share of tests passed).
         passed: for each test of an "asserts" or "doctest" suite whether it passed; None where it was not run.
-        lines: the program's lines that ran, for each test, when that was asked for.
         seconds: from start to end.
     """
 
     check: Check
     passed: tuple[bool | None, ...] = ()
-    lines: tuple[frozenset[int], ...] = ()
     seconds: float = 0.0

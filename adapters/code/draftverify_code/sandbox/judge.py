@@ -66,14 +66,14 @@ class Judge:
     """Runs one suite on one candidate after the other.
 
     Args:
-        start: gives a socket to a new candidate, for limits and whether lines are traced.
+        start: gives a socket to a new candidate, for limits.
         end: ends the candidate and says how it ended: status, signal, limit, seconds.
         drop: ends it and says nothing, so that nobody waits; `end` where there is none.
     """
 
     def __init__(
         self,
-        start: Callable[[dict[str, Any], bool], socket.socket],
+        start: Callable[[dict[str, Any]], socket.socket],
         end: Callable[[], Mapping[str, Any]],
         drop: Callable[[], object] | None = None,
     ) -> None:
@@ -108,21 +108,19 @@ class Judge:
         self._broken = clean(self._broken)
         return self._broken
 
-    def run(self, program: str, limits: Mapping[str, Any], lines: bool) -> dict[str, Any]:
+    def run(self, program: str, limits: Mapping[str, Any]) -> dict[str, Any]:
         """Run the suite on a program.
 
         Args:
             program: its text.
             limits: the fields of `jobs.Limits`; `wall` is for what the program does, in all tests together. The tests
                 may take as long again for themselves, and `COMPARING`.
-            lines: whether to note the lines that each test ran.
 
         Returns:
-            verdict, reason, feedback, score, passed, lines and seconds, as in `jobs.Finding`.
+            verdict, reason, feedback, score, passed and seconds, as in `jobs.Finding`.
         """
         began = time.monotonic()
         passed: list[bool | None] = []
-        ran: list[list[int]] = []
         score = 0.0
         if self._broken or self._suite is None:
             outcome = _Outcome("error", "tests", self._broken)
@@ -130,7 +128,7 @@ class Judge:
             outcome = _apart(f"it {shared}")
         else:
             self._settle()
-            run = _Run(self._suite, self._start, self._end, program, limits, lines)
+            run = _Run(self._suite, self._start, self._end, program, limits)
             # Signals are for the main thread; who asks from another has a limit of its own.
             run.rings = threading.current_thread() is threading.main_thread()
             before = signal.signal(signal.SIGALRM, run.ring) if run.rings else None
@@ -146,14 +144,12 @@ class Judge:
             score = passed.count(True) / len(passed)
             if self._suite.kind in ("check", "script"):
                 passed = []
-            ran = [sorted(each) for each in run.ran] if lines else []
         return {
             "verdict": outcome.verdict,
             "reason": outcome.reason,
             "feedback": clean(outcome.feedback),
             "score": score,
             "passed": passed,
-            "lines": ran,
             "seconds": time.monotonic() - began,
         }
 
@@ -220,17 +216,15 @@ class _Run:
     def __init__(
         self,
         suite: CompiledSuite,
-        start: Callable[[dict[str, Any], bool], socket.socket],
+        start: Callable[[dict[str, Any]], socket.socket],
         end: Callable[[], Mapping[str, Any]],
         program: str,
         limits: Mapping[str, Any],
-        lines: bool,
     ) -> None:
         self.suite = suite
         self.start, self.end = start, end
         self.program = program
         self.limits = limits
-        self.lines = lines
         self.left_to_it = float(limits["wall"])  # seconds that the program may still take
         self.given = self.left_to_it  # the same when the candidate began
         self.before = time.monotonic(), self.left_to_it  # when the running test began, and the same then
@@ -249,8 +243,6 @@ class _Run:
         self.calls = 0
         self.drawn = 0
         self.raised: list[BaseException] = []  # what the candidate raised; a test may let it through
-        self.traced: set[int] = set()  # lines, since they were last taken
-        self.ran: list[set[int]] = [set() for _ in suite.tests]
         self.asking = False
         self.rings = False  # whether the alarm is this run's
         self.restarts = 0
@@ -270,11 +262,9 @@ class _Run:
         """An outcome per test; None where it was not run."""
         count = len(self.suite.tests)
         failed = self._begin()
-        loaded = self.traced.copy()
         if failed is _PASS:
             failed = self._attempt(self._set_up)
         if failed is not _PASS:
-            self.ran = [loaded] * count
             # A program that does not load passes no test; one that nobody let load might have.
             return [failed] * count if failed.verdict == "reject" else [failed] + [None] * (count - 1)
         found: list[_Outcome | None] = [None] * count
@@ -292,12 +282,10 @@ class _Run:
                 if failed is not _PASS:
                     found[index] = failed
                     break
-            self.traced = loaded.copy()
             each = self.limits.get("each")
             self.test = test
             self.test_until = min(self.until, time.monotonic() + each) if each else self.until
             found[index] = outcome = self._attempt(partial(self._test, test))
-            self.ran[index] = self.traced
             self.test, self.test_until = None, self.until
             self.skipped = self.skipped or outcome.reason == "needs shared-process"
         if not self.calls and _together(found) is _PASS:
@@ -314,13 +302,13 @@ class _Run:
         cpu = self.limits["cpu"] + (self.limits["cpu"] >= self.limits["wall"])
         self.wire, self.kept = TestsWire(self), []
         self.given = self.left_to_it
-        self.link = Link(self.start({**self.limits, "wall": wall, "cpu": cpu}, self.lines))
+        self.link = Link(self.start({**self.limits, "wall": wall, "cpu": cpu}))
         return self._attempt(self._load)
 
     def _load(self) -> None:
         names = [*self.suite.names, *self.suite.pythons]
         try:
-            kind, value, line = self._ask("", ["load", self.program, names, self.lines])
+            kind, value, line = self._ask("", ["load", self.program, names])
         except codec.CannotCross:  # a request that is too large
             self._halt(_Outcome("reject", "syntax", f"the program is longer than {codec.FRAME >> 20} MiB"))
         if kind != "value":
@@ -380,7 +368,7 @@ class _Run:
         self._halt(_apart(f"the test {what}"))
 
     def _ask(self, name: str, request: list[Any]) -> tuple[str, Any, int]:
-        """Ask, and do at once what the answer says happened beside the call: changed arguments, output, lines."""
+        """Ask, and do at once what the answer says happened beside the call: changed arguments, output."""
         if self.stop is not None or self.left is not None or self.link is None:
             raise _Stop  # a test that catches everything goes on, to no avail
         if (os.getpid(), threading.get_ident()) != self.place:
@@ -417,7 +405,7 @@ class _Run:
                         f"takes from {name or 'the program'} {fields[0]}, which cannot cross from its process"
                     )
                 return "raised", (MemoryError if fields[0] == "MemoryError" else RuntimeError)(), 0
-            value, changed, line, lines, output = fields
+            value, changed, line, output = fields
             if changed is not None:
                 self.wire.change(changed, below)
             numbers = codec.kept_numbers(kept)
@@ -427,9 +415,6 @@ class _Run:
             self._leave(error)
         except ValueError as error:
             self._leave(Unreadable(error))
-        if lines and self.lines:
-            last = self.program.count("\n") + 1
-            self.traced.update(each for each in lines if type(each) is int and 0 < each <= last)
         if output and sys.stdout is not self.stdout:
             sys.stdout.write(output)
         return kind, value, line

@@ -83,7 +83,7 @@ class Link:
         self._channel.settimeout(left)
 
 
-_TOLD: tuple[type, ...] = (object, object, int, list, str)
+_TOLD: tuple[type, ...] = (object, object, int, str)
 _SHAPES: dict[str, tuple[type, ...]] = {
     "value": _TOLD,
     "raised": (BaseException, *_TOLD[1:]),
