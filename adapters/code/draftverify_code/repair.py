@@ -80,7 +80,9 @@ class Repair:
             raise ConfigError("there is no such directory", where=where)
         problems = [self.directory]
         if not _is_there(self.directory / self.target):
-            problems = sorted(each for each in self.directory.iterdir() if _is_there(each / self.target))
+            problems = sorted(
+                problem for problem in self.directory.iterdir() if _is_there(problem / self.target)
+            )
         if not problems:
             raise ConfigError(
                 f"no problem is here: neither {self.target} nor */{self.target}; name the file to mend as `target`",
@@ -94,17 +96,17 @@ class Repair:
         if target not in files:
             raise ConfigError(f"{target} is hidden or left out, so it cannot be mended", where=str(problem))
         program = files[target]
-        given: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "prompt": _PROMPT.format(program=program),
             "program": program,
             "target": target,
         }
         asserts = files.get(str(PurePosixPath(self.asserts)))
         if asserts is None:
-            given |= {"files": files, "command": list(self.command)}
+            fields |= {"files": files, "command": list(self.command)}
         else:
-            given |= _tests(asserts, where=str(problem / self.asserts))
-        return Task(id=problem.resolve().name, input=given, group="files" if asserts is None else "asserts")
+            fields |= _tests(asserts, where=str(problem / self.asserts))
+        return Task(id=problem.resolve().name, input=fields, group="files" if asserts is None else "asserts")
 
 
 _PROMPT = """\
@@ -132,12 +134,14 @@ def _tests(text: str, where: str) -> dict[str, Any]:
         raise ConfigError(f"the asserts do not parse: {error}", where=where) from error
     if not _asserts(source.tree):
         raise ConfigError("there is no assert statement outside of functions", where=where)
-    found = separated(source, read - bound - BUILTINS)
-    if found is not None:
-        asserts, others = found
-        setup = {"setup": "\n".join(others)} if others else {}
-        return {"test_list": [source.text(each) for each in asserts], **setup}
-    if any(isinstance(each, ast.FunctionDef) and each.name == "check" for each in source.tree.body):
+    separation = separated(source, read - bound - BUILTINS)
+    if separation is not None:
+        asserts, rest = separation
+        setup = {"setup": "\n".join(rest)} if rest else {}
+        return {"test_list": [source.text(statement) for statement in asserts], **setup}
+    if any(
+        isinstance(statement, ast.FunctionDef) and statement.name == "check" for statement in source.tree.body
+    ):
         raise ConfigError(
             "a function of the name check is taken for check(candidate), all the tests; give it another name",
             where=where,

@@ -23,24 +23,24 @@ def separated(source: Source, functions: Collection[str]) -> tuple[list[ast.Asse
         functions: those of the program, which there are none of while the other statements are executed.
     """
     asserts: list[ast.Assert] = []
-    others: list[str] = []
-    before: set[str] = set()
-    for each in source.tree.body:
-        text = _text(source, each)
+    rest: list[str] = []
+    earlier: set[str] = set()
+    for statement in source.tree.body:
+        text = _text(source, statement)
         try:
-            read, own = global_names(text)
+            read, binds = global_names(text)
         except SyntaxError:
             return None  # it does not stand alone
-        if isinstance(each, ast.Assert):
-            if own:
+        if isinstance(statement, ast.Assert):
+            if binds:
                 return None
-            asserts.append(each)
+            asserts.append(statement)
         else:
-            if _tests(each, functions) or (asserts and (own & before or not _only_binds(each))):
+            if _tests(statement, functions) or (asserts and (binds & earlier or not _only_binds(statement))):
                 return None
-            others.append(text)
-        before |= read | own
-    return asserts, others
+            rest.append(text)
+        earlier |= read | binds
+    return asserts, rest
 
 
 def global_names(text: str) -> tuple[set[str], set[str]]:

@@ -118,9 +118,9 @@ class _Mutator:
         elif isinstance(node, (ast.BinOp, ast.AugAssign)):
             yield from self._arithmetic(node, parent)
         elif isinstance(node, ast.BoolOp):
-            sign, other = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
-            for left, right in pairwise(node.values):
-                yield from self._signs(left, right, sign, "boolean", [other])
+            sign, opposite = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
+            for operand, right in pairwise(node.values):
+                yield from self._signs(operand, right, sign, "boolean", [opposite])
             yield from self._instead(node, parent, "drop", *map(self.source.text, node.values))
         elif isinstance(node, ast.UnaryOp):
             kind = "negation" if isinstance(node.op, ast.Not) else "drop"
@@ -129,8 +129,8 @@ class _Mutator:
             yield from self._constant(node, parent)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             called = isinstance(parent, ast.Call) and parent.func is node
-            others = _related(node.id) if called else self._names(node, node.id)
-            yield from self._instead(node, parent, "call" if called else "name", *others)
+            names = _related(node.id) if called else self._names(node, node.id)
+            yield from self._instead(node, parent, "call" if called else "name", *names)
         elif isinstance(node, ast.Attribute):
             end = self.source.span(node)[1]
             yield from _alike(end - len(node.attr.encode()), end, "call", _related(node.attr))
@@ -139,25 +139,25 @@ class _Mutator:
         if isinstance(node, ast.expr):
             yield from self._slot(node, parent)
         for block in (getattr(node, "body", None), getattr(node, "orelse", None)):
-            for first, second in pairwise(block if isinstance(block, list) else ()):
-                if not isinstance(first, FUNCTIONS):
-                    yield self._swap(first, second, "order")
+            for statement, second in pairwise(block if isinstance(block, list) else ()):
+                if not isinstance(statement, FUNCTIONS):
+                    yield self._swap(statement, second, "order")
 
     def _comparison(self, node: ast.Compare) -> Iterator[Edit]:
         sign = _SIGNS[type(node.ops[0])]
-        first, *others = (word.replace("_", " ") for word in _COMPARISONS[sign].split())
+        likeliest, *signs = (sign_text.replace("_", " ") for sign_text in _COMPARISONS[sign].split())
         kind = "boundary" if sign[0] in "<>" else "negation"
-        yield from self._signs(node.left, node.comparators[0], sign, kind, [first])
-        yield from self._signs(node.left, node.comparators[0], sign, "comparison", others)
+        yield from self._signs(node.left, node.comparators[0], sign, kind, [likeliest])
+        yield from self._signs(node.left, node.comparators[0], sign, "comparison", signs)
 
     def _arithmetic(self, node: ast.BinOp | ast.AugAssign, parent: ast.AST) -> Iterator[Edit]:
         sign = _SIGNS.get(type(node.op), "")
-        others = _ARITHMETIC.get(sign, "").split()
+        alternatives = _ARITHMETIC.get(sign, "").split()
         if isinstance(node, ast.AugAssign):
-            signs = [*(f"{other}=" for other in others), "="]
+            signs = [*(f"{alternative}=" for alternative in alternatives), "="]
             yield from self._signs(node.target, node.value, f"{sign}=", "arithmetic", signs)
             return
-        yield from self._signs(node.left, node.right, sign, "arithmetic", others)
+        yield from self._signs(node.left, node.right, sign, "arithmetic", alternatives)
         yield self._swap(node.left, node.right, "swap")
         yield from self._instead(node, parent, "drop", *map(self.source.text, (node.left, node.right)))
 
@@ -176,8 +176,8 @@ class _Mutator:
             yield from self._instead(node, parent, "initial", *_INITIAL)
 
     def _call(self, node: ast.Call, parent: ast.AST) -> Iterator[Edit]:
-        for first, second in pairwise(node.args):
-            yield self._swap(first, second, "swap")
+        for argument, following in pairwise(node.args):
+            yield self._swap(argument, following, "swap")
         texts = [self.source.text(argument) for argument in node.args]
         if isinstance(node.func, ast.Name) and node.func.id == "range" and len(texts) in (1, 2):
             yield from self._instead(node, parent, "range", *_ranges(*texts))
@@ -192,8 +192,8 @@ class _Mutator:
         if isinstance(parent, ast.BoolOp):
             yield from self._instead(node, parent, "negation", f"not ({text})")
         argument = isinstance(parent, ast.Call) and node in parent.args
-        whole = argument or isinstance(parent, (ast.Return, ast.Assign, ast.For, ast.comprehension))
-        if whole and not isinstance(getattr(node, "ctx", None), ast.Store):
+        handed_on = argument or isinstance(parent, (ast.Return, ast.Assign, ast.For, ast.comprehension))
+        if handed_on and not isinstance(getattr(node, "ctx", None), ast.Store):
             yield from self._instead(node, parent, "wrap", *(f"{name}({text})" for name in _WRAPPERS))
         index = isinstance(parent, ast.Subscript) and parent.slice is node
         counted = argument or index or isinstance(parent, (ast.Compare, ast.Return, ast.Slice))
@@ -205,18 +205,20 @@ class _Mutator:
         return [variable for variable in self.variables[node] if variable != name][:MOST_NAMES]
 
     def _signs(
-        self, left: ast.AST, right: ast.AST, sign: str, kind: str, others: Sequence[str]
+        self, operand: ast.AST, right: ast.AST, sign: str, kind: str, alternatives: Sequence[str]
     ) -> Iterator[Edit]:
         """Other signs between two operands."""
-        start, end = self.source.span(left)[1], self.source.span(right)[0]
+        start, end = self.source.span(operand)[1], self.source.span(right)[0]
         between = self.source.data[start:end].decode()
-        return _alike(start, end, kind, [between.replace(sign, other, 1) for other in others])
+        return _alike(
+            start, end, kind, [between.replace(sign, alternative, 1) for alternative in alternatives]
+        )
 
-    def _swap(self, first: ast.AST, second: ast.AST, kind: str) -> Edit:
+    def _swap(self, node: ast.AST, second: ast.AST, kind: str) -> Edit:
         """Two nodes the other way round."""
-        (start, middle), (after, end) = self.source.span(first), self.source.span(second)
-        between = self.source.data[middle:after].decode()
-        text = self.source.text(second) + between + self.source.text(first)
+        (start, middle), (resume, end) = self.source.span(node), self.source.span(second)
+        between = self.source.data[middle:resume].decode()
+        text = self.source.text(second) + between + self.source.text(node)
         return Edit(start, end, text, PRIORS[kind])
 
     def _instead(self, node: ast.expr, parent: ast.AST, kind: str, *texts: str) -> Iterator[Edit]:
@@ -240,12 +242,12 @@ def _alike(start: int, end: int, kind: str, texts: Sequence[str]) -> Iterator[Ed
 def _related(name: str) -> list[str]:
     """The names that are taken for one."""
     families = [family.split() for family in _FAMILIES if name in family.split()]
-    return list(dict.fromkeys(other for family in families for other in family if other != name))
+    return list(dict.fromkeys(member for family in families for member in family if member != name))
 
 
-def _ranges(first: str, second: str = "") -> Iterator[str]:
+def _ranges(bound: str, second: str = "") -> Iterator[str]:
     """Other calls of range() than the one with these arguments."""
-    start, stop = (first, second) if second else ("0", first)
+    start, stop = (bound, second) if second else ("0", bound)
     for low, high in (
         (start, f"{stop} + 1"),
         (start, f"{stop} - 1"),

@@ -117,15 +117,15 @@ class Sample:
         """
         task = _CodeTask(context.task)
         stop = task.stop(self.chat) if self.stop is None else self.stop
-        shown = _best(context, self.attempts)
-        asked = self._turns(task, shown) if self.chat else self._text(task, shown)
+        refusals = _best(context, self.attempts)
+        request = self._turns(task, refusals) if self.chat else self._text(task, refusals)
         # What the model is asked is a task of its own; the draws, and so the seed, stay this round's.
-        inner = msgspec.structs.replace(context, task=Task(id=context.task.id, input=asked), feedback=())
-        made = self._sampler(stop, context.settings).propose(
+        inner = msgspec.structs.replace(context, task=Task(id=context.task.id, input=request), feedback=())
+        proposal = self._sampler(stop, context.settings).propose(
             inner, n if self.at_most is None else min(n, self.at_most)
         )
         return msgspec.structs.replace(
-            made, items=tuple(self._program(task, text, stop) for text in made.items)
+            proposal, items=tuple(self._program(task, text, stop) for text in proposal.items)
         )
 
     def _sampling(self, settings: Mapping[str, Any]) -> tuple[float, float]:
@@ -137,19 +137,19 @@ class Sample:
             self.model, max_tokens=self.max_tokens, temperature=temperature, top_p=top_p, stop=stop
         )
 
-    def _turns(self, task: _CodeTask, shown: Sequence[_RefusedProgram]) -> dict[str, Any]:
+    def _turns(self, task: _CodeTask, refusals: Sequence[_RefusedProgram]) -> dict[str, Any]:
         turns: list[Message] = [{"role": "user", "content": task.request}]
-        for refused in shown:
+        for refused in refusals:
             turns += [
                 {"role": "assistant", "content": f"```{task.language}\n{refused.program.rstrip()}\n```"},
                 {"role": "user", "content": refused.remark},
             ]
         return {"messages": turns}
 
-    def _text(self, task: _CodeTask, shown: Sequence[_RefusedProgram]) -> dict[str, Any]:
-        above = "".join(commented(refused.comment, task.language) + "\n" for refused in shown)
+    def _text(self, task: _CodeTask, refusals: Sequence[_RefusedProgram]) -> dict[str, Any]:
+        comments = "".join(commented(refused.comment, task.language) + "\n" for refused in refusals)
         text = task.prompt if task.continues else f'"""\n{task.prompt.rstrip()}\n"""\n'
-        return {"prompt": above + text, "chat": False}
+        return {"prompt": comments + text, "chat": False}
 
     def _program(self, task: _CodeTask, text: str, stop: Sequence[str]) -> str:
         if self.chat:
@@ -227,10 +227,10 @@ def commented(text: str, language: str) -> str:
 
 def _best(context: Context, most: int) -> list[_RefusedProgram]:
     """The best scored of the refused programs, best last, each text once."""
-    last = context.rounds[-1] if context.rounds else None
+    round = context.rounds[-1] if context.rounds else None
     ranked: dict[str, tuple[float, int, _RefusedProgram]] = {}
     for index, entry in enumerate(context.feedback):
-        check = _check_of(entry, last)
+        check = _check_of(entry, round)
         score = getattr(check, "score", None)
         reason = f"{getattr(check, 'stage', '') or 'the check'}: {entry.reason or 'refused'}"
         program = program_of(entry.item)
@@ -239,9 +239,9 @@ def _best(context: Context, most: int) -> list[_RefusedProgram]:
     return [refused for _, _, refused in sorted(ranked.values(), key=lambda rank: rank[:2])[-most:]]
 
 
-def _check_of(entry: Feedback, last: Any) -> Any:
+def _check_of(entry: Feedback, round: Any) -> Any:
     """The check that a feedback came from, which knows its stage and score."""
-    pairs = zip(last.items, last.checks, strict=False) if last is not None else ()
+    pairs = zip(round.items, round.checks, strict=False) if round is not None else ()
     return next(
         (check for item, check in pairs if item == entry.item and check.feedback == entry.feedback), None
     )

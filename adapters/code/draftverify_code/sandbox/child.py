@@ -131,46 +131,46 @@ class _Program:
         count = self.wire.count
         try:
             answer = self._answer(number, request)
-            kept = self.wire.kept()
-            answer += b"\n%b" % (json.dumps(kept).encode() if kept else b"[]")
+            kept_numbers = self.wire.kept()
+            answer += b"\n%b" % (json.dumps(kept_numbers).encode() if kept_numbers else b"[]")
             if len(answer) > codec.FRAME:
                 raise codec.CannotCross(f"more than {codec.FRAME >> 20} MiB")
             return answer
         except (codec.CannotCross, ValueError) as error:
-            said = ["refused", str(error)[:200]]
+            fields = ["refused", str(error)[:200]]
         except BaseException as error:  # of an exception that fights back, or still without memory
-            said = ["failed", "MemoryError" if isinstance(error, MemoryError) else "RuntimeError"]
+            fields = ["failed", "MemoryError" if isinstance(error, MemoryError) else "RuntimeError"]
         self.wire.forget(count)
-        return json.dumps([number, *said]).encode() + b"\n[]"
+        return json.dumps([number, *fields]).encode() + b"\n[]"
 
     def _answer(self, number: int, request: bytes) -> bytes:
-        operation, *given, changed = self.wire.loads(request)
+        operation, *arguments, changed = self.wire.loads(request)
         if changed is not None:
             self.wire.change(changed, self.wire.count)
-        before = self.wire.contents(self.wire.objects)
-        said, line = "value", 0
+        contents = self.wire.contents(self.wire.objects)
+        kind, line = "value", 0
         error: BaseException | None = None
         try:
-            value = self._operations[operation](self, *given)
+            value = self._operations[operation](self, *arguments)
         except _DoesNotParse as stop:
-            said, (error,) = "syntax", stop.args
+            kind, (error,) = "syntax", stop.args
             line = getattr(error, "lineno", None) or 0
         except BaseException as raised:
-            said, error, line = "raised", raised, _line(raised)
+            kind, error, line = "raised", raised, _line(raised)
         self.wire.check()
-        for name, known in self.constants:
-            if vars(self.module).get(name, _MISSING) is not known:
+        for name, constant in self.constants:
+            if vars(self.module).get(name, _MISSING) is not constant:
                 raise codec.CannotCross(f"the program's {name}, which changed after it was loaded")
-        if any(getattr(each, "__name__", None) is not name for each, name in self.called):
+        if any(getattr(function, "__name__", None) is not name for function, name in self.called):
             raise codec.CannotCross("a function that changed its name after it was loaded")
         if error is not None:
             value = _untraced(error)
             error = None
-        answer = [number, said, value, codec.changes(before), line, self.output.take()]
+        answer = [number, kind, value, codec.changes(contents), line, self.output.take()]
         try:
             return self.wire.dumps(answer)
         except MemoryError:
-            if said == "value":  # the program had the memory for it
+            if kind == "value":  # the program had the memory for it
                 raise codec.CannotCross("more than there is memory for") from None
             raise
 

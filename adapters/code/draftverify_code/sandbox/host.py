@@ -165,7 +165,7 @@ class Sandbox:
         if not programs:
             return []
         distinct = list(dict.fromkeys(programs))
-        found: dict[str, Finding] = {}
+        findings: dict[str, Finding] = {}
         waiting: dict[str, Future[Finding]] = {}
         # JSON in ASCII: what a stranger's file escaped may be no text that UTF-8 has.
         encoded = json.dumps(msgspec.to_builtins(suite)).encode()
@@ -176,7 +176,7 @@ class Sandbox:
             if enough is not None and passed >= enough:
                 results.append(Finding(UNCHECKED))
                 continue
-            while program not in found and program not in waiting:
+            while program not in findings and program not in waiting:
                 # With an early stop no more is begun than can run at once.
                 for _ in range(len(distinct) if enough is None else state.workers - len(waiting)):
                     upcoming = next(ahead, None)
@@ -184,9 +184,9 @@ class Sandbox:
                         break
                     waiting[upcoming] = state.begin(encoded, upcoming, limits)
             if program in waiting:
-                found[program] = waiting.pop(program).result()
-            results.append(found[program])
-            passed += found[program].check.verdict == "pass"
+                findings[program] = waiting.pop(program).result()
+            results.append(findings[program])
+            passed += findings[program].check.verdict == "pass"
         for late in waiting.values():
             if not late.cancel():
                 late.result()
@@ -238,20 +238,20 @@ class _State:
         self._lock = threading.Lock()
         self._keepers: list[_Server] = []
         self._judges: list[_Judge] = []
-        self._waiting: list[tuple[Future[Finding], tuple[bytes, str, Limits, bool]]] = []
+        self._waiting: list[tuple[Future[Finding], tuple[bytes, str, Limits]]] = []
         self.crowd = _Crowd()
-        self.tier, first = self._choose(sandbox.isolation)
-        self._keepers.append(first)
+        self.tier, keeper = self._choose(sandbox.isolation)
+        self._keepers.append(keeper)
         self.unloadable: dict[bytes, str] = {}
         self.pool = ThreadPoolExecutor(self.workers, "draftverify-sandbox")
         self.process = os.getpid()
 
     def _choose(self, isolation: Isolation) -> tuple[Tier, _Server]:
-        asked: tuple[Tier, ...] = (
+        tiers: tuple[Tier, ...] = (
             ("bubblewrap", "namespaces", "landlock") if isolation == "auto" else (isolation,)  # type: ignore[assignment]
         )
         reasons = []
-        for tier in asked:
+        for tier in tiers:
             try:
                 return tier, self.keeper(tier)
             except ResourceError as error:
@@ -295,30 +295,30 @@ class _State:
 
     def begin(self, encoded: bytes, program: str, limits: Limits) -> Future[Finding]:
         """Judge a program as soon as a worker is free; programs of a suite that an idle judge holds come first."""
-        found: Future[Finding] = Future()
+        future: Future[Finding] = Future()
         with self._lock:
-            self._waiting.append((found, (encoded, program, limits)))
+            self._waiting.append((future, (encoded, program, limits)))
         self.pool.submit(self._next)
-        return found
+        return future
 
     def _next(self) -> None:
         with self._lock:
             places = (
                 place
                 for place, (_, (encoded, *_)) in enumerate(self._waiting)
-                if any(each.has(encoded) for each in self._judges)
+                if any(judge.has(encoded) for judge in self._judges)
             )
-            found, job = self._waiting.pop(next(places, 0))
-        if found.set_running_or_notify_cancel():
+            future, job = self._waiting.pop(next(places, 0))
+        if future.set_running_or_notify_cancel():
             try:
-                found.set_result(self._judged(*job))
+                future.set_result(self._judged(*job))
             except BaseException as error:
-                found.set_exception(error)
+                future.set_exception(error)
 
     def _judged(self, encoded: bytes, program: str, limits: Limits) -> Finding:
         request = {"op": "run", "program": program, "limits": msgspec.to_builtins(limits)}
         try:
-            with self._idle(self._judges, lambda: _Judge(self), lambda each: each.has(encoded)) as judge:
+            with self._idle(self._judges, lambda: _Judge(self), lambda judge: judge.has(encoded)) as judge:
                 broken = self.unloadable.get(encoded) or judge.load(encoded)
                 if broken:
                     return Finding(Check("error", reason="tests", feedback=broken))
@@ -326,8 +326,8 @@ class _State:
                 with self.crowd.joined():
                     answer = judge.ask(request, 2 * limits.wall + COMPARING)
         except TimeoutError:
-            told = "what the program returned could not be read or compared in time"
-            return Finding(Check("timeout", reason="wall", feedback=told))
+            message = "what the program returned could not be read or compared in time"
+            return Finding(Check("timeout", reason="wall", feedback=message))
         except ResourceError as error:
             return Finding(Check("error", reason="sandbox", feedback=str(error)))
         except _Unloadable as error:
@@ -349,7 +349,7 @@ class _State:
         server: S | None = None
         while server is None:
             with self._lock:
-                place = next((place for place, each in enumerate(idle) if fits(each)), 0)
+                place = next((place for place, member in enumerate(idle) if fits(member)), 0)
                 server = idle.pop(place) if idle else None
             if server is None:
                 server = new()
@@ -366,8 +366,8 @@ class _State:
     def close(self) -> None:
         if os.getpid() != self.process:
             return  # of a fork: the servers are its parent's
-        for found, _ in self._waiting:
-            found.cancel()
+        for future, _ in self._waiting:
+            future.cancel()
         self.pool.shutdown(wait=True)
         for server in (*self._keepers, *self._judges):
             server.kill()
@@ -411,19 +411,19 @@ class _Server:
     """One server process and the socket to it."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes], link: socket.socket, made: Sequence[str] = ()
+        self, process: subprocess.Popen[bytes], link: socket.socket, folders: Sequence[str] = ()
     ) -> None:
         self.process = process
         self.link = link
-        self._made = made
+        self._made = folders
 
     @staticmethod
-    def keeper(tier: Tier, shown: Grants, preload: Sequence[str], crowd: int) -> _Server:
+    def keeper(tier: Tier, grants: Grants, preload: Sequence[str], crowd: int) -> _Server:
         """Start a keeper under a tier.
 
         Args:
             tier: of the isolation.
-            shown: what it may read.
+            grants: what it may read.
             preload: modules that it imports before candidates are forked.
             crowd: the file that says how many programs of the sandbox are under way.
 
@@ -435,7 +435,7 @@ class _Server:
             server = _start(
                 "keeper.py",
                 tier,
-                shown,
+                grants,
                 preload,
                 theirs,
                 [theirs.fileno(), crowd],
@@ -578,39 +578,39 @@ class _Judge(_Server):
 def _start(
     script: str,
     tier: Tier,
-    shown: Grants,
+    grants: Grants,
     preload: Sequence[str],
     link: socket.socket,
     descriptors: list[int],
-    **more: Any,
+    **settings: Any,
 ) -> _Server:
-    made: list[str] = []
+    folders: list[str] = []
     user = _nobody()
     scratch = "/scratch/box"
     root = ""
     if tier in ("landlock", "none"):
-        above = tempfile.mkdtemp(prefix="draftverify-")
-        made.append(above)
-        scratch = os.path.join(above, "box")
+        parent = tempfile.mkdtemp(prefix="draftverify-")
+        folders.append(parent)
+        scratch = os.path.join(parent, "box")
         if tier == "landlock" and os.geteuid() == 0:
-            os.chown(above, user, user)
+            os.chown(parent, user, user)
     elif tier == "namespaces":
         root = tempfile.mkdtemp(prefix="draftverify-")
-        made.append(root)
+        folders.append(root)
     config = {
         "tier": tier,
         "root": root,
         "scratch": scratch,
-        "readable": shown.shown,
-        "hidden": shown.hidden,
-        "granted": shown.granted,
-        "listed": shown.listed,
+        "readable": grants.shown,
+        "hidden": grants.hidden,
+        "granted": grants.granted,
+        "listed": grants.listed,
         "user": user,
-        "keep_reading": not all(map(_readable_by_others, shown.shown)),
+        "keep_reading": not all(map(_readable_by_others, grants.shown)),
         "preload": list(preload),
-        "path": list(shown.packages),
+        "path": list(grants.packages),
         "link": link.fileno(),
-        **more,
+        **settings,
     }
     environment = {
         "PATH": os.pathsep.join((os.path.dirname(sys.executable), "/usr/local/bin", "/usr/bin", "/bin")),
@@ -624,7 +624,7 @@ def _start(
     }
     argv = [sys.executable, "-I", "-S", os.path.join(HERE, script), json.dumps(config)]
     if tier == "bubblewrap":
-        argv = [*_bubblewrap(shown, scratch), *argv]
+        argv = [*_bubblewrap(grants, scratch), *argv]
     try:
         process = subprocess.Popen(
             argv,
@@ -637,13 +637,13 @@ def _start(
             start_new_session=True,
         )
     except OSError as error:
-        for path in made:
+        for path in folders:
             shutil.rmtree(path, ignore_errors=True)
         raise ResourceError(f"{argv[0]} does not start: {error}") from error
-    return _Server(process, link, made)
+    return _Server(process, link, folders)
 
 
-def _bubblewrap(shown: Grants, scratch: str) -> list[str]:
+def _bubblewrap(grants: Grants, scratch: str) -> list[str]:
     program = shutil.which("bwrap")
     if program is None:
         raise ResourceError("the program bwrap is not installed")
@@ -651,20 +651,20 @@ def _bubblewrap(shown: Grants, scratch: str) -> list[str]:
     # As the machine's root no user namespace is made here, so that the keeper can still become another user.
     argv += ["--cap-add", "ALL"] if os.geteuid() == 0 else ["--unshare-user"]
     parents = {
-        str(parent) for path in (*shown.shown, HERE, scratch, "/dev/shm") for parent in Path(path).parents
+        str(parent) for path in (*grants.shown, HERE, scratch, "/dev/shm") for parent in Path(path).parents
     }
     for path in sorted(parents - {"/"}):
         argv += ["--perms", "0755", "--dir", path]  # made on the way they would be nobody's to enter
-    for path in (*shown.shown, HERE):
+    for path in (*grants.shown, HERE):
         if os.path.islink(path) and path.count("/") == 1:
             argv += ["--symlink", os.readlink(path), path]
         else:
             argv += ["--ro-bind", os.path.realpath(path), path]
-    for path in shown.hidden:
+    for path in grants.hidden:
         argv += ["--tmpfs", path]
-        for each in shown.shown:
-            if each.startswith(path + "/"):
-                argv += ["--ro-bind", os.path.realpath(each), each]
+        for entry in grants.shown:
+            if entry.startswith(path + "/"):
+                argv += ["--ro-bind", os.path.realpath(entry), entry]
         argv += ["--remount-ro", path]
     for path in ("/proc", *(f"/dev/{device}" for device in ("null", "zero", "full", "random", "urandom"))):
         argv += ["--dev-bind", path, path]
@@ -676,7 +676,7 @@ def _bubblewrap(shown: Grants, scratch: str) -> list[str]:
 def _readable_by_others(path: str) -> bool:
     """Whether a user who owns nothing can reach a path."""
     place = Path(os.path.realpath(path))
-    return all(each.stat().st_mode & 0o001 for each in (place, *place.parents))
+    return all(folder.stat().st_mode & 0o001 for folder in (place, *place.parents))
 
 
 _counter = iter(range(1_000_000))
@@ -686,7 +686,7 @@ def _nobody() -> int:
     """A user number that nothing on this machine has; where numbers are few (a container), the one called nobody."""
     number = 2_000_000_000 + (os.getpid() % 10_000) * 1_000 + next(_counter) % 1_000
     with suppress(OSError, ValueError), open("/proc/self/uid_map") as file:
-        for first, _, count in map(str.split, file):
-            if int(first) <= number < int(first) + int(count):
+        for start, _, count in map(str.split, file):
+            if int(start) <= number < int(start) + int(count):
                 return number
     return 65534

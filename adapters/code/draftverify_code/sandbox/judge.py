@@ -131,16 +131,16 @@ class Judge:
             run = _Run(self._suite, self._start, self._end, program, limits)
             # Signals are for the main thread; who asks from another has a limit of its own.
             run.rings = threading.current_thread() is threading.main_thread()
-            before = signal.signal(signal.SIGALRM, run.ring) if run.rings else None
+            handler = signal.signal(signal.SIGALRM, run.ring) if run.rings else None
             try:
                 outcomes = run.outcomes()
             finally:
                 if run.rings:
-                    signal.signal(signal.SIGALRM, before)
+                    signal.signal(signal.SIGALRM, handler)
                 if run.close():
                     self._drop()
             outcome = _together(outcomes)
-            passed = [None if each is None else each.verdict == "pass" for each in outcomes]
+            passed = [None if outcome is None else outcome.verdict == "pass" for outcome in outcomes]
             score = passed.count(True) / len(passed)
             if self._suite.kind in ("check", "script"):
                 passed = []
@@ -184,11 +184,11 @@ def _apart(why: str) -> _Outcome:
 
 def _together(outcomes: Sequence[_Outcome | None]) -> _Outcome:
     """One word on all tests: one that failed is certain; then what could not be found out; a timeout says least."""
-    found = [each for each in outcomes if each is not None]
+    known_outcomes = [outcome for outcome in outcomes if outcome is not None]
     for verdict in ("reject", "error", "timeout"):
-        for each in found:
-            if each.verdict == verdict:
-                return each
+        for outcome in known_outcomes:
+            if outcome.verdict == verdict:
+                return outcome
     return _PASS
 
 
@@ -254,9 +254,9 @@ class _Run:
 
     def close(self) -> bool:
         """Let go of everything; says whether there is a candidate to end."""
-        left, self.link = self.link is not None, None
+        running, self.link = self.link is not None, None
         self.raised.clear()  # they hold frames, and the frames hold this
-        return left
+        return running
 
     def outcomes(self) -> list[_Outcome | None]:
         """An outcome per test; None where it was not run."""
@@ -267,12 +267,12 @@ class _Run:
         if failed is not _PASS:
             # A program that does not load passes no test; one that nobody let load might have.
             return [failed] * count if failed.verdict == "reject" else [failed] + [None] * (count - 1)
-        found: list[_Outcome | None] = [None] * count
+        outcomes: list[_Outcome | None] = [None] * count
         for index, test in enumerate(self.suite.tests):
             if self.left_to_it <= 0 or time.monotonic() >= self.until:
-                if _together(found) is _PASS:
+                if _together(outcomes) is _PASS:
                     self.link = None
-                    found[index] = self._late("the time was over before all tests had run", self.end())
+                    outcomes[index] = self._late("the time was over before all tests had run", self.end())
                 break
             if self.link is None:
                 if self.restarts == RESTARTS:
@@ -280,18 +280,18 @@ class _Run:
                 self.restarts += 1
                 failed = self._begin()
                 if failed is not _PASS:
-                    found[index] = failed
+                    outcomes[index] = failed
                     break
-            each = self.limits.get("each")
+            seconds = self.limits.get("each")
             self.test = test
-            self.test_until = min(self.until, time.monotonic() + each) if each else self.until
-            found[index] = outcome = self._attempt(partial(self._test, test))
+            self.test_until = min(self.until, time.monotonic() + seconds) if seconds else self.until
+            outcomes[index] = outcome = self._attempt(partial(self._test, test))
             self.test, self.test_until = None, self.until
             self.skipped = self.skipped or outcome.reason == "needs shared-process"
-        if not self.calls and _together(found) is _PASS:
-            said = "the tests never call " + " or ".join(self.suite.entry_points)
-            found = [_Outcome("error", "tests", said)] * count
-        return found
+        if not self.calls and _together(outcomes) is _PASS:
+            message = "the tests never call " + " or ".join(self.suite.entry_points)
+            outcomes = [_Outcome("error", "tests", message)] * count
+        return outcomes
 
     # --- the candidate
 
@@ -314,7 +314,7 @@ class _Run:
         if kind != "value":
             self._halt(self._not_loaded(kind, value, line))
         try:
-            self.names = {name: each for name, each in value if name in names}
+            self.names = {name: member for name, member in value if name in names}
         except (TypeError, ValueError):
             self._leave(Unreadable("not the names that were asked for"))
         if shadowed := sorted(self.names.keys() & set(self.suite.pythons)):
@@ -324,12 +324,12 @@ class _Run:
         if absent:
             missing = " and ".join(absent)
             self._halt(_Outcome("reject", "missing", f"the program does not define a function {missing}"))
-        for name, each in [*self.names.items()]:
-            number = self.wire.numbers.get(id(each))
+        for name, member in [*self.names.items()]:
+            number = self.wire.numbers.get(id(member))
             if number is not None:
                 self.words[number] = name
             module = ALIASES.get(name, name)
-            if module_name(each) == module and (module in sys.stdlib_module_names or module in sys.modules):
+            if module_name(member) == module and (module in sys.stdlib_module_names or module in sys.modules):
                 # A module that the program imported: the tests use their own. The name is theirs, not its choice.
                 self.names[name] = importlib.import_module(module)
 
@@ -363,9 +363,9 @@ class _Run:
             self.raised.append(value)
         raise value
 
-    def apart(self, what: str) -> NoReturn:
+    def apart(self, action: str) -> NoReturn:
         """Leave the test, which does what cannot be done from here."""
-        self._halt(_apart(f"the test {what}"))
+        self._halt(_apart(f"the test {action}"))
 
     def _ask(self, name: str, request: list[Any]) -> tuple[str, Any, int]:
         """Ask, and do at once what the answer says happened beside the call: changed arguments, output."""
@@ -373,33 +373,33 @@ class _Run:
             raise _Stop  # a test that catches everything goes on, to no avail
         if (os.getpid(), threading.get_ident()) != self.place:
             self.apart("calls the program from a thread or a process of its own")
-        number, before = self.link.asked, self.wire.count
+        number, known_count = self.link.asked, self.wire.count
         changed = codec.changes(self.kept)
         try:
             sent = self.wire.dumps([*request, changed])
             if len(sent) > codec.FRAME:
-                self.wire.forget(before)
+                self.wire.forget(known_count)
                 raise codec.CannotCross(f"more than {codec.FRAME >> 20} MiB")
         except codec.CannotCross as error:
             if not number:
                 raise
             self.apart(f"gives {name} {error}, which cannot cross to its process")
-        self.trail.append(_Call(name, before, sent))
-        below = self.wire.count
+        self.trail.append(_Call(name, known_count, sent))
+        bound = self.wire.count
         try:
-            self.asking, asked = True, time.monotonic()
+            self.asking, began = True, time.monotonic()
             try:
-                data = self.link.ask(sent, min(asked + self.left_to_it, self.test_until))
+                data = self.link.ask(sent, min(began + self.left_to_it, self.test_until))
             finally:
                 self.asking = False
-                self.left_to_it -= time.monotonic() - asked
-            answer, _, kept = data.rpartition(b"\n")
-            self.trail[-1] = _Call(name, before, sent, answer)
+                self.left_to_it -= time.monotonic() - began
+            answer, _, numbers_text = data.rpartition(b"\n")
+            self.trail[-1] = _Call(name, known_count, sent, answer)
             if b"NaN" in answer:
                 self.nans = self.nans or b"NaN" in answer.replace(b'"value",NaN,', b"", 1)
             kind, fields = checked(self.wire.loads(answer), number)
             if kind in ("refused", "failed"):
-                self.wire.forget(before)
+                self.wire.forget(known_count)
                 if kind == "refused":
                     self.apart(
                         f"takes from {name or 'the program'} {fields[0]}, which cannot cross from its process"
@@ -407,10 +407,10 @@ class _Run:
                 return "raised", (MemoryError if fields[0] == "MemoryError" else RuntimeError)(), 0
             value, changed, line, output = fields
             if changed is not None:
-                self.wire.change(changed, below)
-            numbers = codec.kept_numbers(kept)
+                self.wire.change(changed, bound)
+            numbers = codec.kept_numbers(numbers_text)
             self.wire.release(numbers)
-            self.kept = self.wire.contents([each for each in numbers if each in self.wire.objects])
+            self.kept = self.wire.contents([number for number in numbers if number in self.wire.objects])
         except (Late, Gone) as error:
             self._leave(error)
         except ValueError as error:
@@ -435,24 +435,24 @@ class _Run:
         if limit == "wall":
             return self._late(f"{doing} did not end before the time was over", ended)
         if limit == "cpu":
-            told = f"{doing} did not end before the processor time was over ({self._used(ended)})"
-            return _Outcome("reject", "cpu", told)
+            message = f"{doing} did not end before the processor time was over ({self._used(ended)})"
+            return _Outcome("reject", "cpu", message)
         if limit:
             return _Outcome("reject", limit, f"{doing} used more {limit} than it may")
-        how = f"signal {ended['signal']}" if ended.get("signal") else f"exit status {ended.get('status')}"
-        return _Outcome("reject", "exit", f"{doing} ended the process ({how})")
+        ending = f"signal {ended['signal']}" if ended.get("signal") else f"exit status {ended.get('status')}"
+        return _Outcome("reject", "exit", f"{doing} ended the process ({ending})")
 
-    def _late(self, told: str, ended: Mapping[str, Any]) -> _Outcome:
+    def _late(self, message: str, ended: Mapping[str, Any]) -> _Outcome:
         """The outcome where the time is over: the program's failure, if it took the time.
 
         It did if it took all that it may, or half of what the running test took at least, and if the machine let it.
         """
         began, had = self.before
-        own = self.left_to_it < 0.001 or had - self.left_to_it >= (time.monotonic() - began) / 2
-        told = f"{told} ({self._used(ended)})"
-        if not own:
-            return _Outcome("timeout", "wall", f"{told}; the tests took the time themselves")
-        return _Outcome("timeout" if kept_waiting(*self._spent(ended)) else "reject", "wall", told)
+        is_programs = self.left_to_it < 0.001 or had - self.left_to_it >= (time.monotonic() - began) / 2
+        message = f"{message} ({self._used(ended)})"
+        if not is_programs:
+            return _Outcome("timeout", "wall", f"{message}; the tests took the time themselves")
+        return _Outcome("timeout" if kept_waiting(*self._spent(ended)) else "reject", "wall", message)
 
     def _used(self, ended: Mapping[str, Any]) -> str:
         return used(*self._spent(ended))
@@ -496,31 +496,31 @@ class _Run:
 
         example, hook = test.example, sys.displayhook
         flags = sum(flag for flag, on in example.options.items() if on)
-        same = doctest.OutputChecker().check_output
+        agrees = doctest.OutputChecker().check_output
         sys.displayhook = lambda value: None if value is None else print(repr(value))
         try:
             with redirect_stdout(io.StringIO()) as output:
                 exec(test.code, self.scope)
-            wanted, got = example.want, output.getvalue()
+            expected, got = example.want, output.getvalue()
             got += "\n" if got and not got.endswith("\n") else ""  # as doctest does
         except Exception as error:
             if example.exc_msg is None:
                 raise
-            wanted, got = example.exc_msg, traceback.format_exception_only(type(error), error)[-1]
+            expected, got = example.exc_msg, traceback.format_exception_only(type(error), error)[-1]
             if flags & doctest.IGNORE_EXCEPTION_DETAIL:
-                wanted, got = (
-                    text.partition(":")[0].rpartition(".")[2].strip() + "\n" for text in (wanted, got)
+                expected, got = (
+                    text.partition(":")[0].rpartition(".")[2].strip() + "\n" for text in (expected, got)
                 )
         finally:
             sys.displayhook = hook
-        if not same(wanted, got, flags):
+        if not agrees(expected, got, flags):
             source = example.source.strip()
             self._halt(
                 self._certain(
                     _Outcome(
                         "reject",
                         "assertion",
-                        f">>> {cut(source, 200)}\nexpected: {cut(wanted.strip(), 150)}\n"
+                        f">>> {cut(source, 200)}\nexpected: {cut(expected.strip(), 150)}\n"
                         f"got: {cut(got.strip(), 150) or 'nothing'}",
                     )
                 )
@@ -559,8 +559,8 @@ class _Run:
         if self.asking:
             self._leave(Late())
         if self.trail:
-            told = f"{self._last_call()}: what came back was not compared in time"
-            self._halt(_Outcome("timeout", "wall", told))
+            message = f"{self._last_call()}: what came back was not compared in time"
+            self._halt(_Outcome("timeout", "wall", message))
         self._halt(_Outcome("error", "tests", "the test does not end, though it called nothing"))
 
     def _failed(self, error: BaseException) -> _Outcome:
@@ -570,7 +570,7 @@ class _Run:
         for _ in range(codec.MAX_DEPTH):  # it may be its own
             if cause is None:
                 break
-            if any(cause is each for each in self.raised):
+            if any(cause is error_raised for error_raised in self.raised):
                 if isinstance(cause, NameError) and cause.name in self.suite.own:
                     return _apart(f"the program uses {cause.name}, which the tests define")
                 reason = "memory" if isinstance(cause, MemoryError) else "exception"
@@ -583,10 +583,10 @@ class _Run:
         if isinstance(error, AssertionError):
             return self._certain(_Outcome("reject", "assertion", self._explain(error)))
         if self.trail and isinstance(error, MemoryError):
-            told = (
+            message = (
                 f"{self._last_call()}: what the tests do with what came back takes more memory than they have"
             )
-            return _Outcome("error", "memory", f"{self.suite.place(error)}\n{told}")
+            return _Outcome("error", "memory", f"{self.suite.place(error)}\n{message}")
         # What the tests' own process lacks is nobody's fault but theirs, whatever came back before.
         if not self.calls or isinstance(error, (ImportError, OSError, MemoryError)):
             return _Outcome(

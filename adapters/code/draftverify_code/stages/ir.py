@@ -75,7 +75,7 @@ def _job(programs: Sequence[str]) -> Job:
     # To LLVM a text ends at its first zero byte, whatever stands behind it; here it does not.
     requests = [json.dumps({"text": program.replace("\0", "\x01")}) + "\n" for program in programs]
     stdin = "".join(requests).encode()
-    allowed = limits(len(programs), each=0.05)
+    allowed = limits(len(programs), further=0.05)
     allowed = msgspec.structs.replace(allowed, output=allowed.output + len(stdin))
 
     def read(ended: Exit) -> dict[int, Check]:
@@ -89,8 +89,8 @@ def _job(programs: Sequence[str]) -> Job:
 def _word(wrong: str) -> Check:
     if not wrong:
         return Check("pass")
-    said = re.sub(r"^<string>:(\d+):\d+: error: ", r"line \1: ", wrong)
-    return Check("reject", None, "missing" if wrong == "it defines no function" else "ir", capped(said))
+    message = re.sub(r"^<string>:(\d+):\d+: error: ", r"line \1: ", wrong)
+    return Check("reject", None, "missing" if wrong == "it defines no function" else "ir", capped(message))
 
 
 @lru_cache(maxsize=1)

@@ -85,8 +85,8 @@ class Run(msgspec.Struct, frozen=True):
     def of(job: Mapping[str, Any], files: Mapping[str, bytes], limits: Limits) -> Run:
         """A run of `runner.py`."""
         nonce = secrets.token_hex(16)
-        given = nonce.encode() + b"\n" + json.dumps(job).encode()
-        return Run(Command((sys.executable, "-s", "-c", _runner()), files, given, limits=limits), nonce)
+        stdin = nonce.encode() + b"\n" + json.dumps(job).encode()
+        return Run(Command((sys.executable, "-s", "-c", _runner()), files, stdin, limits=limits), nonce)
 
 
 def beside(box: Sandbox, suite: Suite, programs: Sequence[str], timeout: float, memory: int) -> list[Finding]:
@@ -104,20 +104,22 @@ def beside(box: Sandbox, suite: Suite, programs: Sequence[str], timeout: float, 
     """
     job = {"mode": "suite", "target": "program.py", "suite": msgspec.to_builtins(suite)}
     limits = limits_of(timeout, memory, OUTPUT)
-    runs = [Run.of(job, {"program.py": each.encode(errors="surrogatepass")}, limits) for each in programs]
+    runs = [
+        Run.of(job, {"program.py": program.encode(errors="surrogatepass")}, limits) for program in programs
+    ]
     count = 1
     if suite.kind == "asserts":
         count = len(suite.asserts)
     elif suite.kind == "doctest":
-        count = sum(SKIP not in each.options for each in DocTestParser().get_examples(suite.source))
+        count = sum(SKIP not in example.options for example in DocTestParser().get_examples(suite.source))
     names = [str(number) for number in range(count)]
     expected = Expected(dict.fromkeys(names, False))
-    found = []
+    findings = []
     for run, ended in zip(runs, box.run([run.command for run in runs]), strict=True):
         outcome = {event.id: event.outcome == "passed" for event in report(run, ended) if event.id}
         passed = tuple(map(outcome.get, names)) if suite.kind in ("asserts", "doctest") else ()
-        found.append(Finding(weakened(judged(run, ended, expected)), passed, seconds=ended.seconds))
-    return found
+        findings.append(Finding(weakened(judged(run, ended, expected)), passed, seconds=ended.seconds))
+    return findings
 
 
 @lru_cache(maxsize=1)
@@ -166,10 +168,10 @@ def judged(run: Run, ended: Exit, expected: Expected) -> Check:
         event for event in results.values() if event.outcome == "failed" and event.id not in expected.wrong
     ]
     if failed:
-        first = failed[0]
+        failure = failed[0]
         counted = f"{passed} of {len(expected.tests)} tests passed. " if len(expected.tests) > 1 else ""
-        name = f"{first.id}\n" if first.id and not first.id.isdigit() else ""
-        return reject(_known(first.reason), f"{counted}{name}{first.text}")
+        name = f"{failure.id}\n" if failure.id and not failure.id.isdigit() else ""
+        return reject(_known(failure.reason), f"{counted}{name}{failure.text}")
     for event in events:
         if event.stop:
             return reject(_known(event.stop), event.text)
@@ -187,8 +189,10 @@ def judged(run: Run, ended: Exit, expected: Expected) -> Check:
         return msgspec.structs.replace(strange, score=score, feedback=strange.feedback + during)
     if not any(event.end for event in events):
         status = ended_by.ended
-        how = "" if status is None else f" with status {status}" if status >= 0 else f" by signal {-status}"
-        return reject("exit", f"its process ended{how} before the tests did{during}")
+        ending = (
+            "" if status is None else f" with status {status}" if status >= 0 else f" by signal {-status}"
+        )
+        return reject("exit", f"its process ended{ending} before the tests did{during}")
     for test, lenient in expected.tests.items():
         if test not in results:
             return reject("no tests", f"{test} was not run")

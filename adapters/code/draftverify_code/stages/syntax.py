@@ -83,19 +83,19 @@ def read_programs(
         sandbox: gives the one in which long texts are read; called only when there are any.
         bare: whether the texts without comments are wanted.
     """
-    found: dict[str, Reading] = {}
+    readings: dict[str, Reading] = {}
     long: list[str] = []
     for program in dict.fromkeys(programs):
         unfit = not_text(program, "syntax")
         if unfit is not None:
-            found[program] = Reading(unfit)
+            readings[program] = Reading(unfit)
         elif len(program) > LONG:
             long.append(program)
         else:
-            found[program] = _reading(program, syntax_process.answer(program, bare))
+            readings[program] = _reading(program, syntax_process.answer(program, bare))
     if long:
-        found |= _read_apart(long, sandbox(), bare)
-    return found
+        readings |= _read_apart(long, sandbox(), bare)
+    return readings
 
 
 def _reading(program: str, answer: Mapping[str, Any]) -> Reading:
@@ -117,13 +117,13 @@ def _read_apart(programs: Sequence[str], box: Sandbox, bare: bool) -> dict[str, 
         size = sum(map(len, requests))
 
         def read(ended: Exit) -> dict[int, Check]:
-            known = {}
+            readings = {}
             # A line without its end is half an answer.
             for place, line in enumerate(ended.stdout.decode().split("\n")[:-1]):
                 reading = _reading(group[place], json.loads(line))
-                known[place] = reading.check
+                readings[place] = reading.check
                 texts[group[place]] = reading.bare
-            return known
+            return readings
 
         allowed = limits(len(group))
         allowed = msgspec.structs.replace(allowed, output=allowed.output + 2 * size)

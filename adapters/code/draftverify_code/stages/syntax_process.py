@@ -63,8 +63,8 @@ def without_comments(text: str) -> str:
         elif token.type == tokenize.NAME and unicodedata.normalize("NFKC", token.string) == "no_type_check":
             edits.append((row - 1, column, token.end[1], "no_type_check_decorator"))
         elif token.end[0] > row:  # a text of several lines: mypy reads a setting at the start of any line
-            told = [place for place in range(row, token.end[0]) if lines[place].startswith("# mypy:")]
-            edits += [(place, 0, 2, "#_") for place in told]
+            places = [place for place in range(row, token.end[0]) if lines[place].startswith("# mypy:")]
+            edits += [(place, 0, 2, "#_") for place in places]
     for row, start, end, instead in reversed(edits):
         lines[row] = lines[row][:start] + instead + lines[row][end:]
     return "\n".join(lines)

@@ -101,7 +101,7 @@ def _job(programs: Sequence[str], texts: Sequence[str], timeout: float) -> Job:
     names = file_names(len(texts) + 1, ".py")
     control = names[-1]
     files = {name: text.encode() for name, text in zip(names, (*texts, _FAULTY), strict=True)}
-    allowed = limits(len(texts), alone=timeout, size=sum(map(len, files.values())))
+    allowed = limits(len(texts), start=timeout, size=sum(map(len, files.values())))
 
     def read(ended: Exit) -> dict[int, Check]:
         # 2 is mypy's status after an error at which it looked at nothing more.
