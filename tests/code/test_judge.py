@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from draftverify_code.program import REASONS
 from draftverify_code.sandbox import child
-from draftverify_code.sandbox.judge import Judge
+from draftverify_code.sandbox.judge import SuiteJudge
 
 # The judge's alarm may ring inside hypothesis's callback of the garbage collector, where an exception is only reported;
 # it rings again.
@@ -134,7 +134,7 @@ def forks():
 
 
 def judge(**suite):
-    made = Judge(served.start, served.end)
+    made = SuiteJudge(served.start, served.end)
     assert made.load({"entry_points": ("f",), **suite}) == ""
     return made
 
@@ -710,7 +710,7 @@ def test_a_failure_that_one_process_might_not_have_is_no_verdict(program, source
 )  # fmt: skip
 def test_a_broken_suite_is_an_error_and_says_so_at_once(forks, suite, words):
     """Before any program is run, and for every program."""
-    made = Judge(forks.start, forks.end)
+    made = SuiteJudge(forks.start, forks.end)
     assert words in made.load({"entry_points": ("f",), **suite})
     found = made.run(IDENTITY, LIMITS)
     assert (found["verdict"], found["reason"]) == ("error", "tests")
@@ -778,9 +778,9 @@ def test_time_is_one_deadline_for_everything(program):
 )
 def test_a_time_that_the_machine_took_is_a_timeout(cpu, waited, word):
     """Slept or computed away it is the program's; kept from the processor for more than half of it, it is not."""
-    made = Judge(served.start, lambda: {**served.end(), "cpu": cpu, "waited": waited})
+    made = SuiteJudge(served.start, lambda: {**served.end(), "cpu": cpu, "waited": waited})
     made.load({"entry_points": ("f",), **checking("candidate(1)")})
-    found = made.run("import time\ndef f(x): time.sleep(60)", {**LIMITS, "wall": 0.3}, False)
+    found = made.run("import time\ndef f(x): time.sleep(60)", {**LIMITS, "wall": 0.3})
     assert (found["verdict"], found["reason"]) == (word, "wall")
     assert f"{cpu:g} s of processor time in " in found["feedback"]
     assert ("the machine kept it from that for 5 s" in found["feedback"]) == (word == "timeout")
@@ -876,22 +876,22 @@ FRAMES = {
     "no answer": '{"type":"os"}',
     "a verdict": '{"verdict":"pass"}',
     "an answer of another kind": '[1,"pass"]',
-    "nothing kept": '[1,"value",42,null,0,[],""]',
-    "no numbers kept": '[1,"value",42,null,0,[],""]\n{"a":1}',
-    "numbers that are none kept": '[1,"value",42,null,0,[],""]\n[true,"x"]',
-    "the answer to another call": '[2,"value",42,null,0,[],""]\n[]',
-    "true for one": '[true,"value",42,null,0,[],""]\n[]',
+    "nothing kept": '[1,"value",42,null,0,""]',
+    "no numbers kept": '[1,"value",42,null,0,""]\n{"a":1}',
+    "numbers that are none kept": '[1,"value",42,null,0,""]\n[true,"x"]',
+    "the answer to another call": '[2,"value",42,null,0,""]\n[]',
+    "true for one": '[true,"value",42,null,0,""]\n[]',
     "too few fields": '[1,"value",42]\n[]',
     "fields of other types": '[1,"value",42,null,0,{"tuple":[]},null]\n[]',
-    "changes of what is not there": '[1,"value",42,[[999,[]]],0,[],""]\n[]',
-    "an exception of no such type": f'[1,"raised",{EXCEPTION % "judge._Stop"},null,0,[],""]\n[]',
-    "an exception that is none": '[1,"raised",42,null,0,[],""]\n[]',
-    "a type for an exception": f'[1,"raised",{EXCEPTION % "int"},null,0,[],""]\n[]',
+    "changes of what is not there": '[1,"value",42,[[999,[]]],0,""]\n[]',
+    "an exception of no such type": f'[1,"raised",{EXCEPTION % "judge._Stop"},null,0,""]\n[]',
+    "an exception that is none": '[1,"raised",42,null,0,""]\n[]',
+    "a type for an exception": f'[1,"raised",{EXCEPTION % "int"},null,0,""]\n[]',
     "a line of no program": f'[1,"raised",{EXCEPTION % "ValueError"},null,999,["x",-1],""]\n[]',
-    "a class that is no class": '[1,"value",{"class":["C","plain",[],false,["__eq__"]]},null,0,[],""]\n[]',
-    "a class of an unknown form": '[1,"value",{"class":["C","type",[],null,[]]},null,0,[],""]\n[]',
-    "a record of no class": '[1,"value",{"record":[{"type":"int"},["real",42]]},null,0,[],""]\n[]',
-    "a handle of a type": '[1,"value",{"handle":["object",{"type":"int"},"x"]},null,0,[],""]\n[]',
+    "a class that is no class": '[1,"value",{"class":["C","plain",[],false,["__eq__"]]},null,0,""]\n[]',
+    "a class of an unknown form": '[1,"value",{"class":["C","type",[],null,[]]},null,0,""]\n[]',
+    "a record of no class": '[1,"value",{"record":[{"type":"int"},["real",42]]},null,0,""]\n[]',
+    "a handle of a type": '[1,"value",{"handle":["object",{"type":"int"},"x"]},null,0,""]\n[]',
     "a failure of no name": '[1,"failed","_Stop"]\n[]',
     "deep": "[" * 50_000,
     "deep and closed": "[" * 50_000 + "]" * 50_000,
@@ -960,7 +960,7 @@ for n in range(9):
     write(json.dumps([n, 'value', [['f', {'handle': ['function', None, 'f']}]], None, 0, [], '']) + '\\n[]')
 # === answers twice
 def f(x):
-    write('[1,"value",0,null,0,[],""]\\n[]')
+    write('[1,"value",0,null,0,""]\\n[]')
     return 42
 # === an endless frame
 def f(x):
@@ -972,7 +972,7 @@ def f(x):
     os.close(3)
 # === a trickle
 def f(x):
-    data = b'[1,"value",42,null,0,[],"' + b'x' * 9999
+    data = b'[1,"value",42,null,0,"' + b'x' * 9999
     os.write(3, struct.pack('>I', len(data)))
     for each in data:
         os.write(3, bytes([each]))
@@ -1078,7 +1078,7 @@ def tribunal(forks):
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_hostile_program_passes_and_none_harms_the_next(tribunal, name):
     """Rejected, out of time, or in need of one process; an honest program is still judged as it should be."""
-    found = tribunal.run(FORGE + HOSTILE[name], {**LIMITS, "wall": 1.0, "memory": 1 << 30}, False)
+    found = tribunal.run(FORGE + HOSTILE[name], {**LIMITS, "wall": 1.0, "memory": 1 << 30})
     assert found["verdict"] in ("reject", "timeout") or found["reason"] == APART, found
     assert found["seconds"] < 4
     assert len(found["feedback"]) <= 600
@@ -1097,7 +1097,7 @@ def f(x):
 
 def test_a_forged_frame_is_read_where_an_answer_is_due():
     """The probes above are no duds: a well-formed answer is one, whoever writes it. A candidate answers for itself."""
-    program = FORGE + 'def f(x):\n    write(\'[1,"value",42,null,0,[],""]\\n[]\')\n    time.sleep(9)\n'
+    program = FORGE + 'def f(x):\n    write(\'[1,"value",42,null,0,""]\\n[]\')\n    time.sleep(9)\n'
     assert verdict(program, **checking("assert candidate(1) == 42")) == ("pass", "")
 
 

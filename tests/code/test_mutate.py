@@ -37,11 +37,11 @@ from draftverify import (
 )
 from draftverify.rules import First
 from draftverify.testing import check_component, make_context
-from draftverify_code.generators.edits import Source, fingerprint
+from draftverify_code.generators.edits import ProgramSource, fingerprint
 from draftverify_code.generators.mutate import Mutate
 from draftverify_code.generators.mutations import PRIORS, mutations
 from draftverify_code.repair import Repair
-from draftverify_code.sandbox import Finding, Limits, Suite
+from draftverify_code.sandbox import Limits, Suite, SuiteFinding
 from draftverify_code.stages.tests import Tests
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "repair"
@@ -120,21 +120,21 @@ class InProcess:
         limits: Limits | None = None,
         *,
         enough: int | None = None,
-    ) -> list[Finding]:
+    ) -> list[SuiteFinding]:
         self.programs.extend(programs)
         return [self._one(suite, program) for program in programs]
 
-    def _one(self, suite: Suite, program: str) -> Finding:
+    def _one(self, suite: Suite, program: str) -> SuiteFinding:
         try:
             code = compile(program, "<program>", "exec")
         except SyntaxError:
-            return Finding(Check("reject", 0.0, "syntax"))
+            return SuiteFinding(Check("reject", 0.0, "syntax"))
         passed: list[bool | None] = []
         for statement in suite.asserts:
             passed.append(_passes(code, suite.setup, statement))
         score = passed.count(True) / len(passed)
         check = Check("pass", score) if score == 1 else Check("reject", score, "assertion")
-        return Finding(check, tuple(passed))
+        return SuiteFinding(check, tuple(passed))
 
 
 def _passes(code: Any, setup: str, test: str) -> bool:
@@ -296,7 +296,7 @@ def test_every_mutant_parses_and_is_new(program: str) -> None:
 def test_a_mutant_differs_in_one_stretch(program: str) -> None:
     """What stands before and after the edit's span, comments and layout with it, is as it was."""
     data = program.encode()
-    source = Source(program)
+    source = ProgramSource(program)
     for edit in mutations(source):
         mutant = source.replaced(edit.start, edit.end, edit.text).encode()
         assert mutant == data[: edit.start] + edit.text.encode() + data[edit.end :]
@@ -348,7 +348,7 @@ def test_blocks_continue_where_the_last_one_ended(program: str, n: int) -> None:
 )  # fmt: skip
 def test_what_is_easily_got_wrong_is_mended(right: str, wrong: str) -> None:
     """The right program is one edit away from the wrong one."""
-    source = Source(wrong)
+    source = ProgramSource(wrong)
     mutants = [source.replaced(edit.start, edit.end, edit.text) for edit in mutations(source)]
     assert fingerprint(right) in set(map(fingerprint, mutants))
 
@@ -358,7 +358,8 @@ def test_texts_are_left_alone_where_places_are_not_known() -> None:
     program = 'x = f"{a + 1} of {b}"\n'
     start, end = program.index('f"'), len(program) - 1
     assert all(
-        edit.end <= start or edit.start >= end or edit.start <= start for edit in mutations(Source(program))
+        edit.end <= start or edit.start >= end or edit.start <= start
+        for edit in mutations(ProgramSource(program))
     )
 
 
@@ -410,7 +411,9 @@ def test_better_mutants_are_mutated() -> None:
 )
 def test_edits_grow_with_the_lines(line: Any) -> None:
     """In a long program of many names only those near to a place are tried in it, so that it can be mutated at all."""
-    short, long = (len(mutations(Source("x0 = 1\n" + "".join(map(line, range(1, n)))))) for n in (100, 400))
+    short, long = (
+        len(mutations(ProgramSource("x0 = 1\n" + "".join(map(line, range(1, n)))))) for n in (100, 400)
+    )
     assert long < 5 * short
 
 

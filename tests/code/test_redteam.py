@@ -18,7 +18,7 @@ import pytest
 
 from draftverify import Proposal, ResourceError, Task
 from draftverify.testing import make_context
-from draftverify_code.sandbox import Command, Exit, Finding, Limits, Sandbox, Suite
+from draftverify_code.sandbox import CommandExit, Limits, Sandbox, SandboxCommand, Suite, SuiteFinding
 from draftverify_code.stages.compile import Compile
 from draftverify_code.stages.suites import Suites
 from draftverify_code.stages.tests import Tests
@@ -78,12 +78,12 @@ class Arena:
         self.count = 0
         self.box = self._open()
 
-    def run(self, code: str, limits: Limits = FAIR, **more: object) -> Exit:
+    def run(self, code: str, limits: Limits = FAIR, **more: object) -> CommandExit:
         """A probe as a command."""
         code = f"{self.world.prelude()}{code}\nprint('|'.join(OUT))"
-        return self.box.run([Command((*PYTHON, code), limits=limits, **more)])[0]  # type: ignore[arg-type]
+        return self.box.run([SandboxCommand((*PYTHON, code), limits=limits, **more)])[0]  # type: ignore[arg-type]
 
-    def judge(self, program: str, limits: Limits = FAIR, suite: Suite = SUITES["asserts"]) -> Finding:
+    def judge(self, program: str, limits: Limits = FAIR, suite: Suite = SUITES["asserts"]) -> SuiteFinding:
         return self.box.judge(suite, [program], limits)[0]
 
     def said(self, path: str, code: str, limits: Limits = FAIR) -> str:
@@ -106,7 +106,7 @@ class Arena:
             assert check.verdict == "pass", check
         else:
             code = f"open('x', 'w').write('{n}'); import sys; print(open('x').read(), file=sys.stderr)"
-            exit = self.box.run([Command((*PYTHON, code), limits=FAIR)])[0]
+            exit = self.box.run([SandboxCommand((*PYTHON, code), limits=FAIR)])[0]
             assert (exit.status, exit.stderr.decode(), exit.failure) == (0, f"{n}\n", "")
         assert time.monotonic() - began < SLACK
 
@@ -445,18 +445,18 @@ def test_with_no_isolation_a_compiler_reads_outside(arena, case):
     assert arena.world.canary in _all_of(_compile(arena, case))
 
 
-def _compile(arena, case) -> Exit:
+def _compile(arena, case) -> CommandExit:
     if shutil.which("cc") is None:
         pytest.skip("this machine has no C compiler")
     outside = str(arena.world.outside)
     source = case.source.replace("{outside}", outside).replace("{dots}", "../" * 12 + outside[1:])
-    command = Command(
+    command = SandboxCommand(
         ("cc", "-c", case.file, "-o", "out.o"), {case.file: source.encode()}, collect=("out.o",), limits=FAIR
     )
     return arena.box.run([command])[0]
 
 
-def _all_of(exit: Exit) -> str:
+def _all_of(exit: CommandExit) -> str:
     return b"\n".join((exit.stdout, exit.stderr, *exit.files.values())).decode("latin-1")
 
 

@@ -26,7 +26,7 @@ import numpy as np
 from draftverify import Check, ConfigError, Context, Cost, Evidence, Proposal, Task, Verification
 from draftverify_code.generators.recorded import find_task
 from draftverify_code.program import program_of
-from draftverify_code.sandbox import Finding, Sandbox, Suite
+from draftverify_code.sandbox import Sandbox, Suite, SuiteFinding
 from draftverify_code.stages.running import capped, integrity_of
 from draftverify_code.stages.tests import Tests
 from draftverify_llm import RecordedTask, TextModel, read_recording, read_rows
@@ -180,7 +180,7 @@ class GeneratedTests:
         cost = Cost(units=units) if units else None
         return Verification(checks=checks, evidence=Evidence(cross=cross), cost=cost, notes=notes)
 
-    def _check(self, finding: Finding, share: float, score: float) -> Check:
+    def _check(self, finding: SuiteFinding, share: float, score: float) -> Check:
         check = finding.check
         feedback = capped(check.feedback)
         if share > 0.0:
@@ -318,7 +318,7 @@ def _entry_point(task: Task) -> str:
     return name
 
 
-def _row(finding: Finding, m: int) -> Any:
+def _row(finding: SuiteFinding, m: int) -> Any:
     """What one program did on m different tests; it fails those that it did not get to by its own fault."""
     row = np.full(m, 0.0 if finding.check.verdict == "reject" else np.nan)
     for place, passed in enumerate(finding.passed[:m]):

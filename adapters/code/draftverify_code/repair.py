@@ -11,7 +11,7 @@ from typing import Any
 
 from draftverify import ConfigError, Task
 from draftverify_code.generators.assertions import global_names, separated
-from draftverify_code.generators.edits import Source
+from draftverify_code.generators.edits import ProgramSource
 from draftverify_code.names import BUILTINS, FUNCTIONS
 
 __all__ = ["Repair"]
@@ -128,7 +128,7 @@ def _is_there(path: Path) -> bool:
 def _tests(text: str, where: str) -> dict[str, Any]:
     """A file of asserts as `test_list` and `setup`, or as the script `test`."""
     try:
-        source = Source(text)
+        source = ProgramSource(text)
         read, bound = global_names(text)
     except SyntaxError as error:
         raise ConfigError(f"the asserts do not parse: {error}", where=where) from error

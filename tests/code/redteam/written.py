@@ -18,7 +18,7 @@ SAYS = (
     CHANNEL
     + """
 frame = sys._getframe()
-while type(frame.f_locals.get("program")).__name__ != "_Program": frame = frame.f_back
+while type(frame.f_locals.get("program")).__name__ != "_LoadedProgram": frame = frame.f_back
 wire = frame.f_locals["program"].wire
 at = socket.socket(fileno=channel())
 asked = 0
@@ -354,7 +354,7 @@ ENDLESS = [
         "y = f([1])\nassert y[0][-1] == y[1][-1]",
     ),
     Written("text without end", "say([twice(60, 1)])", "assert str(f([1])[0][-1]) == 1"),
-    Written("lists without end", "raw(b'[1,\"value\",[' + b'[],' * (5 << 20) + b'[]],null,0,[],\"\"]\\n[]')"),
+    Written("lists without end", "raw(b'[1,\"value\",[' + b'[],' * (5 << 20) + b'[]],null,0,\"\"]\\n[]')"),
     Written(
         "all numbers, all the time",
         "say([{'range': [0, (1 << 24) - 1, 1]}] * 9)",

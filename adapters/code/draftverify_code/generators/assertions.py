@@ -6,13 +6,13 @@ import ast
 import symtable
 from collections.abc import Collection
 
-from draftverify_code.generators.edits import Source
+from draftverify_code.generators.edits import ProgramSource
 from draftverify_code.names import bound, is_definition
 
 __all__ = ["global_names", "separated"]
 
 
-def separated(source: Source, functions: Collection[str]) -> tuple[list[ast.Assert], list[str]] | None:
+def separated(source: ProgramSource, functions: Collection[str]) -> tuple[list[ast.Assert], list[str]] | None:
     """The asserts of a script, and the texts of its other statements; None where order matters among them.
 
     It does not where the others can all be executed first: none of them asserts or names one of the functions, and
@@ -86,7 +86,7 @@ def _only_binds(statement: ast.stmt) -> bool:
     )
 
 
-def _text(source: Source, statement: ast.stmt) -> str:
+def _text(source: ProgramSource, statement: ast.stmt) -> str:
     """What stands at a statement's place, its decorators included."""
     start, end = source.span(statement)
     for decorator in getattr(statement, "decorator_list", [])[:1]:

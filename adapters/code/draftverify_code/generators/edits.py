@@ -10,7 +10,7 @@ import ast
 import hashlib
 import re
 
-__all__ = ["Source", "fingerprint"]
+__all__ = ["ProgramSource", "fingerprint"]
 
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 _PARSING = (SyntaxError, ValueError, RecursionError, MemoryError)
@@ -25,7 +25,7 @@ def fingerprint(program: str) -> bytes | None:
     return hashlib.blake2b(tree.encode(errors="surrogatepass"), digest_size=16).digest()
 
 
-class Source:
+class ProgramSource:
     """A program that parses, with offsets.
 
     Args:

@@ -85,7 +85,9 @@ def extract(
         return _by_tag(text, blocks, prompt if continues else "", entry_point, language)
     if len(text) > LONGEST:
         return max((block for _, block in blocks), key=len, default=text)
-    reader = _Reader(prompt if continues else "", entry_point, LABOUR * (len(text) + len(prompt)) + SLACK)
+    reader = _AnswerReader(
+        prompt if continues else "", entry_point, LABOUR * (len(text) + len(prompt)) + SLACK
+    )
     regions = [block for tag, block in blocks if not tag or tag.lower() in _PYTHON]
     regions = regions or [block for _, block in blocks]
     programs = [program for region in regions for program in reader.read(region)]
@@ -95,7 +97,7 @@ def extract(
     chosen = reader.choose(programs, text)
     if chosen is None:
         return _guess(text, regions, prompt if continues else "", entry_point)
-    snippets = [snippet for region in regions if (snippet := _Program.of(region)) is not None]
+    snippets = [snippet for region in regions if (snippet := _ParsedProgram.of(region)) is not None]
     return reader.completed(reader.without_examples(chosen), snippets).text
 
 
@@ -165,7 +167,7 @@ def parsed(text: str) -> ast.Module | None:
 
 
 @dataclass(frozen=True)
-class _Program:
+class _ParsedProgram:
     """A text that parses, with its tree."""
 
     text: str
@@ -174,9 +176,9 @@ class _Program:
     complete: bool = True  # no line of the region was left out
 
     @staticmethod
-    def of(text: str) -> _Program | None:
+    def of(text: str) -> _ParsedProgram | None:
         tree = parsed(text)
-        return None if tree is None else _Program(text, tree)
+        return None if tree is None else _ParsedProgram(text, tree)
 
     def defines(self) -> set[str]:
         """The names that its top level binds."""
@@ -199,7 +201,7 @@ class _Program:
         return free(self.tree) - BUILTINS
 
 
-class _Reader:
+class _AnswerReader:
     """What one task makes of texts.
 
     Args:
@@ -213,23 +215,25 @@ class _Reader:
         self.entry_point = entry_point
         self.labour = labour
 
-    def read(self, region: str) -> list[_Program]:
+    def read(self, region: str) -> list[_ParsedProgram]:
         """The programs that a region may stand for, best reading last; none when nothing of it parses."""
         region = region.strip("\n").rstrip()
         if not region.strip():
             return []
         texts = [region, textwrap.dedent(region)] if region[:1].isspace() else [region]
-        complete = [program for text in texts if (program := _Program.of(text)) and not program.prosaic()]
+        complete = [
+            program for text in texts if (program := _ParsedProgram.of(text)) and not program.prosaic()
+        ]
         programs = [seen_program for program in complete if (seen_program := self._seen(program))]
         if not any(program.defines_it for program in programs):
             pieces = self._statements(region)
-            if pieces and (program := self._seen(_Program.of(pieces), complete=False)):
+            if pieces and (program := self._seen(_ParsedProgram.of(pieces), complete=False)):
                 programs.append(program)
         if not any(program.defines_it for program in programs) and (program := self._continued(region)):
             programs.append(program)
         return programs
 
-    def choose(self, programs: Sequence[_Program], text: str) -> _Program | None:
+    def choose(self, programs: Sequence[_ParsedProgram], text: str) -> _ParsedProgram | None:
         """The program to take; None when the text has a better one, which does not parse."""
         defining = [program for program in programs if program.defines_it]
         if defining and self.entry_point:
@@ -249,7 +253,7 @@ class _Reader:
         place = _last_long([program.text for program in programs])
         return None if place is None else programs[place]
 
-    def without_examples(self, program: _Program) -> _Program:
+    def without_examples(self, program: _ParsedProgram) -> _ParsedProgram:
         """Without the examples at its end, when an entry point is all that is asked for."""
         if not self.entry_point or not program.defines_it:
             return program
@@ -261,11 +265,11 @@ class _Reader:
         if (body[keep - 1].end_lineno or 0) >= start:
             return program  # both on one line
         text = "\n".join(program.text.split("\n")[: start - 1]).rstrip() + "\n"
-        return self._seen(_Program.of(text)) or program
+        return self._seen(_ParsedProgram.of(text)) or program
 
-    def completed(self, program: _Program, blocks: Sequence[_Program]) -> _Program:
+    def completed(self, program: _ParsedProgram, blocks: Sequence[_ParsedProgram]) -> _ParsedProgram:
         """With what it lacks, as far as the answer's other blocks and the prompt's preamble have it."""
-        preceding = _Program.of(preamble(self.prompt, self.entry_point))
+        preceding = _ParsedProgram.of(preamble(self.prompt, self.entry_point))
         lacks, bound_names, texts = program.lacks(), binds(program.tree), [program.text.lstrip("\n")]
         for block in [*reversed(blocks), *([preceding] if preceding is not None else [])]:
             names = block.defines()
@@ -275,9 +279,9 @@ class _Reader:
                 lacks -= block_names
                 lacks |= block.lacks() - bound_names
                 texts.append(block.text.strip("\n"))
-        return (_Program.of("\n\n\n".join(reversed(texts))) or program) if len(texts) > 1 else program
+        return (_ParsedProgram.of("\n\n\n".join(reversed(texts))) or program) if len(texts) > 1 else program
 
-    def _seen(self, program: _Program | None, complete: bool = True) -> _Program | None:
+    def _seen(self, program: _ParsedProgram | None, complete: bool = True) -> _ParsedProgram | None:
         if program is None or not program.tree.body:
             return None
         defines_it = not self.entry_point or any(self._defines(statement) for statement in program.tree.body)
@@ -288,7 +292,7 @@ class _Reader:
             return False
         return not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)) or _has_body(statement)
 
-    def _continued(self, region: str) -> _Program | None:
+    def _continued(self, region: str) -> _ParsedProgram | None:
         """The prompt and then the region, read as the rest of its last function."""
         if not self.prompt or not self.entry_point:
             return None
@@ -327,7 +331,7 @@ class _Reader:
             place += 1
         return "\n\n".join(part for part in parts if part)
 
-    def _longest_prefix(self, text: str, at_least: int = 0) -> _Program | None:
+    def _longest_prefix(self, text: str, at_least: int = 0) -> _ParsedProgram | None:
         """The most whole top-level statements from the start that parse.
 
         Args:
@@ -343,7 +347,7 @@ class _Reader:
                 break
             tree = _parse(text)
             if not isinstance(tree, int):
-                return _Program(text, tree)
+                return _ParsedProgram(text, tree)
             # What is thrown away begins at a line that is not indented: never a part of a statement alone.
             bad = min(tree - 1, end - 1) if tree else -1
             end = next((i for i in range(bad, -1, -1) if _begins_statement(lines, i)), 0)

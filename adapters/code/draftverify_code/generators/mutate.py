@@ -11,7 +11,7 @@ from statistics import median_low
 from typing import ClassVar
 
 from draftverify import UNCHECKED, Check, ConfigError, Context, ContractError, Proposal, Task
-from draftverify_code.generators.edits import Source, fingerprint
+from draftverify_code.generators.edits import ProgramSource, fingerprint
 from draftverify_code.generators.mutations import mutations
 from draftverify_code.program import program_of
 
@@ -96,7 +96,7 @@ def _mutants(context: Context, program: str) -> Iterator[str]:
 def _edited(program: str) -> Iterator[str]:
     """The program with one edit each; none of one that does not parse."""
     with suppress(SyntaxError):
-        source = Source(program)
+        source = ProgramSource(program)
         for edit in mutations(source):
             yield source.replaced(edit.start, edit.end, edit.text)
 

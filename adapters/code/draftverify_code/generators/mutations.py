@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from draftverify_code.generators.edits import Source
+from draftverify_code.generators.edits import ProgramSource
 from draftverify_code.names import FUNCTIONS, bound
 
 __all__ = ["PRIORS", "Edit", "mutations"]
@@ -81,7 +81,7 @@ class Edit(NamedTuple):
     weight: float
 
 
-def mutations(source: Source) -> list[Edit]:
+def mutations(source: ProgramSource) -> list[Edit]:
     """All single edits of a program, the likeliest fixes first; some lead to a program that does not parse."""
     mutator = _Mutator(source)
     edits = [edit for node, parent in mutator.places for edit in mutator.edits(node, parent)]
@@ -91,7 +91,7 @@ def mutations(source: Source) -> list[Edit]:
 class _Mutator:
     """The edits of one program, node by node."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ProgramSource) -> None:
         self.source = source
         self.places: list[tuple[ast.AST, ast.AST]] = [(source.tree, source.tree)]
         """Each node that has a place, with its parent, and the whole tree."""

@@ -19,12 +19,12 @@ from draftverify_llm import (
     samples_drawn,
 )
 
-__all__ = ["Recorded", "find_task"]
+__all__ = ["RecordedPrograms", "find_task"]
 
 _BESIDE = ("answer", "correct", "score")
 
 
-class Recorded:
+class RecordedPrograms:
     """Proposes recorded samples as alternatives, each once, in the file's order; exhausted with the last.
 
     The file is JSON Lines (gzipped or not), or an array. A line is one task with a list of samples, which are texts or

@@ -13,7 +13,7 @@ from draftverify_code.program import program_of
 from draftverify_llm import Message, TextModel, read_sampling, reads_sampling
 from draftverify_llm import Sample as SampleText
 
-__all__ = ["COMPLETION_STOP", "WRITING_STOP", "Sample"]
+__all__ = ["COMPLETION_STOP", "WRITING_STOP", "SamplePrograms"]
 
 COMPLETION_STOP = ("\nclass ", "\ndef ", "\n#", "\nif ", "\nprint", "\nassert", "\n@", "\n```")
 """Where the continuation of a Python function ends: at whatever begins a statement of its own."""
@@ -22,7 +22,7 @@ WRITING_STOP = ("\nassert", "\nprint", "\nif __name__", '\n"""', "\n```")
 """Where a Python program ends that follows a description in words."""
 
 
-class Sample:
+class SamplePrograms:
     """Proposes `n` sampled programs as alternatives.
 
     A task has `prompt`, and `form: "completion"` where that is code to be continued; else it is a task in words. A chat

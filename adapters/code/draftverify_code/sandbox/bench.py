@@ -7,7 +7,7 @@ gone with the next.
 | request | answer |
 |---|---|
 | {op: "load", suite} | {broken}: what is wrong with the tests; "" when nothing is |
-| {op: "run", program, limits} | a finding (see `judge.Judge.run`) |
+| {op: "run", program, limits} | a finding (see `judge.SuiteJudge.run`) |
 | {op: "drop"} | none; the suite is forgotten |
 """
 
@@ -94,7 +94,7 @@ def serve(host: socket.socket, candidates: Candidates) -> None:
 
 def _suite(host: socket.socket, candidates: Candidates, suite: dict[str, Any]) -> NoReturn:
     try:
-        suite_judge, pid = judge.Judge(candidates.start, candidates.end, candidates.drop), os.getpid()
+        suite_judge, pid = judge.SuiteJudge(candidates.start, candidates.end, candidates.drop), os.getpid()
         answer: dict[str, Any] = {"broken": suite_judge.load(suite)}
         while os.getpid() == pid:  # a test may fork
             send(host, answer)

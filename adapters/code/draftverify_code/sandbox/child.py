@@ -50,7 +50,7 @@ _MISSING = object()
 KEPT = 1 << 16  # bytes of a request's output
 
 
-def serve(channel: socket.socket, program: _Program | None = None) -> None:
+def serve(channel: socket.socket, program: _LoadedProgram | None = None) -> None:
     """Answer requests until the other end is closed, or breaks off inside a frame.
 
     Args:
@@ -59,7 +59,7 @@ def serve(channel: socket.socket, program: _Program | None = None) -> None:
     """
     # What the loop needs is bound before the program runs, so that one that patches a module by accident harms nobody.
     receive, send, head = channel.recv, channel.sendall, codec.HEAD
-    program = program or _Program()
+    program = program or _LoadedProgram()
     number = 0
     buffer = bytearray()
     while True:
@@ -98,7 +98,7 @@ def f(items: List[float], bound: Optional[float] = None) -> Tuple[int, bool]:
 """
 
 
-def rehearse() -> _Program:
+def rehearse() -> _LoadedProgram:
     """Load and call a program of no interest, in the process that candidates will be forked from.
 
     What Python allocates and fills in at the first use of anything is then there: a candidate copies fewer pages.
@@ -107,17 +107,17 @@ def rehearse() -> _Program:
         For each of them, where it is: a place for its program.
     """
     stdout, argv = sys.stdout, sys.argv
-    program = _Program()
+    program = _LoadedProgram()
     program.answer(0, codec.Wire().dumps(["load", _COMMON, ["f", "g"], None]))
     function = next(number for number, value in program.wire.objects.items() if callable(value))
     for arguments in ('[[1.0,2.5]],{"dict":[]}', '[[3,4,5]],{"dict":["bound",4]}') * 3:
         program.answer(0, f'["call",{{"ref":{function}}},{arguments},null]'.encode())
     sys.stdout, sys.argv = stdout, argv
     del sys.modules[MODULE], linecache.cache[FILE]
-    return _Program()
+    return _LoadedProgram()
 
 
-class _Program:
+class _LoadedProgram:
     def __init__(self) -> None:
         self.module = ModuleType(MODULE)
         self.module.__file__ = "program.py"

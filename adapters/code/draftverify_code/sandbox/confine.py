@@ -202,7 +202,7 @@ _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 EPERM, ENOTTY, ENOSYS = 1, 25, 38
 
 
-class _Program(ctypes.Structure):
+class _FilterProgram(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
 
 
@@ -211,7 +211,7 @@ class Filter:
 
     def __init__(self, instructions: bytes) -> None:
         self._instructions = instructions
-        self._program = _Program(len(instructions) // 8, instructions)
+        self._program = _FilterProgram(len(instructions) // 8, instructions)
 
     def install(self) -> Step:
         """Entering it, for good (`no_new_privileges` first)."""

@@ -29,7 +29,15 @@ import msgspec
 from draftverify import UNCHECKED, Check, ConfigError, ResourceError
 from draftverify_code.program import texts_of
 from draftverify_code.sandbox.frames import receive, send
-from draftverify_code.sandbox.jobs import Command, Exit, Finding, Isolation, Limits, Suite, Tier
+from draftverify_code.sandbox.jobs import (
+    CommandExit,
+    Isolation,
+    Limits,
+    SandboxCommand,
+    Suite,
+    SuiteFinding,
+    Tier,
+)
 from draftverify_code.sandbox.paths import Grants, grants
 
 __all__ = ["Sandbox", "default_sandbox", "usable_cores"]
@@ -119,7 +127,7 @@ class Sandbox:
         if state is not None:
             self._closed()
 
-    def run(self, commands: Sequence[Command]) -> list[Exit]:
+    def run(self, commands: Sequence[SandboxCommand]) -> list[CommandExit]:
         """Run commands, as many at once as there are workers.
 
         Returns:
@@ -143,7 +151,7 @@ class Sandbox:
         limits: Limits = NO_LIMITS,
         *,
         enough: int | None = None,
-    ) -> list[Finding]:
+    ) -> list[SuiteFinding]:
         """Run a suite on programs, each in a process of its own, as many at once as there are workers.
 
         Args:
@@ -153,7 +161,7 @@ class Sandbox:
             enough: stop once so many passed, lowest index first; programs after that are "unchecked".
 
         Returns:
-            A Finding per program. Equal programs are run once.
+            A SuiteFinding per program. Equal programs are run once.
 
         Raises:
             ContractError: the programs, the asserts or the entry points are no list of texts.
@@ -165,16 +173,16 @@ class Sandbox:
         if not programs:
             return []
         distinct = list(dict.fromkeys(programs))
-        findings: dict[str, Finding] = {}
-        waiting: dict[str, Future[Finding]] = {}
+        findings: dict[str, SuiteFinding] = {}
+        waiting: dict[str, Future[SuiteFinding]] = {}
         # JSON in ASCII: what a stranger's file escaped may be no text that UTF-8 has.
         encoded = json.dumps(msgspec.to_builtins(suite)).encode()
         passed = 0
-        results: list[Finding] = []
+        results: list[SuiteFinding] = []
         ahead = iter(distinct)
         for program in programs:
             if enough is not None and passed >= enough:
-                results.append(Finding(UNCHECKED))
+                results.append(SuiteFinding(UNCHECKED))
                 continue
             while program not in findings and program not in waiting:
                 # With an early stop no more is begun than can run at once.
@@ -237,8 +245,8 @@ class _State:
         self.preload = tuple(name for name in sandbox.packages if name == "numpy")
         self._lock = threading.Lock()
         self._keepers: list[_Server] = []
-        self._judges: list[_Judge] = []
-        self._waiting: list[tuple[Future[Finding], tuple[bytes, str, Limits]]] = []
+        self._judges: list[_JudgeServer] = []
+        self._waiting: list[tuple[Future[SuiteFinding], tuple[bytes, str, Limits]]] = []
         self.crowd = _Crowd()
         self.tier, keeper = self._choose(sandbox.isolation)
         self._keepers.append(keeper)
@@ -267,12 +275,14 @@ class _State:
         """A new keeper under a tier."""
         return _Server.keeper(tier, self.grants, self.preload, self.crowd.file)
 
-    def each(self, call: Callable[[Command], Exit], jobs: Sequence[Command]) -> list[Exit]:
+    def each(
+        self, call: Callable[[SandboxCommand], CommandExit], jobs: Sequence[SandboxCommand]
+    ) -> list[CommandExit]:
         if len(jobs) == 1 or self.workers == 1:
             return [call(job) for job in jobs]
         return list(self.pool.map(call, jobs))
 
-    def run(self, command: Command) -> Exit:
+    def run(self, command: SandboxCommand) -> CommandExit:
         limits = command.limits
         request = {
             "op": "run",
@@ -287,15 +297,15 @@ class _State:
             with self._idle(self._keepers, lambda: self.keeper(self.tier)) as keeper, self.crowd.joined():
                 answer = keeper.ask(request, limits.wall + PATIENCE)
         except ResourceError as error:
-            return Exit(failure=str(error))
+            return CommandExit(failure=str(error))
         for name in ("stdout", "stderr"):
             answer[name] = b64decode(answer.get(name, ""))
         answer["files"] = {name: b64decode(content) for name, content in answer.get("files", {}).items()}
-        return Exit(**answer)
+        return CommandExit(**answer)
 
-    def begin(self, encoded: bytes, program: str, limits: Limits) -> Future[Finding]:
+    def begin(self, encoded: bytes, program: str, limits: Limits) -> Future[SuiteFinding]:
         """Judge a program as soon as a worker is free; programs of a suite that an idle judge holds come first."""
-        future: Future[Finding] = Future()
+        future: Future[SuiteFinding] = Future()
         with self._lock:
             self._waiting.append((future, (encoded, program, limits)))
         self.pool.submit(self._next)
@@ -315,29 +325,31 @@ class _State:
             except BaseException as error:
                 future.set_exception(error)
 
-    def _judged(self, encoded: bytes, program: str, limits: Limits) -> Finding:
+    def _judged(self, encoded: bytes, program: str, limits: Limits) -> SuiteFinding:
         request = {"op": "run", "program": program, "limits": msgspec.to_builtins(limits)}
         try:
-            with self._idle(self._judges, lambda: _Judge(self), lambda judge: judge.has(encoded)) as judge:
+            with self._idle(
+                self._judges, lambda: _JudgeServer(self), lambda judge: judge.has(encoded)
+            ) as judge:
                 broken = self.unloadable.get(encoded) or judge.load(encoded)
                 if broken:
-                    return Finding(Check("error", reason="tests", feedback=broken))
+                    return SuiteFinding(Check("error", reason="tests", feedback=broken))
                 # The judge keeps the time, and may begin anew once. What takes longer is its own work on an answer.
                 with self.crowd.joined():
                     answer = judge.ask(request, 2 * limits.wall + COMPARING)
         except TimeoutError:
             message = "what the program returned could not be read or compared in time"
-            return Finding(Check("timeout", reason="wall", feedback=message))
+            return SuiteFinding(Check("timeout", reason="wall", feedback=message))
         except ResourceError as error:
-            return Finding(Check("error", reason="sandbox", feedback=str(error)))
+            return SuiteFinding(Check("error", reason="sandbox", feedback=str(error)))
         except _Unloadable as error:
             self.unloadable[encoded] = str(error)
-            return Finding(Check("error", reason="tests", feedback=str(error)))
+            return SuiteFinding(Check("error", reason="tests", feedback=str(error)))
         try:
             check = Check(answer["verdict"], answer["score"], answer["reason"], answer["feedback"])
-            return Finding(check, tuple(answer["passed"]), answer["seconds"])
+            return SuiteFinding(check, tuple(answer["passed"]), answer["seconds"])
         except (KeyError, TypeError) as error:
-            return Finding(
+            return SuiteFinding(
                 Check("error", reason="sandbox", feedback=f"the judge's answer is none: {error!r}")
             )
 
@@ -519,7 +531,7 @@ class _Server:
             shutil.rmtree(path, ignore_errors=True)
 
 
-class _Judge(_Server):
+class _JudgeServer(_Server):
     """A judge with a keeper of its own."""
 
     def __init__(self, state: _State) -> None:

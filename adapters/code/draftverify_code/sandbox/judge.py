@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 if TYPE_CHECKING or __package__:
     from draftverify_code.sandbox import codec
     from draftverify_code.sandbox.link import Gone, Late, Link, Unreadable, checked
-    from draftverify_code.sandbox.mirror import Function, TestsWire, module_name
+    from draftverify_code.sandbox.mirror import FunctionHandle, TestsWire, module_name
     from draftverify_code.sandbox.suite import IDENTITIES, MODULE, Broken, CompiledSuite, Test
     from draftverify_code.sandbox.words import (
         clean,
@@ -45,11 +45,11 @@ if TYPE_CHECKING or __package__:
 else:
     import codec
     from link import Gone, Late, Link, Unreadable, checked
-    from mirror import Function, TestsWire, module_name
+    from mirror import FunctionHandle, TestsWire, module_name
     from suite import IDENTITIES, MODULE, Broken, CompiledSuite, Test
     from words import clean, cut, kept_waiting, named_values, raised, short, text_of, used, written
 
-__all__ = ["COMPARING", "Judge"]
+__all__ = ["COMPARING", "SuiteJudge"]
 
 GRACE = 0.2  # seconds that a test may have for itself beyond its candidate's time
 COMPARING = (
@@ -62,7 +62,7 @@ ALIASES = {"np": "numpy"}
 _set_recursion = sys.setrecursionlimit
 
 
-class Judge:
+class SuiteJudge:
     """Runs one suite on one candidate after the other.
 
     Args:
@@ -117,18 +117,18 @@ class Judge:
                 may take as long again for themselves, and `COMPARING`.
 
         Returns:
-            verdict, reason, feedback, score, passed and seconds, as in `jobs.Finding`.
+            verdict, reason, feedback, score, passed and seconds, as in `jobs.SuiteFinding`.
         """
         began = time.monotonic()
         passed: list[bool | None] = []
         score = 0.0
         if self._broken or self._suite is None:
-            outcome = _Outcome("error", "tests", self._broken)
+            outcome = _TestOutcome("error", "tests", self._broken)
         elif shared := self._suite.shared or self._suite.meddles(program):
             outcome = _apart(f"it {shared}")
         else:
             self._settle()
-            run = _Run(self._suite, self._start, self._end, program, limits)
+            run = _SuiteRun(self._suite, self._start, self._end, program, limits)
             # Signals are for the main thread; who asks from another has a limit of its own.
             run.rings = threading.current_thread() is threading.main_thread()
             handler = signal.signal(signal.SIGALRM, run.ring) if run.rings else None
@@ -166,23 +166,25 @@ class Judge:
                 sys.modules[name].seed(0)
 
 
-class _Outcome(NamedTuple):
+class _TestOutcome(NamedTuple):
     verdict: str
     reason: str = ""
     feedback: str = ""
 
 
-_PASS = _Outcome("pass")
+_PASS = _TestOutcome("pass")
 _ATOMS = frozenset({int, float, complex, str, bytes})
 """Types of values whose identity does not cross, and may be looked at."""
 
 
-def _apart(why: str) -> _Outcome:
+def _apart(why: str) -> _TestOutcome:
     """What cannot be judged from another process."""
-    return _Outcome("error", "needs shared-process", f"{why}; this suite needs `integrity: shared-process`")
+    return _TestOutcome(
+        "error", "needs shared-process", f"{why}; this suite needs `integrity: shared-process`"
+    )
 
 
-def _together(outcomes: Sequence[_Outcome | None]) -> _Outcome:
+def _together(outcomes: Sequence[_TestOutcome | None]) -> _TestOutcome:
     """One word on all tests: one that failed is certain; then what could not be found out; a timeout says least."""
     known_outcomes = [outcome for outcome in outcomes if outcome is not None]
     for verdict in ("reject", "error", "timeout"):
@@ -210,7 +212,7 @@ class _Call(NamedTuple):
     answer: bytes = b""
 
 
-class _Run:
+class _SuiteRun:
     """One program's way through the suite."""
 
     def __init__(
@@ -237,7 +239,9 @@ class _Run:
         self.link: Link | None = None
         self.wire = TestsWire(self)
         self.kept: codec.Contents = []  # what the program kept of what crossed, and its content
-        self.stop: _Outcome | None = None  # the running test's outcome, when it is known before the test ends
+        self.stop: _TestOutcome | None = (
+            None  # the running test's outcome, when it is known before the test ends
+        )
         self.left: Exception | None = None  # why the running test's candidate must be ended
         self.trail: deque[_Call] = deque(maxlen=3)  # the running test's last calls
         self.calls = 0
@@ -258,7 +262,7 @@ class _Run:
         self.raised.clear()  # they hold frames, and the frames hold this
         return running
 
-    def outcomes(self) -> list[_Outcome | None]:
+    def outcomes(self) -> list[_TestOutcome | None]:
         """An outcome per test; None where it was not run."""
         count = len(self.suite.tests)
         failed = self._begin()
@@ -267,7 +271,7 @@ class _Run:
         if failed is not _PASS:
             # A program that does not load passes no test; one that nobody let load might have.
             return [failed] * count if failed.verdict == "reject" else [failed] + [None] * (count - 1)
-        outcomes: list[_Outcome | None] = [None] * count
+        outcomes: list[_TestOutcome | None] = [None] * count
         for index, test in enumerate(self.suite.tests):
             if self.left_to_it <= 0 or time.monotonic() >= self.until:
                 if _together(outcomes) is _PASS:
@@ -290,12 +294,12 @@ class _Run:
             self.skipped = self.skipped or outcome.reason == "needs shared-process"
         if not self.calls and _together(outcomes) is _PASS:
             message = "the tests never call " + " or ".join(self.suite.entry_points)
-            outcomes = [_Outcome("error", "tests", message)] * count
+            outcomes = [_TestOutcome("error", "tests", message)] * count
         return outcomes
 
     # --- the candidate
 
-    def _begin(self) -> _Outcome:
+    def _begin(self) -> _TestOutcome:
         """A new candidate, with the program loaded."""
         # The clock is kept here. The keeper's own ends what this process does not get to end.
         wall = max(self.until - time.monotonic(), 0.001)
@@ -310,7 +314,9 @@ class _Run:
         try:
             kind, value, line = self._ask("", ["load", self.program, names])
         except codec.CannotCross:  # a request that is too large
-            self._halt(_Outcome("reject", "syntax", f"the program is longer than {codec.FRAME >> 20} MiB"))
+            self._halt(
+                _TestOutcome("reject", "syntax", f"the program is longer than {codec.FRAME >> 20} MiB")
+            )
         if kind != "value":
             self._halt(self._not_loaded(kind, value, line))
         try:
@@ -323,7 +329,7 @@ class _Run:
         absent = [name for name in self.suite.entry_points if not self._callable(self.names.get(name))]
         if absent:
             missing = " and ".join(absent)
-            self._halt(_Outcome("reject", "missing", f"the program does not define a function {missing}"))
+            self._halt(_TestOutcome("reject", "missing", f"the program does not define a function {missing}"))
         for name, member in [*self.names.items()]:
             number = self.wire.numbers.get(id(member))
             if number is not None:
@@ -335,7 +341,7 @@ class _Run:
 
     @staticmethod
     def _callable(value: Any) -> bool:
-        return issubclass(type(value), (Function, type))
+        return issubclass(type(value), (FunctionHandle, type))
 
     def call(self, number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call one of the program's functions: to the tests this looks as if it were theirs."""
@@ -424,25 +430,25 @@ class _Run:
         self.left = why
         raise _Stop from None
 
-    def _over(self, why: Exception) -> _Outcome:
+    def _over(self, why: Exception) -> _TestOutcome:
         """End the candidate; the outcome is by what it was ended for."""
         self.link = self.left = None
         ended = self.end()
         doing = self._last_call()
         if isinstance(why, Unreadable):
-            return _Outcome("reject", "value", f"{doing}: what came back cannot be read ({why})")
+            return _TestOutcome("reject", "value", f"{doing}: what came back cannot be read ({why})")
         limit = ended.get("limit") or ("wall" if isinstance(why, Late) else "")
         if limit == "wall":
             return self._late(f"{doing} did not end before the time was over", ended)
         if limit == "cpu":
             message = f"{doing} did not end before the processor time was over ({self._used(ended)})"
-            return _Outcome("reject", "cpu", message)
+            return _TestOutcome("reject", "cpu", message)
         if limit:
-            return _Outcome("reject", limit, f"{doing} used more {limit} than it may")
+            return _TestOutcome("reject", limit, f"{doing} used more {limit} than it may")
         ending = f"signal {ended['signal']}" if ended.get("signal") else f"exit status {ended.get('status')}"
-        return _Outcome("reject", "exit", f"{doing} ended the process ({ending})")
+        return _TestOutcome("reject", "exit", f"{doing} ended the process ({ending})")
 
-    def _late(self, message: str, ended: Mapping[str, Any]) -> _Outcome:
+    def _late(self, message: str, ended: Mapping[str, Any]) -> _TestOutcome:
         """The outcome where the time is over: the program's failure, if it took the time.
 
         It did if it took all that it may, or half of what the running test took at least, and if the machine let it.
@@ -451,8 +457,8 @@ class _Run:
         is_programs = self.left_to_it < 0.001 or had - self.left_to_it >= (time.monotonic() - began) / 2
         message = f"{message} ({self._used(ended)})"
         if not is_programs:
-            return _Outcome("timeout", "wall", f"{message}; the tests took the time themselves")
-        return _Outcome("timeout" if kept_waiting(*self._spent(ended)) else "reject", "wall", message)
+            return _TestOutcome("timeout", "wall", f"{message}; the tests took the time themselves")
+        return _TestOutcome("timeout" if kept_waiting(*self._spent(ended)) else "reject", "wall", message)
 
     def _used(self, ended: Mapping[str, Any]) -> str:
         return used(*self._spent(ended))
@@ -461,7 +467,7 @@ class _Run:
         """The seconds that the candidate took, of the processor, and waiting for it."""
         return self.given - self.left_to_it, float(ended.get("cpu", 0.0)), float(ended.get("waited", 0.0))
 
-    def _halt(self, outcome: _Outcome) -> NoReturn:
+    def _halt(self, outcome: _TestOutcome) -> NoReturn:
         self.stop = self.stop or outcome
         if threading.get_ident() != self.place[1]:
             signal.raise_signal(signal.SIGALRM)  # the test waits for this thread, maybe for ever
@@ -517,7 +523,7 @@ class _Run:
             source = example.source.strip()
             self._halt(
                 self._certain(
-                    _Outcome(
+                    _TestOutcome(
                         "reject",
                         "assertion",
                         f">>> {cut(source, 200)}\nexpected: {cut(expected.strip(), 150)}\n"
@@ -526,7 +532,7 @@ class _Run:
                 )
             )
 
-    def _attempt(self, action: Callable[[], None]) -> _Outcome:
+    def _attempt(self, action: Callable[[], None]) -> _TestOutcome:
         """Run one test, whatever it does."""
         self.stop = None
         self.before = time.monotonic(), self.left_to_it
@@ -560,10 +566,10 @@ class _Run:
             self._leave(Late())
         if self.trail:
             message = f"{self._last_call()}: what came back was not compared in time"
-            self._halt(_Outcome("timeout", "wall", message))
-        self._halt(_Outcome("error", "tests", "the test does not end, though it called nothing"))
+            self._halt(_TestOutcome("timeout", "wall", message))
+        self._halt(_TestOutcome("error", "tests", "the test does not end, though it called nothing"))
 
-    def _failed(self, error: BaseException) -> _Outcome:
+    def _failed(self, error: BaseException) -> _TestOutcome:
         """The outcome of a test that let an exception through."""
         name = type(error).__name__
         cause: BaseException | None = error
@@ -574,28 +580,30 @@ class _Run:
                 if isinstance(cause, NameError) and cause.name in self.suite.own:
                     return _apart(f"the program uses {cause.name}, which the tests define")
                 reason = "memory" if isinstance(cause, MemoryError) else "exception"
-                return self._certain(_Outcome("reject", reason, self._explain(error)))
+                return self._certain(_TestOutcome("reject", reason, self._explain(error)))
             cause = cause.__cause__
         if isinstance(error, NameError) and error.name in self.suite.names:
-            return self._certain(_Outcome("reject", "missing", f"the program does not define {error.name}"))
+            return self._certain(
+                _TestOutcome("reject", "missing", f"the program does not define {error.name}")
+            )
         if isinstance(error, SystemExit):
-            return _Outcome("error", "tests", f"{self.suite.place(error)} ends the process")
+            return _TestOutcome("error", "tests", f"{self.suite.place(error)} ends the process")
         if isinstance(error, AssertionError):
-            return self._certain(_Outcome("reject", "assertion", self._explain(error)))
+            return self._certain(_TestOutcome("reject", "assertion", self._explain(error)))
         if self.trail and isinstance(error, MemoryError):
             message = (
                 f"{self._last_call()}: what the tests do with what came back takes more memory than they have"
             )
-            return _Outcome("error", "memory", f"{self.suite.place(error)}\n{message}")
+            return _TestOutcome("error", "memory", f"{self.suite.place(error)}\n{message}")
         # What the tests' own process lacks is nobody's fault but theirs, whatever came back before.
         if not self.calls or isinstance(error, (ImportError, OSError, MemoryError)):
-            return _Outcome(
+            return _TestOutcome(
                 "error", "tests", f"{self.suite.place(error)} raises {name}: {cut(text_of(error), 200)}"
             )
         # The tests work with the right values: what they stumble over is what came back.
-        return self._certain(_Outcome("reject", "value", self._explain(error)))
+        return self._certain(_TestOutcome("reject", "value", self._explain(error)))
 
-    def _certain(self, outcome: _Outcome) -> _Outcome:
+    def _certain(self, outcome: _TestOutcome) -> _TestOutcome:
         """The outcome, if the test would have failed in the program's process too."""
         if self.skipped:
             return _apart("an earlier test could not be done, and this one failed")
@@ -611,15 +619,15 @@ class _Run:
 
     # --- words
 
-    def _not_loaded(self, kind: str, error: Any, line: int) -> _Outcome:
+    def _not_loaded(self, kind: str, error: Any, line: int) -> _TestOutcome:
         message = text_of(error)
         place = self._program_line(line)
         if kind == "syntax":
-            return _Outcome("reject", "syntax", f"{cut(message, 300)}{place}")
+            return _TestOutcome("reject", "syntax", f"{cut(message, 300)}{place}")
         if isinstance(error, NameError) and error.name in self.suite.own:
             return _apart(f"the program uses {error.name}, which the tests define")
         reason = "memory" if isinstance(error, MemoryError) else "exception"
-        return _Outcome("reject", reason, f"loading the program raised {raised(error, 300)}{place}")
+        return _TestOutcome("reject", reason, f"loading the program raised {raised(error, 300)}{place}")
 
     def _program_line(self, line: int) -> str:
         lines = self.program.splitlines()
@@ -673,4 +681,4 @@ def _request_in_words(name: str, request: list[Any]) -> str:
 
 def _named(value: Any) -> str:
     """What a function or a class calls itself."""
-    return value.__name__ if issubclass(type(value), (Function, type)) else "a function"
+    return value.__name__ if issubclass(type(value), (FunctionHandle, type)) else "a function"

@@ -21,7 +21,7 @@ if TYPE_CHECKING or __package__:
 else:
     import codec
 
-__all__ = ["Function", "Handle", "Program", "TestsWire", "module_name", "name_of"]
+__all__ = ["FunctionHandle", "Handle", "Program", "TestsWire", "module_name", "name_of"]
 
 
 class Program(Protocol):
@@ -94,7 +94,7 @@ for _operator in _OPERATORS:
     type.__setattr__(Handle, f"__{_operator}__", _stop)
 
 
-class Function(Handle):
+class FunctionHandle(Handle):
     """A function: it can be called, and has a name."""
 
     __slots__ = ()
@@ -218,7 +218,7 @@ class TestsWire(codec.Wire):
         form, kind, name = content
         kind = self.read(kind, depth + 1)
         if kind is None:
-            kind = {"function": Function, "iterator": Iterator, "module": Module}.get(form, Handle)
+            kind = {"function": FunctionHandle, "iterator": Iterator, "module": Module}.get(form, Handle)
         if not (isinstance(kind, type) and issubclass(kind, Handle)) or type(name) is not str:
             raise ValueError("not a handle")
         self.handles.add(form)

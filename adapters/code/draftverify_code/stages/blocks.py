@@ -22,11 +22,11 @@ import msgspec
 from draftverify import Check, Proposal, ResourceError, Verification
 from draftverify_code.program import Reason, program_of
 from draftverify_code.sandbox.host import Sandbox, default_sandbox
-from draftverify_code.sandbox.jobs import MIB, Command, Exit, Limits
+from draftverify_code.sandbox.jobs import MIB, CommandExit, Limits, SandboxCommand
 from draftverify_code.stages.running import capped
 
 __all__ = [
-    "ALONE", "Finding", "Job", "Static", "at_line", "broken", "check_block", "distributions",
+    "ALONE", "Diagnostic", "Job", "Static", "at_line", "broken", "check_block", "distributions",
     "executable", "file_names", "limits", "not_text", "outside", "programs_of", "refused", "verification",
     "words",
 ]  # fmt: skip
@@ -79,11 +79,11 @@ class Job(msgspec.Struct, frozen=True):
             certain are left out.
     """
 
-    command: Command
-    read: Callable[[Exit], Mapping[int, Check]]
+    command: SandboxCommand
+    read: Callable[[CommandExit], Mapping[int, Check]]
 
 
-class Finding(msgspec.Struct, frozen=True):
+class Diagnostic(msgspec.Struct, frozen=True):
     """One thing that a tool found wrong.
 
     Args:
@@ -149,7 +149,7 @@ def check_block(
     return [checks[program] for program in programs]
 
 
-def broken(tool: str, ended: Exit, allowed: Limits) -> Check:
+def broken(tool: str, ended: CommandExit, allowed: Limits) -> Check:
     """What a tool that broke on a program which it had alone leaves to say of it."""
     if ended.limit in ("wall", "cpu"):
         seconds = allowed.wall if ended.limit == "wall" else allowed.cpu
@@ -205,7 +205,7 @@ def not_text(program: str, reason: Reason) -> Check | None:
     return None
 
 
-def words(programs: Sequence[str], findings: Sequence[Sequence[Finding]]) -> dict[int, Check]:
+def words(programs: Sequence[str], findings: Sequence[Sequence[Diagnostic]]) -> dict[int, Check]:
     """The check of each program by what a tool found in it: nothing found is a pass."""
     return {
         place: refused(program, faults) if faults else Check("pass")
@@ -213,7 +213,7 @@ def words(programs: Sequence[str], findings: Sequence[Sequence[Finding]]) -> dic
     }
 
 
-def refused(program: str, findings: Sequence[Finding]) -> Check:
+def refused(program: str, findings: Sequence[Diagnostic]) -> Check:
     """The refusal of a program for what a tool found in it; "syntax" where one of the findings is that."""
     worst = min(findings, key=lambda finding: (finding.reason != "syntax", finding.line, finding.column))
     ordered = sorted(findings, key=lambda finding: (finding.line, finding.column))

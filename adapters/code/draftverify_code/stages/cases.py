@@ -13,7 +13,7 @@ import msgspec
 
 from draftverify import Check, Context, ContractError, Proposal, Task, Verification
 from draftverify_code.program import Reason
-from draftverify_code.sandbox import Command, Exit, Limits, Sandbox
+from draftverify_code.sandbox import CommandExit, Limits, Sandbox, SandboxCommand
 from draftverify_code.sandbox.jobs import MIB
 from draftverify_code.stages.blocks import broken
 from draftverify_code.stages.compile import broke
@@ -121,7 +121,9 @@ class Cases(Sandboxed):
         self, box: Sandbox, file: str, files: list[dict[str, bytes]], checks: list[Check | None]
     ) -> None:
         argv = _filled(self.build or (), file)
-        commands = [Command(argv, content, collect=tuple(self.built), limits=BUILD) for content in files]
+        commands = [
+            SandboxCommand(argv, content, collect=tuple(self.built), limits=BUILD) for content in files
+        ]
         for index, ended in enumerate(box.run(commands)):
             missing = [name for name in self.built if name not in ended.files]
             if ended.failure:
@@ -136,16 +138,16 @@ class Cases(Sandboxed):
             else:
                 files[index] |= ended.files
 
-    def _command(self, file: str, files: Mapping[str, bytes], case: tuple[str, str]) -> Command:
+    def _command(self, file: str, files: Mapping[str, bytes], case: tuple[str, str]) -> SandboxCommand:
         argv = _filled(self.command or (sys.executable, "-s", "{file}"), file)
         if self.build is not None and self.built:
             products = shlex.join(self.built)
             argv = ("sh", "-c", f'chmod u+x -- {products} && exec "$@"', "sh", *argv)
         most = max(MIB, 2 * len(case[1].encode(errors="replace")))
         limits = limits_of(self.timeout, self.memory, most)
-        return Command(argv, files, case[0].encode(errors="replace"), limits=limits)
+        return SandboxCommand(argv, files, case[0].encode(errors="replace"), limits=limits)
 
-    def _compare(self, case: tuple[str, str], ended: Exit) -> Check | None:
+    def _compare(self, case: tuple[str, str], ended: CommandExit) -> Check | None:
         """None when the case holds."""
         strange = abnormal(ended, limits_of(self.timeout, self.memory))
         if strange is not None:
@@ -238,5 +240,5 @@ def _filled(template: Sequence[str], file: str) -> tuple[str, ...]:
     return tuple(argument.replace("{file}", file) for argument in template)
 
 
-def _tail(ended: Exit) -> str:
+def _tail(ended: CommandExit) -> str:
     return capped((ended.stderr + ended.stdout).decode(errors="replace").strip())

@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Mapping, Sequence
 
 from draftverify import Check, Context, ContractError, Proposal, Task, Verification
-from draftverify_code.sandbox import Command, Exit, Sandbox
+from draftverify_code.sandbox import CommandExit, Sandbox, SandboxCommand
 from draftverify_code.stages.running import Sandboxed, abnormal, capped, limits_of, sandbox_for, verified
 
 __all__ = ["ExitStatus"]
@@ -64,7 +64,7 @@ class ExitStatus(Sandboxed):
 
         def check(programs: Sequence[str]) -> list[Check]:
             written = [{**files, file: program.encode(errors="replace")} for program in programs]
-            ends = box.run([Command(argv, contents, limits=limits) for contents in written])
+            ends = box.run([SandboxCommand(argv, contents, limits=limits) for contents in written])
             return [abnormal(ended, limits) or _by_status(ended) for ended in ends]
 
         return verified(context, proposal, box, self.name, "shared-process", check)
@@ -101,7 +101,7 @@ def files_of(task: Task) -> dict[str, bytes]:
     return {posixpath.normpath(path): text.encode(errors="replace") for path, text in files.items()}
 
 
-def _by_status(ended: Exit) -> Check:
+def _by_status(ended: CommandExit) -> Check:
     if ended.status == 0:
         return Check("pass")
     output = capped((ended.stdout + ended.stderr).decode(errors="replace").strip())

@@ -16,7 +16,7 @@ import msgspec
 
 from draftverify import Check, ConfigError, Context, Proposal, ResourceError, Verification
 from draftverify_code.sandbox.host import Sandbox
-from draftverify_code.sandbox.jobs import Command, Exit, Limits
+from draftverify_code.sandbox.jobs import CommandExit, Limits, SandboxCommand
 from draftverify_code.stages.blocks import (
     Job,
     Static,
@@ -209,7 +209,7 @@ class Compile(Static):
         files = {f"{place}/{file}": program.encode() for place, program in zip(places, programs, strict=True)}
         collect = tuple(f"{place}.{name}" for place in places for name in ("status", "said"))
 
-        def read(ended: Exit) -> dict[int, Check]:
+        def read(ended: CommandExit) -> dict[int, Check]:
             checks = {}
             for place, name in enumerate(places):
                 status = ended.files.get(f"{name}.status", b"").strip()
@@ -223,7 +223,7 @@ class Compile(Static):
         seconds = math.ceil(self.timeout)
         allowed = msgspec.structs.replace(self._limits(files), cpu=seconds + 2)
         argv = ("/bin/sh", "-c", EACH_IN_TURN, "sh", str(seconds), *call)
-        return Job(Command(argv, files, collect=collect, limits=allowed), read)
+        return Job(SandboxCommand(argv, files, collect=collect, limits=allowed), read)
 
     def _at_once(self, argv: Sequence[str], suffix: str, programs: Sequence[str]) -> Job:
         """A job that gives the compiler all files."""
@@ -233,7 +233,7 @@ class Compile(Static):
             expanded for argument in argv for expanded in (names if argument == "{files}" else [argument])
         ]
 
-        def read(ended: Exit) -> dict[int, Check]:
+        def read(ended: CommandExit) -> dict[int, Check]:
             if ended.status == 0:
                 return dict.fromkeys(range(len(programs)), Check("pass"))
             if ended.status is None or len(programs) > 1:
@@ -241,7 +241,7 @@ class Compile(Static):
             output = (ended.stderr + b"\n" + ended.stdout).decode(errors="replace").strip()
             return {0: self._word(ended.status, output.replace(names[0], f"program{suffix}"))}
 
-        return Job(Command(tuple(call), files, limits=self._limits(files)), read)
+        return Job(SandboxCommand(tuple(call), files, limits=self._limits(files)), read)
 
     def _limits(self, files: Mapping[str, bytes]) -> Limits:
         size = sum(map(len, files.values()))

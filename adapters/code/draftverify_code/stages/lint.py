@@ -10,9 +10,9 @@ from pathlib import Path
 
 from draftverify import Check, ConfigError, Context, Proposal, Verification
 from draftverify_code.sandbox.host import Sandbox
-from draftverify_code.sandbox.jobs import Command, Exit
+from draftverify_code.sandbox.jobs import CommandExit, SandboxCommand
 from draftverify_code.stages.blocks import (
-    Finding,
+    Diagnostic,
     Job,
     Static,
     check_block,
@@ -81,7 +81,7 @@ class Lint(Static):
         programs = programs_of(proposal)
         box = self.box
         self._try(box)
-        findings: dict[str, list[Finding]] = {}
+        findings: dict[str, list[Diagnostic]] = {}
         checks = check_block(box, programs, lambda group: self._job(group, findings), "ruff", "syntax")
         undefined = [program for program in findings if any(map(_is_undefined, findings[program]))]
         job = lambda group: _look_up([(program, findings[program]) for program in group])
@@ -89,7 +89,7 @@ class Lint(Static):
         heard = dict(zip(undefined, second_checks, strict=True))
         return verification(self.name, map(heard.get, programs, checks), box)
 
-    def _job(self, programs: Sequence[str], findings_of: dict[str, list[Finding]]) -> Job:
+    def _job(self, programs: Sequence[str], findings_of: dict[str, list[Diagnostic]]) -> Job:
         """An invocation of ruff, which leaves its findings in `findings_of`."""
         names = file_names(len(programs) + 1, ".py")
         control = names[-1]
@@ -99,10 +99,10 @@ class Lint(Static):
         argv = (str(executable("ruff", HOW)), "check", *flags.split(), *select, *names)
         allowed = limits(len(programs), further=0.05, size=sum(map(len, files.values())))
 
-        def read(ended: Exit) -> dict[int, Check]:
+        def read(ended: CommandExit) -> dict[int, Check]:
             if ended.status not in (0, 1) or ended.truncated or b"panicked" in ended.stderr:
                 return {}
-            findings: dict[str, list[Finding]] = {name: [] for name in names}
+            findings: dict[str, list[Diagnostic]] = {name: [] for name in names}
             try:
                 for line in ended.stdout.decode(errors="replace").splitlines():
                     diagnostic = json.loads(line)
@@ -116,7 +116,7 @@ class Lint(Static):
             findings_of.update(zip(programs, findings.values(), strict=True))
             return words(programs, list(findings.values()))
 
-        return Job(Command(argv, files, limits=allowed), read)
+        return Job(SandboxCommand(argv, files, limits=allowed), read)
 
     def open(self) -> None:
         """Open the sandbox.
@@ -141,11 +141,11 @@ class Lint(Static):
         self._tried = ended.status in (0, 1)
 
 
-def _is_undefined(finding: Finding) -> bool:
+def _is_undefined(finding: Diagnostic) -> bool:
     return finding.message.startswith("F821 ")
 
 
-def _look_up(programs: Sequence[tuple[str, Sequence[Finding]]]) -> Job:
+def _look_up(programs: Sequence[tuple[str, Sequence[Diagnostic]]]) -> Job:
     """A job that finds out which undefined names Python looks up when the program runs.
 
     Args:
@@ -156,7 +156,7 @@ def _look_up(programs: Sequence[tuple[str, Sequence[Finding]]]) -> Job:
         for text, findings in programs
     ]
 
-    def read(ended: Exit) -> dict[int, Check]:
+    def read(ended: CommandExit) -> dict[int, Check]:
         checks = {}
         # A line without its end is half an answer.
         for place, line in enumerate(ended.stdout.decode().split("\n")[:-1]):
@@ -173,7 +173,7 @@ def _look_up(programs: Sequence[tuple[str, Sequence[Finding]]]) -> Job:
     size = sum(map(len, requests))
     argv = (sys.executable, "-I", "-S", "-W", "ignore", "-c", _USED)
     stdin = "".join(f"{request}\n" for request in requests).encode()
-    return Job(Command(argv, stdin=stdin, limits=limits(len(programs), size=size)), read)
+    return Job(SandboxCommand(argv, stdin=stdin, limits=limits(len(programs), size=size)), read)
 
 
 _USED = """
@@ -221,11 +221,11 @@ for line in sys.stdin:
 name stands that is looked up, as far as one can tell."""
 
 
-def _finding(diagnostic: dict[str, object]) -> Finding:
+def _finding(diagnostic: dict[str, object]) -> Diagnostic:
     code = diagnostic["code"]
     place = diagnostic["location"]
     assert isinstance(place, dict)
     # A text that does not parse has no rule's code, or one that is not a code.
     parses = isinstance(code, str) and code != "invalid-syntax" and not code.startswith("E999")
     message = f"{code} {diagnostic['message']}" if parses else f"SyntaxError: {diagnostic['message']}"
-    return Finding(message, place["row"], place["column"], "lint" if parses else "syntax")
+    return Diagnostic(message, place["row"], place["column"], "lint" if parses else "syntax")

@@ -239,7 +239,7 @@ def _said(error):
         return type(error).__name__
 
 
-class Watch:
+class CodeWatch:
     """The functions of the given modules, as they were when the tests were collected."""
 
     def __init__(self, files):
@@ -287,7 +287,7 @@ def run_pytest(job, tell, collected):
     sys.path.insert(0, HERE)
     watch = None
 
-    class Plugin:
+    class PytestPlugin:
         result = None
 
         @pytest.hookimpl(trylast=True)
@@ -296,7 +296,7 @@ def run_pytest(job, tell, collected):
             if job["collect"]:
                 tell({"tests": [[item.nodeid, _lenient(item)] for item in session.items]})
                 return
-            watch = Watch(job["files"])
+            watch = CodeWatch(job["files"])
             collected()
 
         def pytest_collectreport(self, report):
@@ -346,7 +346,7 @@ def run_pytest(job, tell, collected):
         options += ["-c", os.devnull]  # else one of a directory above would be found
     if job["collect"]:
         options += ["--collect-only"]
-    pytest.main(options, plugins=[Plugin()])
+    pytest.main(options, plugins=[PytestPlugin()])
     changed = watch.changed() if watch else ""
     if changed:
         tell({"tampered": changed})
@@ -412,7 +412,7 @@ def run_unittest(job, tell, collected):
         pairs = zip(tests, methods, strict=True)
         tell({"tests": [[test.id(), _lenient_case(method, type(test))] for test, method in pairs]})
         return
-    watch = Watch(job["files"])
+    watch = CodeWatch(job["files"])
     collected()
     result = _results(tell, watch, job["target"])
     for suite in suites:

@@ -16,7 +16,7 @@ import msgspec
 from draftverify import UNCHECKED, Check, ConfigError, Context, ContractError, Proposal, Verification
 from draftverify_code.program import program_of
 from draftverify_code.sandbox.host import Sandbox, default_sandbox, usable_cores
-from draftverify_code.sandbox.jobs import MIB, Exit, Integrity, Limits
+from draftverify_code.sandbox.jobs import MIB, CommandExit, Integrity, Limits
 from draftverify_code.sandbox.words import kept_waiting, used
 
 __all__ = [
@@ -190,7 +190,7 @@ def reported(checks: Iterable[Check], enough: int | None, stage: str) -> tuple[C
     return tuple(marked)
 
 
-def abnormal(ended: Exit, limits: Limits) -> Check | None:
+def abnormal(ended: CommandExit, limits: Limits) -> Check | None:
     """The check of a run that did not end by itself; None when it did, with whatever status.
 
     A program that used up what it may use has failed. Where the machine took its time, nothing is known of it: a

@@ -21,10 +21,10 @@ import msgspec
 from draftverify import Check
 from draftverify_code.program import REASONS
 from draftverify_code.sandbox import Sandbox
-from draftverify_code.sandbox.jobs import MIB, Command, Exit, Finding, Limits, Suite
+from draftverify_code.sandbox.jobs import MIB, CommandExit, Limits, SandboxCommand, Suite, SuiteFinding
 from draftverify_code.stages.running import abnormal, capped, lacking, limits_of, weakened
 
-__all__ = ["OUTPUT", "Event", "Expected", "Run", "beside", "judged", "report"]
+__all__ = ["OUTPUT", "Event", "ExpectedTests", "Run", "beside", "judged", "report"]
 
 OUTPUT = 8 * MIB
 """Bytes of report that a run may write."""
@@ -63,7 +63,7 @@ class Event(msgspec.Struct, frozen=True):
     cpu: float = 0.0
 
 
-class Expected(msgspec.Struct, frozen=True):
+class ExpectedTests(msgspec.Struct, frozen=True):
     """What a report must show for a pass.
 
     Args:
@@ -78,7 +78,7 @@ class Expected(msgspec.Struct, frozen=True):
 class Run(msgspec.Struct, frozen=True):
     """A command and the nonce that its report stands behind."""
 
-    command: Command
+    command: SandboxCommand
     nonce: str
 
     @staticmethod
@@ -86,10 +86,14 @@ class Run(msgspec.Struct, frozen=True):
         """A run of `runner.py`."""
         nonce = secrets.token_hex(16)
         stdin = nonce.encode() + b"\n" + json.dumps(job).encode()
-        return Run(Command((sys.executable, "-s", "-c", _runner()), files, stdin, limits=limits), nonce)
+        return Run(
+            SandboxCommand((sys.executable, "-s", "-c", _runner()), files, stdin, limits=limits), nonce
+        )
 
 
-def beside(box: Sandbox, suite: Suite, programs: Sequence[str], timeout: float, memory: int) -> list[Finding]:
+def beside(
+    box: Sandbox, suite: Suite, programs: Sequence[str], timeout: float, memory: int
+) -> list[SuiteFinding]:
     """Run a suite on programs, each in one process with its tests.
 
     Args:
@@ -100,7 +104,7 @@ def beside(box: Sandbox, suite: Suite, programs: Sequence[str], timeout: float, 
         memory: MiB of one program.
 
     Returns:
-        A Finding per program, its check with the caveat.
+        A SuiteFinding per program, its check with the caveat.
     """
     job = {"mode": "suite", "target": "program.py", "suite": msgspec.to_builtins(suite)}
     limits = limits_of(timeout, memory, OUTPUT)
@@ -113,12 +117,12 @@ def beside(box: Sandbox, suite: Suite, programs: Sequence[str], timeout: float, 
     elif suite.kind == "doctest":
         count = sum(SKIP not in example.options for example in DocTestParser().get_examples(suite.source))
     names = [str(number) for number in range(count)]
-    expected = Expected(dict.fromkeys(names, False))
+    expected = ExpectedTests(dict.fromkeys(names, False))
     findings = []
     for run, ended in zip(runs, box.run([run.command for run in runs]), strict=True):
         outcome = {event.id: event.outcome == "passed" for event in report(run, ended) if event.id}
         passed = tuple(map(outcome.get, names)) if suite.kind in ("asserts", "doctest") else ()
-        findings.append(Finding(weakened(judged(run, ended, expected)), passed, seconds=ended.seconds))
+        findings.append(SuiteFinding(weakened(judged(run, ended, expected)), passed, seconds=ended.seconds))
     return findings
 
 
@@ -127,7 +131,7 @@ def _runner() -> str:
     return Path(__file__).with_name("runner.py").read_text(encoding="utf-8")
 
 
-def report(run: Run, ended: Exit) -> list[Event]:
+def report(run: Run, ended: CommandExit) -> list[Event]:
     """The lines that stand behind the nonce; the rest was not written by the supervisor."""
     nonce = run.nonce.encode() + b" "
     lines = [line.removeprefix(nonce) for line in ended.stdout.splitlines() if line.startswith(nonce)]
@@ -138,7 +142,7 @@ def report(run: Run, ended: Exit) -> list[Event]:
         return [Event(tampered="it wrote where only the tests' results are written")]
 
 
-def judged(run: Run, ended: Exit, expected: Expected) -> Check:
+def judged(run: Run, ended: CommandExit, expected: ExpectedTests) -> Check:
     """What a program's run shows.
 
     A test that failed is a rejection, whatever came after it. A score is the share of the expected tests that passed.

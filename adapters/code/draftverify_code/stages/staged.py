@@ -17,7 +17,7 @@ import msgspec
 from draftverify import Check, ConfigError, Context, Proposal, Verifier
 from draftverify.verifiers import Combined, StagePass, Way, names_of, resting_on, stands_outside
 
-__all__ = ["Stages"]
+__all__ = ["CodeStages"]
 
 TIERS = ("none", "landlock", "namespaces", "bubblewrap")
 """Isolation, from the weakest."""
@@ -26,7 +26,7 @@ INTEGRITIES = ("shared-process", "mixed", "separate-process", "static")
 KNOWN = frozenset({"isolation", "integrity", "order", "skipped"})
 
 
-class Stages(Combined):
+class CodeStages(Combined):
     """Checks a block stage by stage; each stage is one pass over the items that every earlier one let through.
 
     The first word that is neither pass nor abstain is an item's check: a reject, an error and a timeout end its way. A

@@ -13,7 +13,7 @@ import msgspec
 from draftverify import UNCHECKED, Check, ConfigError, Context, ContractError, Proposal, Task, Verification
 from draftverify_code.names import BUILTINS, bound
 from draftverify_code.program import program_of, texts_of
-from draftverify_code.sandbox import Finding, Sandbox, Suite
+from draftverify_code.sandbox import Sandbox, Suite, SuiteFinding
 from draftverify_code.stages.running import (
     SHARED,
     NoTests,
@@ -127,7 +127,7 @@ class Tests(Sandboxed):
         *,
         seconds: float | None = None,
         per_test: float | None = None,
-    ) -> list[Finding]:
+    ) -> list[SuiteFinding]:
         """What the tests found of each program; equal ones are run once.
 
         Args:
@@ -139,10 +139,10 @@ class Tests(Sandboxed):
         """
         seconds = self.timeout if seconds is None else seconds
         box = self.box(suite, programs)
-        findings: dict[str, Finding] = {}
+        findings: dict[str, SuiteFinding] = {}
         if self.integrity != SHARED:
             limits = limits_of(seconds, self.memory, per_test=per_test)
-            apart = [Finding(_CALLS_NOTHING)] * len(programs)
+            apart = [SuiteFinding(_CALLS_NOTHING)] * len(programs)
             if suite.entry_points:
                 judged = box.judge(suite, programs, limits, enough=enough)
                 apart = list(map(_advised, judged))
@@ -162,7 +162,7 @@ class Tests(Sandboxed):
         checks_apart = {program: finding.check for program, finding in findings.items()}
         checks = list(once(programs, together, enough, self.at_once, checks_apart))
         return [
-            findings[program] if check is not UNCHECKED else Finding(UNCHECKED)
+            findings[program] if check is not UNCHECKED else SuiteFinding(UNCHECKED)
             for program, check in zip(programs, checks, strict=True)
         ]
 
@@ -175,7 +175,7 @@ _CALLS_NOTHING = Check(
 )
 
 
-def _needs_shared(finding: Finding) -> bool:
+def _needs_shared(finding: SuiteFinding) -> bool:
     return finding.check.reason == "needs shared-process"
 
 
@@ -256,7 +256,7 @@ def _can_fail(source: str, owner: str) -> None:
             )
 
 
-def _advised(finding: Finding) -> Finding:
+def _advised(finding: SuiteFinding) -> SuiteFinding:
     check = finding.check
     if (check.verdict, check.reason) not in (("error", "tests"), ("reject", "exception")):
         return finding

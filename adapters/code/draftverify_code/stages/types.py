@@ -18,10 +18,10 @@ from typing import Any
 
 from draftverify import Check, Context, Proposal, ResourceError, Verification
 from draftverify_code.sandbox.host import Sandbox
-from draftverify_code.sandbox.jobs import Command, Exit
+from draftverify_code.sandbox.jobs import CommandExit, SandboxCommand
 from draftverify_code.stages.blocks import (
     ALONE,
-    Finding,
+    Diagnostic,
     Job,
     Static,
     check_block,
@@ -103,11 +103,11 @@ def _job(programs: Sequence[str], texts: Sequence[str], timeout: float) -> Job:
     files = {name: text.encode() for name, text in zip(names, (*texts, _FAULTY), strict=True)}
     allowed = limits(len(texts), start=timeout, size=sum(map(len, files.values())))
 
-    def read(ended: Exit) -> dict[int, Check]:
+    def read(ended: CommandExit) -> dict[int, Check]:
         # 2 is mypy's status after an error at which it looked at nothing more.
         if ended.status not in (0, 1, 2) or ended.truncated or _CRASHED.search(ended.stderr):
             return {}
-        findings: dict[str, list[Finding]] = {name: [] for name in names}
+        findings: dict[str, list[Diagnostic]] = {name: [] for name in names}
         try:
             for line in ended.stdout.decode(errors="replace").splitlines():
                 diagnostic = json.loads(line)
@@ -127,7 +127,7 @@ def _job(programs: Sequence[str], texts: Sequence[str], timeout: float) -> Job:
             return {place: check for place, check in checks.items() if check.verdict != "pass"}
         return checks if looked else {}
 
-    return Job(Command((*_command(), *names), files, limits=allowed), read)
+    return Job(SandboxCommand((*_command(), *names), files, limits=allowed), read)
 
 
 _FAULTY = "x: int = ''\n"
@@ -143,11 +143,11 @@ _CRASHED = re.compile(rb"Traceback \(most recent call last\)|panicked at|INTERNA
 """What stands on standard error then."""
 
 
-def _finding(diagnostic: Mapping[str, Any], name: str, code: str) -> Finding:
+def _finding(diagnostic: Mapping[str, Any], name: str, code: str) -> Diagnostic:
     # A module is called after its file; that name means nothing to anybody.
     message = diagnostic["message"].replace(name.removesuffix(".py"), "program").replace("\xa0", " ")
     text = f"{message} [{code}]" if code else message
-    return Finding(
+    return Diagnostic(
         text, diagnostic["line"], diagnostic["column"] + 1, "syntax" if code == "syntax" else "type"
     )
 
