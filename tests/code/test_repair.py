@@ -137,15 +137,6 @@ def test_a_script_is_run_as_it_stands(problem: Path, box: Sandbox) -> None:
     assert [check.verdict for check in found.checks] == ["pass", "reject"]
 
 
-def test_what_is_new_between_asserts_is_set_up_first(problem: Path) -> None:
-    """It changes nothing for the asserts before it, so that each stays a test of its own."""
-    text = "assert double(1) == 2\nimport math\ny = 3\nassert double(y) == math.floor(6.5)\n"
-    (problem / "asserts.py").write_text(text)
-    task = only(problem)
-    assert task.input["setup"] == "import math\ny = 3"
-    assert len(task.input["test_list"]) == 2
-
-
 def test_a_script_with_a_check_function_is_refused(problem: Path) -> None:
     """A stage would take it for the function that all tests are in."""
     (problem / "asserts.py").write_text(

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import ast
 import builtins
+import symtable
 
-__all__ = ["BUILTINS", "FUNCTIONS", "binds", "bound", "free", "is_definition", "reads", "root"]
+__all__ = [
+    "BUILTINS",
+    "FUNCTIONS",
+    "binds",
+    "bound",
+    "free",
+    "global_names",
+    "is_definition",
+    "reads",
+    "root",
+]
 
 BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -51,6 +62,30 @@ def reads(node: ast.AST) -> set[str]:
         elif isinstance(inner, ast.Attribute) and inner.attr == "stdin":
             names.add("stdin")
     return names
+
+
+def global_names(text: str) -> tuple[set[str], set[str]]:
+    """The names that Python reads from its globals, and those that it binds there.
+
+    Raises:
+        SyntaxError: it does not compile.
+    """
+    read: set[str] = set()
+    written: set[str] = set()
+    try:
+        tables = [symtable.symtable(text, "<text>", "exec")]
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise SyntaxError(str(error)) from error
+    for table in tables:
+        top = table.get_type() == "module"
+        for symbol in table.get_symbols():
+            if top or symbol.is_global():
+                if symbol.is_referenced():
+                    read.add(symbol.get_name())
+                if symbol.is_assigned() or symbol.is_imported():
+                    written.add(symbol.get_name())
+        tables.extend(table.get_children())
+    return read, written
 
 
 def root(node: ast.AST) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 
 from draftverify import ConfigError, ContractError, ResourceError, Task
 from draftverify_code.evalplus import differential_test, is_native
-from draftverify_code.generators.assertions import global_names
 from draftverify_code.generators.extract import parsed
+from draftverify_code.names import global_names
 from draftverify_code.stages.running import seconds_of
 from draftverify_llm import read_rows
 
