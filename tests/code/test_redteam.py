@@ -223,6 +223,7 @@ def test_no_forged_verdict_is_believed(arena, case):
             )
 
 
+@pytest.mark.exhaustive
 @named([case for case in FORGERIES if case.fools is not None])
 def test_a_judge_in_the_same_process_believes_it(case, naive, tmp_path):
     """The forgeries are real: a judge that shares its process with the candidate takes them for passes."""
@@ -286,6 +287,7 @@ def refused(check):
     return check.verdict == "reject" or (check.verdict, check.reason) == ASKS
 
 
+@pytest.mark.exhaustive
 @named(DIFFERENCES)
 def test_plain_python_refuses_it(case, naive, tmp_path):
     """The differences are real: tests and program in one process end in an exception."""
@@ -390,6 +392,7 @@ def test_no_probe_gets_out(arena, case):
             assert not arena.world.told(arena.said(path, case.code)), path
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("arena", ["none"], indirect=True)
 @named(ESCAPES)
 def test_with_no_isolation_the_probe_gets_out(arena, case, tmp_path):
@@ -437,6 +440,7 @@ def test_a_compiler_reads_nothing_outside(arena, case):
         assert arena.world.canary not in _all_of(exit)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("arena", ["none"], indirect=True)
 @named(INCLUDES)
 def test_with_no_isolation_a_compiler_reads_outside(arena, case):
@@ -460,7 +464,7 @@ def _all_of(exit: CommandExit) -> str:
     return b"\n".join((exit.stdout, exit.stderr, *exit.files.values())).decode("latin-1")
 
 
-@each_tier(COLLECTED)
+@each_tier(COLLECTED, sweep=("namespaces", "landlock"))  # the keeper is the same in all
 def test_only_files_of_the_scratch_directory_are_collected(arena, case):
     """A link, a pipe, a directory or a file that is too large is not brought back; nothing waits for it."""
     with arena.unharmed(10.0, "run"):
@@ -469,7 +473,7 @@ def test_only_files_of_the_scratch_directory_are_collected(arena, case):
         assert exit.files == {"honest": b"x"}
 
 
-@each_tier(LEGACIES)
+@each_tier(LEGACIES, sweep=("namespaces", "landlock"))
 def test_the_next_candidate_finds_nothing(arena, case):
     """Files, modes, processes, patches and rules of one candidate are gone when the next one starts."""
     with arena.unharmed(20.0, *case.paths):
@@ -478,6 +482,7 @@ def test_the_next_candidate_finds_nothing(arena, case):
             assert not arena.world.told(arena.said(path, case.then, SMALL)), path
 
 
+@pytest.mark.exhaustive
 @named([case for case in LEGACIES if case.proof])
 def test_in_one_process_the_next_would_find_it(case, world, tmp_path):
     """What they leave is real: code that runs after them in the same process and directory finds it."""
@@ -511,7 +516,9 @@ def _cost(arena, case):
 # --- exhaustion
 
 
-@each_tier(EXHAUSTIONS, sweep=("namespaces", "none"))  # whose keepers do what the other two do
+@each_tier(
+    EXHAUSTIONS, sweep=("bubblewrap", "namespaces", "none")
+)  # test_sandbox has each limit in every tier
 def test_no_candidate_uses_up_the_machine(arena, case):
     """What takes more than its limits is ended for the right one, with all that it started."""
     with arena.unharmed(case.limits.wall, "run"):
@@ -523,6 +530,7 @@ def test_no_candidate_uses_up_the_machine(arena, case):
         assert len(exit.stderr) <= case.limits.output
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("arena", ["none"], indirect=True)
 @named([case for case in EXHAUSTIONS if case.proof == "aim"])
 def test_with_ample_limits_it_reaches_its_aim(arena, case):
@@ -535,6 +543,7 @@ def test_with_ample_limits_it_reaches_its_aim(arena, case):
         raise
 
 
+@pytest.mark.exhaustive
 @named([case for case in EXHAUSTIONS if case.proof in ("stays", "leaves")])
 def test_in_a_plain_process_it_stays(case, world, tmp_path):
     """They are real: by itself it would go on, or leave something that does."""

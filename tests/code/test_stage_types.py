@@ -179,6 +179,7 @@ def test_without_mypy_the_error_says_what_to_install(monkeypatch):
         Types().open()
 
 
+@pytest.mark.exhaustive
 def test_it_keeps_the_contract():
     """The kit's checks of a verifier."""
     blocks = [Proposal.alternatives([GOOD, BAD, "x ="]), Proposal.alternatives([])]
