@@ -493,7 +493,7 @@ def test_what_a_shared_process_cannot_hold(box):
     assert verification.notes["integrity"] == "shared-process"
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_stage_conforms(box):
     """The kit's contract: one check per item, the same with and without scratch, errors that are no refusals."""
     blocks = lambda context: [Proposal.alternatives([GOOD, WRONG]), Proposal.alternatives([])]
