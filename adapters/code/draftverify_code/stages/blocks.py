@@ -126,17 +126,17 @@ def check_block(
     waiting = [distinct[start : start + size] for start in range(0, len(distinct), size or 1)]
     while waiting:
         jobs = [job(group) for group in waiting]
-        ends = box.run([started.command for started in jobs])
+        ends = box.run([invocation.command for invocation in jobs])
         further: list[list[str]] = []
-        for group, started, ended in zip(waiting, jobs, ends, strict=True):
+        for group, invocation, ended in zip(waiting, jobs, ends, strict=True):
             if ended.failure:
                 checks |= dict.fromkeys(group, Check("error", None, "sandbox", capped(ended.failure)))
                 continue
-            named = started.read(ended)
+            named = invocation.read(ended)
             checks |= {group[place]: check for place, check in named.items()}
             unnamed = [program for place, program in enumerate(group) if place not in named]
             if unnamed and len(group) == 1:
-                checks[group[0]] = broken(tool, ended, started.command.limits)
+                checks[group[0]] = broken(tool, ended, invocation.command.limits)
             elif unnamed and named and not in_order:
                 further.append(unnamed)  # it has named a culprit itself
             elif unnamed and in_order:
