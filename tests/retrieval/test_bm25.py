@@ -12,7 +12,7 @@ import Stemmer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from draftverify import ConfigError, ContractError
+from draftverify import ConfigError, ContractError, Task
 from draftverify.testing import make_context
 from draftverify_retrieval import Bm25, Corpus, DamagedIndexError
 from draftverify_retrieval.passages import Passage, Retriever
@@ -147,8 +147,8 @@ def test_many_tasks_are_ranked_in_one_search(tmp_path, monkeypatch):
 
 def test_a_task_without_a_question_is_an_error(tmp_path):
     """That names what is there."""
-    with pytest.raises(ContractError, match="prompt"):
-        Bm25(corpus_of(tmp_path)).propose(make_context("x"), 1)
+    with pytest.raises(ContractError, match="it has text"):
+        Bm25(corpus_of(tmp_path)).propose(make_context(Task(id="t", input={"text": "x"})), 1)
 
 
 EXPANDABLE = {

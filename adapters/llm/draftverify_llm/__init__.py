@@ -9,6 +9,7 @@ from draftverify_llm.generate import Sample, fields_of, filled
 from draftverify_llm.identity import model_identity
 from draftverify_llm.jsonl import read_rows
 from draftverify_llm.judge import Judge
+from draftverify_llm.judging import answer_text, question_text
 from draftverify_llm.llama_cpp import LlamaCpp
 from draftverify_llm.local import LocalModel
 from draftverify_llm.pairwise_judge import PairwiseJudge
@@ -16,6 +17,7 @@ from draftverify_llm.pretrained import Loaded, by_length, load_pretrained, reada
 from draftverify_llm.recorded_judge import RecordedJudge
 from draftverify_llm.recordings import (
     RecordedSample,
+    RecordedSamples,
     RecordedTask,
     find_recording,
     plain_prompt,
@@ -48,9 +50,11 @@ __all__ = [
     "PairwiseJudge",
     "RecordedJudge",
     "RecordedSample",
+    "RecordedSamples",
     "RecordedTask",
     "Sample",
     "TextModel",
+    "answer_text",
     "by_length",
     "check_model",
     "evaluating",
@@ -66,6 +70,7 @@ __all__ = [
     "need",
     "optimiser_tensors",
     "plain_prompt",
+    "question_text",
     "quiet_transformers",
     "read_recording",
     "read_rows",

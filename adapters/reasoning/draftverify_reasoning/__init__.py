@@ -2,9 +2,7 @@
 
 from draftverify_reasoning.answered import Answered, UntilAnswered
 from draftverify_reasoning.answers import Form, extract, normalised, number, same
-from draftverify_reasoning.arithmetic import Arithmetic, Statement, statements
 from draftverify_reasoning.outside import AnswerMatches, GymScorer, GymSolved, KnownAnswer
-from draftverify_reasoning.partials import Partials
 from draftverify_reasoning.process import Process, StepScorer
 from draftverify_reasoning.recorded import Recorded, RecordedScore
 from draftverify_reasoning.requirements import need
@@ -12,7 +10,7 @@ from draftverify_reasoning.reward_model import RewardModel
 from draftverify_reasoning.sample import Sample
 from draftverify_reasoning.scoring import StepwiseSolution
 from draftverify_reasoning.self_refine import SelfRefine
-from draftverify_reasoning.solutions import answer_of, solution, solution_text, spelled_answer
+from draftverify_reasoning.solutions import answer_of, solution, spelled_answer
 from draftverify_reasoning.steps import Steps
 from draftverify_reasoning.tasks import Gym, Problems
 from draftverify_reasoning.training import VerifierTraining
@@ -21,13 +19,11 @@ from draftverify_reasoning.verifier import TrainedVerifier
 __all__ = [
     "AnswerMatches",
     "Answered",
-    "Arithmetic",
     "Form",
     "Gym",
     "GymScorer",
     "GymSolved",
     "KnownAnswer",
-    "Partials",
     "Problems",
     "Process",
     "Recorded",
@@ -35,7 +31,6 @@ __all__ = [
     "RewardModel",
     "Sample",
     "SelfRefine",
-    "Statement",
     "StepScorer",
     "Steps",
     "StepwiseSolution",
@@ -49,7 +44,5 @@ __all__ = [
     "number",
     "same",
     "solution",
-    "solution_text",
     "spelled_answer",
-    "statements",
 ]

@@ -16,10 +16,10 @@ from draftverify_llm import (
     check_model,
     fields_of,
     filled,
+    question_text,
     read_sampling,
     reads_sampling,
 )
-from draftverify_reasoning.scoring import question_of
 
 __all__ = ["Asking", "answers_to", "asked", "stop_across", "whole_characters"]
 
@@ -125,7 +125,7 @@ def asked(task: Task) -> Task:
     Raises:
         ContractError: it has none.
     """
-    return msgspec.structs.replace(task, input={**task.input, "question": question_of(task)})
+    return msgspec.structs.replace(task, input={**task.input, "question": question_text(task)})
 
 
 def answers_to(

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from draftverify import ConfigError, ContractError
 from draftverify.records import load_run
-from draftverify_reasoning.scoring import question_of
-from draftverify_reasoning.solutions import solution_text
+from draftverify_llm import answer_text, question_text
 
 __all__ = ["FIELDS", "Labelled", "read_labelled"]
 
@@ -103,7 +102,7 @@ def _read_run(path: Path, pipeline: str | None, found: dict[str, dict[str, set[b
         questions: dict[str, str] = {}
         for task in run.tasks:
             try:
-                questions[task.id] = question_of(task)
+                questions[task.id] = question_text(task)
             except ContractError as error:
                 raise ConfigError(f"task {task.id} of the run: {error}", where=str(path)) from error
         seen: set[str] = set()
@@ -137,6 +136,6 @@ def _add(found: dict[str, dict[str, set[bool]]], question: str, text: str, corre
 
 def _text(item: Any, path: Path) -> str:
     try:
-        return solution_text(item)
+        return answer_text(item)
     except ContractError as error:
         raise ConfigError(f"an item of the run is {error}", where=str(path)) from error

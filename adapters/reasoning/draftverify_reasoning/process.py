@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from draftverify import UNCHECKED, Check, Context, ContractError, Proposal, Verification
-from draftverify_reasoning.scoring import StepwiseSolution, question_of, verdict
+from draftverify_llm import question_text
+from draftverify_reasoning.scoring import StepwiseSolution, verdict
 
 __all__ = ["Process", "StepScorer"]
 
@@ -79,7 +80,7 @@ class Process:
         paths: list[StepwiseSolution] = []
         places: list[list[tuple[int, int] | None]] = []
         for context, proposal in zip(contexts, proposals, strict=True):
-            question, accepted = question_of(context.task), tuple(map(_step, context.accepted))
+            question, accepted = question_text(context.task), tuple(map(_step, context.accepted))
             steps = [_step(item) for item in proposal.items]
             inner, place = set(proposal.parents), [None] * len(steps)
             found: list[tuple[int, int] | None] = list(place)
@@ -111,7 +112,7 @@ class Process:
             at, number = places[index], len(context.accepted) + len(proposal.path(index))
             if parent >= 0 and checks[parent].verdict != "pass":
                 checks.append(UNCHECKED)
-            elif not question_of(context.task).strip():
+            elif not question_text(context.task).strip():
                 checks.append(Check("abstain", reason="empty question"))
             elif at is None:
                 checks.append(Check("reject", reason="empty step", feedback=f"step {number} is empty"))

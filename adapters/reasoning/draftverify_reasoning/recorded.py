@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -11,9 +10,9 @@ from typing import Any, Literal
 from draftverify import Check, ConfigError, Context, ContractError, Proposal, Verification
 from draftverify_llm import (
     RecordedSample,
+    RecordedSamples,
     RecordedTask,
     find_recording,
-    read_recording,
     samples_drawn,
 )
 from draftverify_reasoning.answers import Form
@@ -23,7 +22,7 @@ from draftverify_reasoning.solutions import answer_of
 __all__ = ["Recorded", "RecordedScore"]
 
 
-class Recorded:
+class Recorded(RecordedSamples):
     """Proposes recorded solutions as alternatives, each once, in the file's order; exhausted with the last.
 
     The file is JSON Lines (gzipped or not), or an array. A line is one task with a list of samples, which are texts or
@@ -51,10 +50,6 @@ class Recorded:
         system: of the samples, those of this system alone, or of several, system by system; all when absent.
     """
 
-    reads: frozenset[str] = frozenset()
-    shape = "alternatives"
-    drafts_from = "list"
-
     def __init__(
         self,
         path: Path,
@@ -63,26 +58,9 @@ class Recorded:
         form: Form = "auto",
         system: str | Sequence[str] | None = None,
     ) -> None:
-        self.path = Path(path)
-        self.fields = fields
-        self.match = match
+        super().__init__(path, fields, match)
         self.form = form
         self.system = system
-        self._lock = threading.Lock()
-        self._tasks: dict[str, RecordedTask] | None = None
-
-    def open(self) -> None:
-        """Read the file.
-
-        Raises:
-            ConfigError: with the line, when the file or a line is not as it must be.
-        """
-        self._read()
-
-    def close(self) -> None:
-        """Let the samples go; the next use reads them again."""
-        with self._lock:
-            self._tasks = None
 
     def propose(self, context: Context, n: int) -> Proposal:
         """The next `n` solutions of the task.
@@ -105,15 +83,7 @@ class Recorded:
     def _systems(self) -> Sequence[str]:
         return [self.system] if isinstance(self.system, str) else list(self.system or ())
 
-    def _read(self) -> dict[str, RecordedTask]:
-        with self._lock:
-            if self._tasks is None:
-                tasks = read_recording(self.path, self.fields, self.match)
-                self._check_system(tasks)
-                self._tasks = tasks
-            return self._tasks
-
-    def _check_system(self, tasks: Mapping[str, RecordedTask]) -> None:
+    def _check(self, tasks: Mapping[str, RecordedTask]) -> None:
         there = sorted({each.system or "" for task in tasks.values() for each in task.samples})
         for system in self._systems():
             if system not in there:

@@ -9,10 +9,10 @@ import msgspec
 
 from draftverify import Context, Feedback, Proposal
 from draftverify_llm import Sample as SampleText
-from draftverify_llm import TextModel
+from draftverify_llm import TextModel, answer_text
 from draftverify_reasoning.answers import Form
 from draftverify_reasoning.asking import Asking, asked
-from draftverify_reasoning.solutions import solution, solution_text
+from draftverify_reasoning.solutions import solution
 
 __all__ = ["TEMPLATE", "Sample"]
 
@@ -89,7 +89,7 @@ class Sample(Asking):
         if not self.chat:
             task = msgspec.structs.replace(task, input={**task.input, "chat": False})
         said = tuple(
-            [Feedback(solution_text(each.item), each.reason, each.feedback) for each in context.feedback]
+            [Feedback(answer_text(each.item), each.reason, each.feedback) for each in context.feedback]
         )
         return msgspec.structs.replace(context, task=task, feedback=said)
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from draftverify import Check, Context, ContractError, Proposal, Task, Verification
-from draftverify_reasoning.solutions import solution_text
+from draftverify import Check, Context, Proposal, Verification
+from draftverify_llm import answer_text, question_text
 
-__all__ = ["TOO_LONG", "Pair", "StepwiseSolution", "at_once", "question_of", "score_blocks", "verdict"]
+__all__ = ["TOO_LONG", "Pair", "StepwiseSolution", "at_once", "score_blocks", "verdict"]
 
 TOO_LONG = "too long"
 
@@ -33,21 +33,6 @@ def at_once(device: Any) -> int:
     return 2048 if device.type == "cpu" else 32768
 
 
-def question_of(task: Task) -> str:
-    """The task's question, which may be empty.
-
-    Raises:
-        ContractError: the input has neither a text `question` nor a text `prompt`.
-    """
-    found = task.input.get("question", task.input.get("prompt"))
-    if not isinstance(found, str):
-        raise ContractError(
-            f"the input of task {task.id} has no text under `question` or `prompt`; it has "
-            f"{', '.join(map(str, task.input)) or 'nothing'}"
-        )
-    return found
-
-
 def score_blocks(
     contexts: Sequence[Context],
     proposals: Sequence[Proposal],
@@ -68,9 +53,9 @@ def score_blocks(
     pairs: list[Pair] = []
     blocks: list[list[int | Check]] = []
     for context, proposal in zip(contexts, proposals, strict=True):
-        question, block = question_of(context.task), list[int | Check]()
+        question, block = question_text(context.task), list[int | Check]()
         for item in proposal.items:
-            text = solution_text(item)
+            text = answer_text(item)
             if not question.strip():
                 block.append(Check("abstain", reason="empty question"))
             elif not text.strip():

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from draftverify import ConfigError, Context, Cost, Proposal
-from draftverify_llm import Completion, Message, TextModel
+from draftverify_llm import Completion, Message, TextModel, answer_text
 from draftverify_reasoning.answers import Form
 from draftverify_reasoning.asking import Asking, answers_to
 from draftverify_reasoning.sample import TEMPLATE
-from draftverify_reasoning.solutions import solution, solution_text
+from draftverify_reasoning.solutions import solution
 
 __all__ = ["SelfRefine"]
 
@@ -148,7 +148,7 @@ class SelfRefine(Asking):
             said = last.feedback or last.reason or "This answer is wrong."
             again = REFINE.format(said=said) + self._question(context)
             turns += [
-                {"role": "assistant", "content": solution_text(last.item)},
+                {"role": "assistant", "content": answer_text(last.item)},
                 {"role": "user", "content": again},
             ]
         return turns  # type: ignore[return-value]

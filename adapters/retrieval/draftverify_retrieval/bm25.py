@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from draftverify import ConfigError, Context, Proposal
+from draftverify_llm import question_text
 from draftverify_retrieval.index import IndexDirectory, digest_of
 from draftverify_retrieval.passages import Passages
 from draftverify_retrieval.postings import Bm25s, Engine, Postings, postings_of
-from draftverify_retrieval.ranking import Found, best, next_blocks, nothing, proposed, question_of
+from draftverify_retrieval.ranking import Found, best, next_blocks, nothing, proposed
 from draftverify_retrieval.relevance_feedback import expanded
 from draftverify_retrieval.requirements import need
 from draftverify_retrieval.shared import Shared
@@ -103,7 +104,7 @@ class Bm25(Shared["_Open"]):
     def rank(self, contexts: Sequence[Context], k: int) -> Found:
         """The k best rows for each task, its question expanded where there is feedback."""
         opened = self._get()
-        rows, scores = self.search([question_of(context) for context in contexts], k)
+        rows, scores = self.search([question_text(context.task) for context in contexts], k)
         for line, context in enumerate(contexts):
             if context.feedback and (weights := self._expanded(context)):
                 found, what = best(opened.postings.weighted(weights), k)
@@ -129,7 +130,7 @@ class Bm25(Shared["_Open"]):
 
     def _expanded(self, context: Context) -> dict[int, float]:
         opened = self._get()
-        query = opened.numbers(question_of(context))
+        query = opened.numbers(question_text(context.task))
         scored = opened.postings.scores(query) if query else np.zeros(len(self.corpus), dtype=np.float32)
         seen = proposed(context)
         # Sorting is stable: passages with no score, or equal ones, stay as they were proposed.

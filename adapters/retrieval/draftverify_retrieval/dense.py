@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from draftverify import ConfigError, Context, ContractError, Proposal
+from draftverify_llm import question_text
 from draftverify_retrieval.index import DIGEST, IndexDirectory, digest_of, rows_before
 from draftverify_retrieval.passages import Passages
 from draftverify_retrieval.progress import progress
-from draftverify_retrieval.ranking import Found, next_blocks, nothing, question_of
+from draftverify_retrieval.ranking import Found, next_blocks, nothing
 from draftverify_retrieval.requirements import need
 from draftverify_retrieval.shared import Shared
 
@@ -110,7 +111,7 @@ class Dense(Shared[Any]):
 
     def rank(self, contexts: Sequence[Context], k: int) -> Found:
         """The k best rows for each task."""
-        return self.search([question_of(context) for context in contexts], k)
+        return self.search([question_text(context.task) for context in contexts], k)
 
     def search(self, queries: Sequence[str], k: int) -> Found:
         """The k best rows of each query, as `Retriever` says."""

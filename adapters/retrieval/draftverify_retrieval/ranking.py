@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from draftverify import Context, ContractError, Proposal
+from draftverify_llm import question_text
 from draftverify_retrieval.passages import Passages, Retriever
 
-__all__ = ["Found", "best", "next_blocks", "nothing", "proposed", "question_of", "rank_with"]
+__all__ = ["Found", "best", "next_blocks", "nothing", "proposed", "rank_with"]
 
 Found: TypeAlias = "tuple[NDArray[Any], NDArray[Any]]"
 """Rows int64 [n, k] and scores float32 [n, k], as `Retriever.search` gives them."""
@@ -27,19 +28,6 @@ Rank: TypeAlias = Callable[[Sequence[Context], int], Found]
 
 _DEPTH = 32
 _BLOCK = 64
-
-
-def question_of(context: Context) -> str:
-    """The task's question.
-
-    Raises:
-        ContractError: its input has no text under `question`.
-    """
-    question = context.task.input.get("question")
-    if not isinstance(question, str):
-        fields = ", ".join(map(str, context.task.input)) or "nothing"
-        raise ContractError(f"a task for retrieval has the input `question`, a text; this one has {fields}")
-    return question
 
 
 def proposed(context: Context) -> dict[str, float]:
@@ -115,7 +103,7 @@ def rank_with(retriever: Retriever, contexts: Sequence[Context], k: int) -> Foun
     if hasattr(retriever, "rank"):
         found: Found = retriever.rank(contexts, k)
         return found
-    return retriever.search([question_of(context) for context in contexts], k)
+    return retriever.search([question_text(context.task) for context in contexts], k)
 
 
 def nothing(n: int, k: int) -> Found:

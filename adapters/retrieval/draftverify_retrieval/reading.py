@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from draftverify import Check, Context, Proposal, Verification
+from draftverify_llm import question_text
 from draftverify_retrieval.answers import normalised
 from draftverify_retrieval.passages import Passage, Reading, passage_of
-from draftverify_retrieval.ranking import question_of
 
 __all__ = ["Found", "Pair", "read_blocks"]
 
@@ -73,7 +73,7 @@ def read_blocks(
     pairs: list[Pair] = []
     blocks: list[list[tuple[Passage, int | Check]]] = []
     for context, proposal in zip(contexts, proposals, strict=True):
-        question, block = question_of(context).strip(), list[tuple[Passage, int | Check]]()
+        question, block = question_text(context.task).strip(), list[tuple[Passage, int | Check]]()
         for item in proposal.items:
             passage = passage_of(item)
             text, heading = passage["text"], passage.get("heading") or ""

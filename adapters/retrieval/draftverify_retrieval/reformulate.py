@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import msgspec
 
 from draftverify import ConfigError, Context, Cost, Proposal
-from draftverify_llm import Completion, TextModel
+from draftverify_llm import Completion, TextModel, question_text
 from draftverify_retrieval.passages import Passages, Retriever, passage_of
-from draftverify_retrieval.ranking import Found, next_blocks, question_of, rank_with
+from draftverify_retrieval.ranking import Found, next_blocks, rank_with
 from draftverify_retrieval.shared import Shared
 
 __all__ = ["Reformulate"]
@@ -109,7 +109,7 @@ class Reformulate(Shared[Passages]):
         found = [passage_of(each.item)["text"] for each in context.feedback]
         lines = "\n".join("- " + " ".join(text[:_CHARACTERS].split()) for text in found)
         return self.model.complete(
-            self.template.format(question=question_of(context), found=lines),
+            self.template.format(question=question_text(context.task), found=lines),
             max_tokens=self.max_tokens,
             temperature=self.temperature,
             seed=context.draws.seed(),
