@@ -1,4 +1,4 @@
-"""BM25: what it finds, by either engine, kept in an index or not; and RM3 where there is feedback."""
+"""BM25: what it finds, kept in an index or not; and RM3 where there is feedback."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from draftverify_retrieval.words import Words
 
 from .corpora import ANIMALS, asked, corpus_of, passages, write_lines
 
-ENGINES = ["bm25s", "rank-bm25"]
 TEXTS = st.text(alphabet="abc ", min_size=1, max_size=30).filter(str.strip)
 SAYINGS = st.lists(
     st.sampled_from(["cat", "dog", "tea", "rain", "hunts", "falls"]), min_size=1, max_size=6
@@ -35,10 +34,9 @@ def found(retriever, question: str, k: int = 5) -> list[str]:
     return [retriever.corpus.passage(row)["id"] for row in rows.tolist() if row >= 0]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_it_finds_what_shares_terms(tmp_path, engine):
+def test_it_finds_what_shares_terms(tmp_path):
     """Stemmed; what shares none is not found, and the rest of the answer is row −1."""
-    bm25 = Bm25(corpus_of(tmp_path), engine)
+    bm25 = Bm25(corpus_of(tmp_path))
     assert isinstance(bm25, Retriever)
     assert found(bm25, "Which cat hunts at night?") == ["cats", "mice"]
     rows, scores = bm25.search(["rivers", "the"], 7)
@@ -47,13 +45,12 @@ def test_it_finds_what_shares_terms(tmp_path, engine):
     assert rows.tolist() == [[4, *[-1] * 6], [-1] * 7]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     "question", ["", " \n", "?!", "кто спит днём", "猫はいつ寝ますか", "the of and", "x" * 100_000]
 )
-def test_a_question_without_a_term_of_the_corpus_finds_nothing(tmp_path, engine, question):
+def test_a_question_without_a_term_of_the_corpus_finds_nothing(tmp_path, question):
     """An empty one, another script, stop words alone: an empty block, and there is no next."""
-    bm25 = Bm25(corpus_of(tmp_path), engine)
+    bm25 = Bm25(corpus_of(tmp_path))
     assert found(bm25, question) == []
     block = bm25.propose(asked(question), 3)
     assert len(block) == 0
@@ -71,8 +68,7 @@ def test_a_corpus_in_another_script_is_searched_in_it(tmp_path):
 
 def test_a_corpus_of_stop_words_finds_nothing(tmp_path):
     """It has no terms."""
-    for engine in ENGINES:
-        assert found(Bm25(corpus_of(tmp_path, {"a": "the", "b": "of it"}), engine), "the of it") == []
+    assert found(Bm25(corpus_of(tmp_path, {"a": "the", "b": "of it"})), "the of it") == []
 
 
 @given(texts=st.lists(TEXTS, min_size=1, max_size=8), query=TEXTS, k=st.integers(1, 10))
@@ -160,10 +156,9 @@ EXPANDABLE = {
 }
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_feedback_expands_the_question(tmp_path, engine):
+def test_feedback_expands_the_question(tmp_path):
     """Passages that share no term with the question are found by the terms of those that did; RM3."""
-    bm25 = Bm25(corpus_of(tmp_path, EXPANDABLE), engine)
+    bm25 = Bm25(corpus_of(tmp_path, EXPANDABLE))
     block = bm25.propose(asked("cat"), 2)
     assert {item["id"] for item in block.items} == {"tom", "cat"}
     assert bm25.propose(asked("cat", block.items), 3).items == ()
@@ -243,7 +238,6 @@ def test_two_settings_share_one_index(tmp_path):
     for _ in range(2):
         assert found(Bm25(corpus_of(tmp_path, index=index)), "cats") == ["cats", "mice"]
         assert found(Bm25(corpus_of(tmp_path, index=index), stemmer=None), "cats") == ["cats"]
-        assert found(Bm25(corpus_of(tmp_path, index=index), "rank-bm25", stemmer=None), "cats") == ["cats"]
         one, other = (
             Bm25(corpus_of(tmp_path, index=index), b=b).search(["cat"], 2)[1].tolist() for b in (0.0, 1.0)
         )
@@ -262,14 +256,13 @@ def test_a_matrix_of_terms_that_were_numbered_otherwise_is_made_anew(tmp_path):
 @given(
     states=st.lists(st.dictionaries(st.sampled_from("uvwxyz"), SAYINGS, min_size=1), min_size=2, max_size=4),
     query=SAYINGS,
-    engine=st.sampled_from(ENGINES),
 )
-def test_an_index_after_any_changes_ranks_as_one_made_anew(tmp_path_factory, states, query, engine):
+def test_an_index_after_any_changes_ranks_as_one_made_anew(tmp_path_factory, states, query):
     """Adds, edits, deletes and other orders: rows and scores to the last bit."""
     folder = tmp_path_factory.mktemp("bm25")
     for state in states:
-        kept = Bm25(corpus_of(folder, state, index=folder / "index"), engine)
-        fresh = Bm25(corpus_of(folder, state), engine)
+        kept = Bm25(corpus_of(folder, state, index=folder / "index"))
+        fresh = Bm25(corpus_of(folder, state))
         assert [each.tolist() for each in kept.search([query], 6)] == [
             each.tolist() for each in fresh.search([query], 6)
         ]

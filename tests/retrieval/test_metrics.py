@@ -9,7 +9,6 @@ import pytest
 from draftverify import ConfigError, ContractError, Outcome, Task
 from draftverify.metrics import check_metrics, score
 from draftverify_retrieval import metrics as m
-from draftverify_retrieval.relevance import qrels_of
 
 ANSWERS = ["Paris", "the city of Paris"]
 ABSTAINED = Outcome(status="abstained")
@@ -100,7 +99,6 @@ def test_ids_may_be_numbers_in_the_truth(truth: dict[str, Any]) -> None:
     """A corpus makes texts of them; a single id needs no list."""
     found = accepted((reading("3"),))
     assert m.Recall(1)(task(**truth), found) == m.Precision()(task(**truth), found) == 1
-    assert qrels_of([task(**truth)]) == {"1": {"3": 1}}
 
 
 def test_rankings_by_a_place_in_a_document() -> None:

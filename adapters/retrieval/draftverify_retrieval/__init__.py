@@ -31,7 +31,7 @@ from draftverify_retrieval.question_answering import QuestionAnswering
 from draftverify_retrieval.reader import Reader
 from draftverify_retrieval.reformulate import Reformulate
 from draftverify_retrieval.steps import NextQuery, Query, Retrieved, listed
-from draftverify_retrieval.subsets import Cacheable, PostingSubset, Subset, VectorSubset
+from draftverify_retrieval.subsets import Cacheable, Subset, VectorSubset
 from draftverify_retrieval.tasks import Squad, paragraphs
 from draftverify_retrieval.text_reader import TextReader
 from draftverify_retrieval.training import ReaderTraining
@@ -64,7 +64,6 @@ __all__ = [
     "NextQuery",
     "Passage",
     "Passages",
-    "PostingSubset",
     "Precision",
     "Query",
     "QuestionAnswering",

@@ -12,12 +12,11 @@ from draftverify import ConfigError, Context, Proposal
 from draftverify_llm import question_text
 from draftverify_retrieval.index import IndexDirectory, digest_of
 from draftverify_retrieval.passages import Passages
-from draftverify_retrieval.postings import Bm25s, Engine, Postings, postings_of
+from draftverify_retrieval.postings import Postings, postings_of
 from draftverify_retrieval.ranking import Found, best, next_blocks, nothing, proposed
 from draftverify_retrieval.relevance_feedback import expanded
 from draftverify_retrieval.requirements import need
 from draftverify_retrieval.shared import Shared
-from draftverify_retrieval.subsets import PostingSubset
 from draftverify_retrieval.terms import Terms, part_of, terms_of
 from draftverify_retrieval.words import Words
 
@@ -34,7 +33,6 @@ class Bm25(Shared["_Open"]):
 
     Args:
         corpus: the passages.
-        engine: bm25s, or rank-bm25, which is slower by far and meant for comparison.
         stemmer: a Snowball algorithm for the language, None for none.
         stopwords: a language, or the words that do not count; None for none.
         k1: how slowly the second and third occurrence of a term stop counting.
@@ -53,7 +51,6 @@ class Bm25(Shared["_Open"]):
     def __init__(
         self,
         corpus: Passages,
-        engine: Engine = "bm25s",
         stemmer: str | None = "english",
         stopwords: str | list[str] | None = "english",
         k1: float = 1.5,
@@ -64,7 +61,6 @@ class Bm25(Shared["_Open"]):
     ) -> None:
         super().__init__()
         self.corpus = corpus
-        self.engine = engine
         self.stemmer = stemmer
         self.stopwords = stopwords
         self.k1 = k1
@@ -112,22 +108,6 @@ class Bm25(Shared["_Open"]):
                 rows[line, : len(found)], scores[line, : len(found)] = found, what
         return rows, scores
 
-    def subset(self, capacity: int) -> PostingSubset:
-        """Some of its rows, searched alone, for `CachedSearch`.
-
-        Raises:
-            ConfigError: the engine is not bm25s.
-        """
-        opened = self._get()
-        postings = opened.postings
-        if not isinstance(postings, Bm25s):
-            raise ConfigError(
-                f"the engine {self.engine} does not know what one row scores; drafting from a cache takes bm25s",
-                path="engine",
-            )
-        weights = lambda row: postings.weights(row, opened.terms.row(row).tolist())
-        return PostingSubset(opened.numbers, weights, capacity)
-
     def _expanded(self, context: Context) -> dict[int, float]:
         opened = self._get()
         query = opened.numbers(question_text(context.task))
@@ -157,10 +137,8 @@ class Bm25(Shared["_Open"]):
         ):
             if not fits:
                 raise ConfigError(f"{name} is {value!r}; it must be {wanted}", path=name)
-        packages = ["bm25s"] if self.engine == "bm25s" or isinstance(self.stopwords, str) else []
-        packages += ["rank_bm25"] if self.engine == "rank-bm25" else []
-        packages += ["Stemmer"] if self.stemmer is not None else []
-        need(*packages, doing=f"BM25 by {self.engine}")
+        packages = ["bm25s"] if self.stemmer is None else ["bm25s", "Stemmer"]
+        need(*packages, doing="BM25")
 
     def _members(self) -> list[Any]:
         return [self.corpus]
@@ -173,7 +151,7 @@ class Bm25(Shared["_Open"]):
             texts = self.corpus.texts()
             rows = b"".join(map(digest_of, texts))
             terms = terms_of(words, texts, rows, kept)
-            postings = postings_of(self.engine, terms, self.k1, self.b, part_of(words), kept)
+            postings = postings_of(terms, self.k1, self.b, part_of(words), kept)
         return _Open(self.corpus, words, terms, postings)
 
 

@@ -103,7 +103,7 @@ class CachedSearch(Shared[Cacheable]):
 
 
 class ApproximateSearch(Shared[Retriever]):
-    """Drafts each step with a quicker index of the same rows: HNSW or IVF beside an exact one.
+    """Drafts each step with a quicker index of the same rows: HNSW beside an exact one.
 
     Args:
         index: the quicker one.

@@ -9,7 +9,7 @@ again in float64, in one order, and of equal ones the lowest row comes first.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,32 +127,20 @@ class Vectors:
 
 
 class ApproximateVectors:
-    """A faiss index: quicker than all vectors, and not always right. The same vectors make the same index.
+    """A faiss graph (HNSW): quicker than all vectors, and not always right. The same vectors make the same index.
 
     Args:
         vectors: float32 [rows, d].
-        kind: "hnsw", a graph; "ivf", lists of near vectors.
-        effort: of HNSW how many candidates a search keeps (efSearch), of IVF how many lists it reads (nprobe).
+        effort: how many candidates a search keeps (efSearch).
     """
 
-    def __init__(
-        self, vectors: NDArray[Any], kind: Literal["hnsw", "ivf"] = "hnsw", effort: int = 32
-    ) -> None:
+    def __init__(self, vectors: NDArray[Any], effort: int = 32) -> None:
         import faiss
 
-        d = vectors.shape[1]
-        self.d = d
-        self.index: Any
-        if kind == "hnsw":
-            self.index = faiss.IndexHNSWFlat(d, 16, faiss.METRIC_INNER_PRODUCT)
-            self.index.hnsw.efConstruction = 64
-            self.index.hnsw.efSearch = effort
-        else:
-            lists = max(1, int(2 * len(vectors) ** 0.5))
-            self.index = faiss.index_factory(d, f"IVF{lists},Flat", faiss.METRIC_INNER_PRODUCT)
-            self.index.cp.niter = 5
-            self.index.nprobe = effort
-            self.index.train(vectors[:: max(1, len(vectors) // (40 * lists))])
+        self.d = vectors.shape[1]
+        self.index: Any = faiss.IndexHNSWFlat(self.d, 16, faiss.METRIC_INNER_PRODUCT)
+        self.index.hnsw.efConstruction = 64
+        self.index.hnsw.efSearch = effort
         self.index.add(vectors)
 
     def search(self, queries: Sequence[Any] | NDArray[Any], k: int) -> tuple[NDArray[Any], NDArray[Any]]:
