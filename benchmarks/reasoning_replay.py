@@ -40,7 +40,7 @@ from draftverify.calibration import Estimate, auroc, best_of_n, bootstrap, pass_
 from draftverify.rules import AdaptiveConsistency, AnyOf, Best, First, Majority, Rounds, SureMajority
 from draftverify.testing import make_context
 from draftverify_llm import read_rows
-from draftverify_reasoning import Problems, Recorded, RecordedScore, extract, same
+from draftverify_reasoning import Problems, RecordedScore, RecordedSolutions, extract, same
 
 FIELDS = {
     "task_id": "idx",
@@ -60,7 +60,7 @@ class Shuffled:
     shape = "alternatives"
     reads: frozenset[str] = frozenset()
 
-    def __init__(self, pool: Recorded, orders: Mapping[str, Sequence[int]]) -> None:
+    def __init__(self, pool: RecordedSolutions, orders: Mapping[str, Sequence[int]]) -> None:
         self.pool = pool
         self.orders = orders
 
@@ -87,7 +87,7 @@ def main() -> None:
 
 def replay(path: Path, orders: int) -> dict[str, Any]:
     """All figures of the scored pools."""
-    pool = Recorded(path, FIELDS, match="prompt")
+    pool = RecordedSolutions(path, FIELDS, match="prompt")
     tasks = Problems(path, {"id": "idx"}, form="plain").load()
     items = [pool.propose(make_context(task), 1000).items for task in tasks]
     scores = np.array([[item["score"] for item in each] for each in items])
@@ -212,7 +212,7 @@ def first(scores: Any, right: Any, curves: Any) -> dict[str, Any]:
     return found
 
 
-def first_piped(scores: Any, tasks: Sequence[Task], pool: Recorded, drawn: Any) -> dict[str, Any]:
+def first_piped(scores: Any, tasks: Sequence[Task], pool: RecordedSolutions, drawn: Any) -> dict[str, Any]:
     """The same by pipelines."""
     found = {}
     for quantile in QUANTILES:

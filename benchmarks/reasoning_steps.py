@@ -37,7 +37,7 @@ from draftverify import Budget, Check, Context, Pipeline, Proposal, Task, Verifi
 from draftverify.calibration import bootstrap
 from draftverify.rules import First, Limit, LongestPrefix
 from draftverify_llm import answer_text
-from draftverify_reasoning import Gym, Sample, Steps, UntilAnswered, answer_of
+from draftverify_reasoning import Gym, SolutionSampler, Steps, UntilAnswered, answer_of
 from draftverify_reasoning.gym import score_answer
 
 SCRIPTED = [(k, p, 1.0, 0.0) for k, p in ((4, 0.9), (4, 0.6), (8, 0.9), (8, 0.7))]
@@ -223,7 +223,12 @@ def real(many: int) -> dict[str, Any]:
     model = Counted(MODEL, dtype="bfloat16")
     found: dict[str, Any] = {"problems": len(tasks)}
     ways: Mapping[str, tuple[Any, Any, Any, Any]] = {
-        "whole": (Sample(model, TEMPLATE, form="phrase", **HOW), WholeBy(RunningSum()), First(), None),
+        "whole": (
+            SolutionSampler(model, TEMPLATE, form="phrase", **HOW),
+            WholeBy(RunningSum()),
+            First(),
+            None,
+        ),
         "prefix": (Steps(model, template=TEMPLATE, **HOW), RunningSum(), LongestPrefix(), UntilAnswered()),
     }
     for way, (generator, verifier, rule, done) in ways.items():

@@ -72,10 +72,10 @@ def math100(data: Path) -> Found:
     """The reward model on recorded solutions of MATH problems."""
     from benchmarks.reasoning_replay import FIELDS, majority, over_problems
     from draftverify.testing import make_context
-    from draftverify_reasoning import Problems, Recorded
+    from draftverify_reasoning import Problems, RecordedSolutions
 
     path = data / "math_cot_100.jsonl"
-    pool = Recorded(path, FIELDS, match="prompt")
+    pool = RecordedSolutions(path, FIELDS, match="prompt")
     items = [
         pool.propose(make_context(task), 1000).items
         for task in Problems(path, {"id": "idx"}, form="plain").load()

@@ -23,7 +23,7 @@ from draftverify import (
 from draftverify.rules import First, LongestPrefix, Majority, Rounds
 from draftverify.testing import Subject, check_component, make_context
 from draftverify_llm import Completion
-from draftverify_reasoning import Sample, SelfRefine, Steps
+from draftverify_reasoning import SelfRefine, SolutionSampler, Steps
 
 from .scripted_text import Batched, Script
 
@@ -51,7 +51,7 @@ def numbered(prompt: Any, seed: int, i: int) -> str:
 def test_solutions_are_texts_with_their_answers() -> None:
     """The question stands in the template; the answer is found, or None."""
     script = Script(lambda prompt, seed, i: ["So 1 + 2.\nThe answer is $3.00.", "No idea"][i])
-    made = Sample(script, template="Q: {question}").propose(CONTEXTS[0], 2)
+    made = SolutionSampler(script, template="Q: {question}").propose(CONTEXTS[0], 2)
     assert script.prompts == ["Q: 1 + 2?"]
     assert made.items == (
         {"text": "So 1 + 2.\nThe answer is $3.00.", "answer": "3"},
@@ -65,7 +65,7 @@ def test_solutions_are_texts_with_their_answers() -> None:
 def test_the_default_template_asks_for_what_is_found() -> None:
     """A model that does as told is understood."""
     script = Script(numbered)
-    made = Sample(script).propose(CONTEXTS[1], 1)
+    made = SolutionSampler(script).propose(CONTEXTS[1], 1)
     assert "The answer is" in script.prompts[0]
     assert script.prompts[0].startswith("two?")
     assert made.items[0]["answer"] == "0"
@@ -74,7 +74,9 @@ def test_the_default_template_asks_for_what_is_found() -> None:
 def test_a_refused_solution_is_shown_as_its_text() -> None:
     """With what was said of it as the user's turn."""
     script = Script(lambda prompt, seed, i: f"The answer is {len(prompt) if isinstance(prompt, list) else 0}")
-    pipeline = Pipeline(Sample(script, template="{question}"), accept("3"), First(), policy=feedback(1))
+    pipeline = Pipeline(
+        SolutionSampler(script, template="{question}"), accept("3"), First(), policy=feedback(1)
+    )
     assert pipeline.run(TASK).value["answer"] == "3"
     assert script.prompts[1][1:] == [
         {"role": "assistant", "content": "The answer is 0"},
@@ -85,27 +87,27 @@ def test_a_refused_solution_is_shown_as_its_text() -> None:
 def test_solutions_of_many_tasks_are_one_batch_and_a_vote_counts_them() -> None:
     """Two tasks, five solutions each, one call; without batches there is no `propose_many`."""
     batched = Batched(lambda prompt, seed, i: f"The answer is {max(i, 2)}")
-    pipeline = Pipeline(Sample(batched), accept("2"), Majority(), block=5, done=Rounds(1))
+    pipeline = Pipeline(SolutionSampler(batched), accept("2"), Majority(), block=5, done=Rounds(1))
     tasks = [TASK, Task(id="u", input={"question": "?"})]
     outcomes = pipeline.run_batch(tasks)
     assert batched.batches == [2]
     assert [each.value["answer"] for each in outcomes] == ["2", "2"]
-    assert not hasattr(Sample(Script(numbered)), "propose_many")
+    assert not hasattr(SolutionSampler(Script(numbered)), "propose_many")
 
 
 def test_a_task_without_a_question_is_named() -> None:
     """With what it has instead."""
     with pytest.raises(ContractError, match="task x has no text under `question` or `prompt`; it has text"):
-        Sample(Script(numbered)).propose(make_context(Task(id="x", input={"text": "a"})), 1)
+        SolutionSampler(Script(numbered)).propose(make_context(Task(id="x", input={"text": "a"})), 1)
 
 
 @pytest.mark.parametrize(
     ("make", "path"),
     [
-        (lambda model: Sample(model, template="no field"), "template"),
-        (lambda model: Sample(model, max_tokens=0), "max_tokens"),
-        (lambda model: Sample(model, system="s", chat=False), "system"),
-        (lambda model: Sample(model, stop="Question:"), "stop"),
+        (lambda model: SolutionSampler(model, template="no field"), "template"),
+        (lambda model: SolutionSampler(model, max_tokens=0), "max_tokens"),
+        (lambda model: SolutionSampler(model, system="s", chat=False), "system"),
+        (lambda model: SolutionSampler(model, stop="Question:"), "stop"),
         (lambda model: Steps(model, chains=0), "chains"),
         (lambda model: Steps(model, separator=""), "separator"),
         (lambda model: SelfRefine(model, rounds=0), "rounds"),
@@ -272,7 +274,7 @@ def test_alone_it_reviews_and_improves(kind: Any) -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        Sample,
+        SolutionSampler,
         Steps,
         lambda model: Steps(model, chains=3),
         lambda model: SelfRefine(model, "it may make answers worse"),

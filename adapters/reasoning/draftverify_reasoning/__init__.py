@@ -3,11 +3,11 @@
 from draftverify_reasoning.answered import Answered, UntilAnswered
 from draftverify_reasoning.answers import Form, extract, normalised, number, same
 from draftverify_reasoning.outside import AnswerMatches, GymScorer, GymSolved, KnownAnswer
-from draftverify_reasoning.process import Process, StepScorer
-from draftverify_reasoning.recorded import Recorded, RecordedScore
+from draftverify_reasoning.process import ProcessVerifier, StepScorer
+from draftverify_reasoning.recorded import RecordedScore, RecordedSolutions
 from draftverify_reasoning.requirements import need
 from draftverify_reasoning.reward_model import RewardModel
-from draftverify_reasoning.sample import Sample
+from draftverify_reasoning.sample import SolutionSampler
 from draftverify_reasoning.scoring import StepwiseSolution
 from draftverify_reasoning.self_refine import SelfRefine
 from draftverify_reasoning.solutions import answer_of, solution, spelled_answer
@@ -25,11 +25,11 @@ __all__ = [
     "GymSolved",
     "KnownAnswer",
     "Problems",
-    "Process",
-    "Recorded",
+    "ProcessVerifier",
+    "RecordedSolutions",
     "RecordedScore",
     "RewardModel",
-    "Sample",
+    "SolutionSampler",
     "SelfRefine",
     "StepScorer",
     "Steps",

@@ -54,9 +54,9 @@ class UntilAnswered:
 
     def __call__(self, context: Context, new: tuple[Any, ...]) -> int | None:
         """How many of the new steps to keep: up to the answer; None where there is none yet."""
-        forms = [each for each in FORMS if each != "last_number"] if self.form == "auto" else [self.form]
-        for kept, step in enumerate(new, 1):
+        forms = [form for form in FORMS if form != "last_number"] if self.form == "auto" else [self.form]
+        for count, step in enumerate(new, 1):
             text = answer_text(step)
             if any(extract(text, form) is not None for form in forms):
-                return kept
+                return count
         return None

@@ -17,7 +17,7 @@ from draftverify_llm import (
     torch_directory,
     weights_identity,
 )
-from draftverify_reasoning.scoring import TOO_LONG, Pair, StepwiseSolution, at_once, score_blocks
+from draftverify_reasoning.scoring import TOO_LONG, QuestionSolution, StepwiseSolution, at_once, score_blocks
 
 __all__ = ["RewardModel"]
 
@@ -111,12 +111,12 @@ class RewardModel:
         """
         scores = iter(
             self._score([
-                Pair(each.question, "\n".join(each.steps[: end + 1]))
-                for each in solutions
-                for end in range(len(each.steps))
+                QuestionSolution(solution.question, "\n".join(solution.steps[: end + 1]))
+                for solution in solutions
+                for end in range(len(solution.steps))
             ])
         )  # fmt: skip
-        return [[next(scores) for _ in each.steps] for each in solutions]
+        return [[next(scores) for _ in solution.steps] for solution in solutions]
 
     def _right(self, config: Any) -> int | None:
         """The place of the label that means right; None for one output."""
@@ -126,26 +126,26 @@ class RewardModel:
                 raise ConfigError(f"{self.weights} has one output, so leave `label` out", path="label")
             return None
         if self.label is None or self.label.lower() not in labels:
-            said = f"no label {self.label!r}" if self.label is not None else f"{config.num_labels} outputs"
+            problem = f"no label {self.label!r}" if self.label is not None else f"{config.num_labels} outputs"
             raise ConfigError(
-                f"{self.weights} has {said}; say by `label` which of {', '.join(labels)} means right",
+                f"{self.weights} has {problem}; say by `label` which of {', '.join(labels)} means right",
                 path="label",
             )
         return labels[self.label.lower()]
 
-    def _score(self, pairs: Sequence[Pair]) -> list[float | str]:
+    def _score(self, pairs: Sequence[QuestionSolution]) -> list[float | str]:
         import torch
 
         with self._lock:
             self.open()
             assert self._loaded is not None
             (model, tokenizer, _), right, special = self._loaded
-        found: list[float | str] = [TOO_LONG] * len(pairs)
+        outcomes: list[float | str] = [TOO_LONG] * len(pairs)
         rows: list[tuple[int, Any]] = []
         for i, pair in enumerate(pairs):
             row = _row(tokenizer, pair, special)
             if row is None:
-                found[i] = "special token"
+                outcomes[i] = "special token"
             elif len(row["input_ids"]) <= _longest(model.config, tokenizer):
                 rows.append((i, row))
         with torch.inference_mode():
@@ -154,11 +154,11 @@ class RewardModel:
                 if right is None:
                     scores = logits[:, 0]
                 else:
-                    others = [place for place in range(logits.shape[1]) if place != right]
-                    scores = logits[:, right] - logits[:, others].logsumexp(1)
+                    other_labels = [place for place in range(logits.shape[1]) if place != right]
+                    scores = logits[:, right] - logits[:, other_labels].logsumexp(1)
                 for k, score in zip(batch, scores.tolist(), strict=True):
-                    found[rows[k][0]] = score
-        return found
+                    outcomes[rows[k][0]] = score
+        return outcomes
 
     def _logits(self, model: Any, rows: Sequence[Any]) -> Any:
         """[rows, outputs], in float64, of rows padded at the end."""
@@ -174,7 +174,7 @@ class RewardModel:
                 used = {id for row in rows for id in row["input_ids"]}
                 config.pad_token_id = next(id for id in range(len(used) + 1) if id not in used)
             try:
-                given = {
+                inputs = {
                     name: torch.tensor(
                         [[*row[name], *[fill] * (width - len(row[name]))] for row in rows], device=model.device
                     )
@@ -183,7 +183,7 @@ class RewardModel:
                     )
                     if name in rows[0]
                 }  # fmt: skip
-                return model(**given).logits.double()
+                return model(**inputs).logits.double()
             finally:
                 config.pad_token_id = pad
 
@@ -194,7 +194,7 @@ def _special(tokenizer: Any) -> frozenset[str]:
     return frozenset({*added, *tokenizer.all_special_tokens})
 
 
-def _row(tokenizer: Any, pair: Pair, special: frozenset[str]) -> Any:
+def _row(tokenizer: Any, pair: QuestionSolution, special: frozenset[str]) -> Any:
     """The encoded pair; None where one of its texts holds a special token."""
     question, solution = readable(pair.question), readable(pair.solution)
     if any(token in question or token in solution for token in special):

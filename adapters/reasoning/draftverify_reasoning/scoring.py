@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from draftverify import Check, Context, Proposal, Verification
 from draftverify_llm import answer_text, question_text
 
-__all__ = ["TOO_LONG", "Pair", "StepwiseSolution", "at_once", "score_blocks", "verdict"]
+__all__ = ["TOO_LONG", "QuestionSolution", "StepwiseSolution", "at_once", "score_blocks", "verdict"]
 
 TOO_LONG = "too long"
 
 
-class Pair(NamedTuple):
+class QuestionSolution(NamedTuple):
     """What is read together; neither is empty."""
 
     question: str
@@ -36,7 +36,7 @@ def at_once(device: Any) -> int:
 def score_blocks(
     contexts: Sequence[Context],
     proposals: Sequence[Proposal],
-    score: Callable[[list[Pair]], Sequence[float | str]],
+    score: Callable[[list[QuestionSolution]], Sequence[float | str]],
     threshold: float,
 ) -> list[Verification]:
     """Score all solutions of all blocks in one call, and make a check of each.
@@ -50,7 +50,7 @@ def score_blocks(
     Raises:
         ContractError: a task has no question, or an item is no solution.
     """
-    pairs: list[Pair] = []
+    pairs: list[QuestionSolution] = []
     blocks: list[list[int | Check]] = []
     for context, proposal in zip(contexts, proposals, strict=True):
         question, block = question_text(context.task), list[int | Check]()
@@ -62,12 +62,12 @@ def score_blocks(
                 block.append(Check("reject", reason="empty solution"))
             else:
                 block.append(len(pairs))
-                pairs.append(Pair(question, text))
+                pairs.append(QuestionSolution(question, text))
         blocks.append(block)
-    found = score(pairs) if pairs else ()
+    scores = score(pairs) if pairs else ()
     return [
         Verification(
-            checks=tuple(at if isinstance(at, Check) else verdict(found[at], threshold) for at in block)
+            checks=tuple(at if isinstance(at, Check) else verdict(scores[at], threshold) for at in block)
         )
         for block in blocks
     ]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from draftverify import Check, Context, Proposal, ResourceError, Verification
 from draftverify.verifiers import at_threshold
 from draftverify_llm import LocalModel, by_length, need, torch_directory, weights_identity
-from draftverify_reasoning.scoring import TOO_LONG, Pair, StepwiseSolution, at_once, score_blocks
+from draftverify_reasoning.scoring import TOO_LONG, QuestionSolution, StepwiseSolution, at_once, score_blocks
 
 if TYPE_CHECKING:
     from draftverify_reasoning.token_scores import TokenScores
@@ -51,7 +51,7 @@ class Saved:
     format: int = FORMAT
 
 
-_WORDS = {each.name for each in fields(Saved)}
+_WORDS = {field.name for field in fields(Saved)}
 
 
 def save(directory: Path, saved: Saved, network: TokenScores) -> None:
@@ -60,7 +60,7 @@ def save(directory: Path, saved: Saved, network: TokenScores) -> None:
 
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "verifier.json").unlink(missing_ok=True)
-    tensors = {name: each.detach().cpu().contiguous() for name, each in network.trained().items()}
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.trained().items()}
     save_file(tensors, directory / "verifier.safetensors")
     text = json.dumps(asdict(saved), indent=1) + "\n"
     new = directory / "verifier.new"
@@ -150,20 +150,20 @@ class TrainedVerifier:
         from draftverify_reasoning.token_scores import padded, row_of, width_of
 
         saved, tokenizer, network = self._open()
-        rows = [row_of(tokenizer, each.question, each.steps) for each in solutions]
-        found: list[list[float | str]] = [[TOO_LONG] * len(row.ends) for row in rows]
+        rows = [row_of(tokenizer, solution.question, solution.steps) for solution in solutions]
+        scores_of: list[list[float | str]] = [[TOO_LONG] * len(row.ends) for row in rows]
         cut = [row._replace(ids=row.ids[: saved.longest]) for row in rows]
         with torch.inference_mode():
             for batch in by_length([width_of(row, saved.longest) for row in cut], at_once(network.device)):
-                given = padded([cut[i] for i in batch], saved.longest, network.device)
-                scores = network(given).double().cpu()
+                ids = padded([cut[i] for i in batch], saved.longest, network.device)
+                scores = network(ids).double().cpu()
                 for line, i in zip(scores, batch, strict=True):
                     for place, end in enumerate(rows[i].ends):
                         if end < len(cut[i].ids):
-                            found[i][place] = float(line[end])
-        return found
+                            scores_of[i][place] = float(line[end])
+        return scores_of
 
-    def _score(self, pairs: Sequence[Pair]) -> list[float | str]:
+    def _score(self, pairs: Sequence[QuestionSolution]) -> list[float | str]:
         steps = self.step_scores([StepwiseSolution(pair.question, (pair.solution,)) for pair in pairs])
         return [score for (score,) in steps]
 
@@ -192,11 +192,11 @@ class TrainedVerifier:
         path = Path(self.weights) / "verifier.safetensors"
         try:
             tensors = load_file(path)
-            own = network.trained()
-            if set(tensors) != set(own):
-                raise ValueError(f"it should hold {len(own)} tensors of other names")
-            for name, each in own.items():
-                each.data.copy_(tensors[name])
+            parameters = network.trained()
+            if set(tensors) != set(parameters):
+                raise ValueError(f"it should hold {len(parameters)} tensors of other names")
+            for name, parameter in parameters.items():
+                parameter.data.copy_(tensors[name])
         # safetensors and torch raise kinds of their own for a file that is cut or of other shapes
         except Exception as error:
             raise ResourceError(
@@ -207,12 +207,12 @@ class TrainedVerifier:
     def _said(self) -> Saved:
         path = Path(self.weights) / "verifier.json"
         try:
-            said: Any = json.loads(path.read_text(encoding="utf-8"))
+            saved: Any = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise ResourceError(
                 f"{self.weights} holds no trained verifier ({type(error).__name__}: {error}); make one with "
                 "`draftverify train verifier CONFIG`"
             ) from error
-        if not isinstance(said, dict) or said.get("format") != FORMAT or set(said) != _WORDS:
+        if not isinstance(saved, dict) or saved.get("format") != FORMAT or set(saved) != _WORDS:
             raise ResourceError(f"{path} is no verifier of format {FORMAT}; train it again")
-        return Saved(**said)
+        return Saved(**saved)
