@@ -16,7 +16,7 @@ from draftverify import ConfigError, ContractError, Task
 from draftverify.testing import make_context
 from draftverify_retrieval import Bm25, Corpus, DamagedIndexError
 from draftverify_retrieval.passages import Passage, Retriever
-from draftverify_retrieval.words import Words
+from draftverify_retrieval.words import TermExtractor
 
 from .corpora import ANIMALS, asked, corpus_of, passages, write_lines
 
@@ -77,10 +77,10 @@ def test_the_ranking_is_the_formula_sorted(tmp_path, texts, query, k):
     """Lucene's BM25 written out; equal scores come by row, wherever k cuts them."""
     corpus = corpus_of(tmp_path, {str(row): text for row, text in enumerate(texts)})
     (rows,), (scores,) = Bm25(corpus, stemmer=None, stopwords=None).search([query], k)
-    terms = [Words(None, None).terms(text) for text in texts]
+    terms = [TermExtractor(None, None).terms(text) for text in texts]
     mean = sum(map(len, terms)) / len(terms)
     right = np.zeros(len(texts))
-    for term in Words(None, None).terms(query):
+    for term in TermExtractor(None, None).terms(query):
         df = sum(term in each for each in terms)
         for row, each in enumerate(terms):
             if tf := each.count(term):
@@ -97,7 +97,7 @@ def test_the_scores_are_those_of_bm25s(tmp_path):
     """To the last bit, for the same terms."""
     corpus = corpus_of(tmp_path)
     bm25, query = Bm25(corpus), "A cat fears the rain and the mouse"
-    words = Words("english", "english")
+    words = TermExtractor("english", "english")
     theirs = bm25s.BM25()
     theirs.index([words.terms(text) for text in corpus.texts()], show_progress=False)
     rows, scores = theirs.retrieve([words.terms(query)], k=3, show_progress=False)
@@ -219,14 +219,14 @@ def test_an_index_holds_terms_and_matrix(tmp_path, monkeypatch):
     index = tmp_path / "index"
     first = Bm25(corpus_of(tmp_path, index=index)).search(["cat and tea"], 5)
     read: list[str] = []
-    inner = Words.terms
-    monkeypatch.setattr(Words, "terms", lambda self, text: read.append(text) or inner(self, text))
+    inner = TermExtractor.terms
+    monkeypatch.setattr(TermExtractor, "terms", lambda self, text: read.append(text) or inner(self, text))
     monkeypatch.setattr(bm25s.BM25, "build_index_from_ids", None)
     again = Bm25(corpus_of(tmp_path, index=index)).search(["cat and tea"], 5)
     assert read == ["cat and tea"]
     assert [each.tolist() for each in again] == [each.tolist() for each in first]
     monkeypatch.undo()
-    monkeypatch.setattr(Words, "terms", lambda self, text: read.append(text) or inner(self, text))
+    monkeypatch.setattr(TermExtractor, "terms", lambda self, text: read.append(text) or inner(self, text))
     read.clear()
     Bm25(corpus_of(tmp_path, {**ANIMALS, "milk": "Milk is white."}, index=index)).open()
     assert read == ["Milk is white."]

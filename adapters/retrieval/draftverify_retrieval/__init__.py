@@ -22,13 +22,13 @@ from draftverify_retrieval.metrics import (
     AnsweredUnanswerable,
     ExactMatch,
     HoldsAnswer,
+    PassageRecall,
     Precision,
-    Recall,
     UnansweredAnswerable,
 )
-from draftverify_retrieval.passages import Passage, Passages, Reading, Retriever, passage_of
+from draftverify_retrieval.passages import Passage, PassageReading, Passages, Retriever, passage_of
 from draftverify_retrieval.question_answering import QuestionAnswering
-from draftverify_retrieval.reader import Reader
+from draftverify_retrieval.reader import TrainedReader
 from draftverify_retrieval.reformulate import Reformulate
 from draftverify_retrieval.steps import NextQuery, Query, Retrieved, listed
 from draftverify_retrieval.subsets import Cacheable, Subset, VectorSubset
@@ -67,10 +67,10 @@ __all__ = [
     "Precision",
     "Query",
     "QuestionAnswering",
-    "Reader",
+    "TrainedReader",
     "ReaderTraining",
-    "Reading",
-    "Recall",
+    "PassageReading",
+    "PassageRecall",
     "Reformulate",
     "Retrieved",
     "Retriever",

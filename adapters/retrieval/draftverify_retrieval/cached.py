@@ -85,9 +85,9 @@ class CachedSearch(Shared[Cacheable]):
     def _cache(self, context: Context) -> Subset:
         """The cache as the context has it: the one of the round before with what came since, or a new one."""
         rounds = context.rounds
-        kept: tuple[list[Any], int, Subset] | None = context.scratch.get(self)
-        if kept is not None and kept[0] is rounds.entries and kept[1] <= len(rounds):
-            _, start, subset = kept
+        cached: tuple[list[Any], int, Subset] | None = context.scratch.get(self)
+        if cached is not None and cached[0] is rounds.entries and cached[1] <= len(rounds):
+            _, start, subset = cached
         else:
             start, subset = 0, self.index.subset(self.capacity)
             if self.tasks:

@@ -10,7 +10,7 @@ from typing import Any
 from draftverify import ConfigError, Context, Proposal, Verification
 from draftverify_llm import by_length, torch_directory, weights_identity
 from draftverify_retrieval.pretrained import Pretrained, load
-from draftverify_retrieval.reading import Found, Pair, read_blocks
+from draftverify_retrieval.reading import QuestionPassage, ReaderAnswer, read_blocks
 from draftverify_retrieval.windows import rows_of
 
 __all__ = ["Classifier"]
@@ -104,7 +104,7 @@ class Classifier:
             path="label",
         )
 
-    def _read(self, pairs: Sequence[Pair]) -> list[Found]:
+    def _read(self, pairs: Sequence[QuestionPassage]) -> list[ReaderAnswer]:
         import torch
 
         with self._lock:
@@ -119,12 +119,13 @@ class Classifier:
                 if useful is None:
                     scores = logits[:, 0]
                 else:
-                    others = [place for place in range(logits.shape[1]) if place != useful]
-                    scores = logits[:, useful] - logits[:, others].logsumexp(1)
+                    other_labels = [place for place in range(logits.shape[1]) if place != useful]
+                    scores = logits[:, useful] - logits[:, other_labels].logsumexp(1)
                 for i, score in zip(batch, scores.tolist(), strict=True):
-                    before = best[rows[i].pair]
-                    if before is None or not score <= before:
+                    best_so_far = best[rows[i].pair]
+                    if best_so_far is None or not score <= best_so_far:
                         best[rows[i].pair] = score
         return [
-            Found(score) if score is not None else Found(None, reason="nothing to read") for score in best
+            ReaderAnswer(score) if score is not None else ReaderAnswer(None, reason="nothing to read")
+            for score in best
         ]

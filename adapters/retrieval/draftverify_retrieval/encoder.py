@@ -121,9 +121,9 @@ def _read_modules(directory: Path) -> tuple[Pooling, int | None]:
     """
     modules = _json(directory / "modules.json", [])
     kinds = {str(module["type"]).rpartition(".")[2]: directory / module["path"] for module in modules}
-    if other := set(kinds) - {"Transformer", "Pooling", "Normalize"}:
+    if unread := set(kinds) - {"Transformer", "Pooling", "Normalize"}:
         raise ResourceError(
-            f"{directory} has the module {sorted(other)[0]}, and only encoders of a transformer, pooling and "
+            f"{directory} has the module {sorted(unread)[0]}, and only encoders of a transformer, pooling and "
             "normalising are read"
         )
     longest = _json(kinds.get("Transformer", directory) / "sentence_bert_config.json", {}).get(
@@ -131,8 +131,8 @@ def _read_modules(directory: Path) -> tuple[Pooling, int | None]:
     )
     if "Pooling" not in kinds:
         return "mean", longest
-    said = _json(kinds["Pooling"] / "config.json", {})
-    chosen = [key for key, value in said.items() if key.startswith("pooling_mode_") and value is True]
+    pooling = _json(kinds["Pooling"] / "config.json", {})
+    chosen = [key for key, value in pooling.items() if key.startswith("pooling_mode_") and value is True]
     if chosen == ["pooling_mode_mean_tokens"]:
         return "mean", longest
     if chosen == ["pooling_mode_cls_token"]:

@@ -13,9 +13,9 @@ from typing import Any
 from draftverify import Check, Context, Proposal, Verification
 from draftverify.verifiers import at_threshold
 from draftverify_retrieval.passages import Passages
-from draftverify_retrieval.reading import Found, Pair, read_blocks
+from draftverify_retrieval.reading import QuestionPassage, ReaderAnswer, read_blocks
 from draftverify_retrieval.splitting import Splitting, pieces
-from draftverify_retrieval.words import Words
+from draftverify_retrieval.words import TermExtractor
 
 __all__ = ["LexicalReader"]
 
@@ -55,13 +55,13 @@ class LexicalReader:
         self.stemmer = stemmer
         self.stopwords = stopwords
         self._lock = threading.Lock()
-        self._loaded: tuple[Words, Counter[str], int] | None = None
+        self._loaded: tuple[TermExtractor, Counter[str], int] | None = None
 
     def open(self) -> None:
         """Open the corpus and count its terms."""
         with self._lock:
             if self._loaded is None:
-                words = Words(self.stemmer, self.stopwords)
+                extractor = TermExtractor(self.stemmer, self.stopwords)
                 counts: Counter[str] = Counter()
                 texts: Sequence[str] = ()
                 if self.corpus is not None:
@@ -69,8 +69,8 @@ class LexicalReader:
                         opens()
                     texts = self.corpus.texts()
                 for text in texts:
-                    counts.update(set(words.terms(text)))
-                self._loaded = words, counts, len(texts)
+                    counts.update(set(extractor.terms(text)))
+                self._loaded = extractor, counts, len(texts)
 
     def close(self) -> None:
         """Let the counts go, and close the corpus."""
@@ -82,9 +82,9 @@ class LexicalReader:
     @property
     def identity(self) -> str:
         """A hash of the terms' weights and the words' settings."""
-        words, counts, rows = self._open()
-        said = json.dumps(["lexical", words.identity, rows, sorted(counts.items())])
-        return hashlib.sha256(said.encode()).hexdigest()[:32]
+        extractor, counts, rows = self._open()
+        description = json.dumps(["lexical", extractor.identity, rows, sorted(counts.items())])
+        return hashlib.sha256(description.encode()).hexdigest()[:32]
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One check per passage."""
@@ -98,7 +98,7 @@ class LexicalReader:
         """What it says at its threshold of a block that was read at another."""
         return at_threshold(checks, self.threshold, "no answer")
 
-    def _read(self, pairs: Sequence[Pair]) -> list[Found]:
+    def _read(self, pairs: Sequence[QuestionPassage]) -> list[ReaderAnswer]:
         loaded = self._open()
         return [_read(pair, *loaded) for pair in pairs]
 
@@ -108,21 +108,21 @@ class LexicalReader:
         return self._loaded
 
 
-def _read(pair: Pair, words: Words, counts: Counter[str], rows: int) -> Found:
+def _read(pair: QuestionPassage, extractor: TermExtractor, counts: Counter[str], rows: int) -> ReaderAnswer:
     weights = {
         term: math.log1p((rows - counts[term] + 0.5) / (counts[term] + 0.5)) if rows else 1.0
-        for term in words.terms(pair.question)
+        for term in extractor.terms(pair.question)
     }
-    whole = sum(weights.values())
-    if not whole:
-        return Found(None, reason="no terms in the question")
+    total = sum(weights.values())
+    if not total:
+        return ReaderAnswer(None, reason="no terms in the question")
 
     def share(text: str) -> float:
-        return sum(weights[term] for term in weights.keys() & set(words.terms(text))) / whole
+        return sum(weights[term] for term in weights.keys() & set(extractor.terms(text))) / total
 
     best, start, end = -1.0, pair.begin, len(pair.text)
     for piece in pieces(pair.text[pair.begin :], _SENTENCES):
-        found = share(pair.text[pair.begin + piece.start : pair.begin + piece.end])
-        if found > best:
-            best, start, end = found, pair.begin + piece.start, pair.begin + piece.end
-    return Found((share(pair.text) + best) / 2, pair.text[start:end], start, end)
+        shared = share(pair.text[pair.begin + piece.start : pair.begin + piece.end])
+        if shared > best:
+            best, start, end = shared, pair.begin + piece.start, pair.begin + piece.end
+    return ReaderAnswer((share(pair.text) + best) / 2, pair.text[start:end], start, end)

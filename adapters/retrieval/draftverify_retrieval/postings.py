@@ -36,16 +36,16 @@ class Postings:
 
     def scores(self, terms: Sequence[int]) -> NDArray[Any]:
         """Each row's score [rows], 0 where it has none of the terms; a term counts as often as it is named."""
-        found: NDArray[Any] = self.index.get_scores_from_ids(terms)
-        return found
+        scores: NDArray[Any] = self.index.get_scores_from_ids(terms)
+        return scores
 
     def weighted(self, weights: Mapping[int, float]) -> NDArray[Any]:
         """The same for terms with weights."""
-        found = np.zeros(self._rows, dtype=np.float32)
+        scores = np.zeros(self._rows, dtype=np.float32)
         for term, weight in weights.items():
             column = slice(self._indptr[term], self._indptr[term + 1])
-            found[self._indices[column]] += np.float32(weight) * self._data[column]
-        return found
+            scores[self._indices[column]] += np.float32(weight) * self._data[column]
+        return scores
 
 
 class _Matrix(msgspec.Struct):
@@ -56,14 +56,14 @@ class _Matrix(msgspec.Struct):
     indptr: bytes
 
 
-def postings_of(terms: Terms, k1: float, b: float, part: str, kept: IndexDirectory | None) -> Postings:
+def postings_of(terms: Terms, k1: float, b: float, part: str, directory: IndexDirectory | None) -> Postings:
     """The postings of these terms, from the index where it holds them.
 
     Args:
         terms: of every row.
         k1, b: of BM25.
         part: the name under which the index keeps the terms.
-        kept: the index; held by the caller.
+        directory: the index; held by the caller.
     """
     if not terms.vocabulary:
         return Postings(
@@ -72,9 +72,9 @@ def postings_of(terms: Terms, k1: float, b: float, part: str, kept: IndexDirecto
     # By the terms as they are numbered: the same rows may have been numbered otherwise when the matrix was made.
     numbered = terms.numbers.tobytes() + terms.ends.tobytes()
     name, about = f"{part}.bm25s.{digest_of(f'{k1} {b}').hex()[:8]}", {"terms": digest_of(numbered).hex()}
-    found = kept.load(name) if kept is not None else None
-    if found is not None and found[0] == about:
-        matrix = decoded(found[1], _Matrix, name)
+    part_content = directory.load(name) if directory is not None else None
+    if part_content is not None and part_content[0] == about:
+        matrix = decoded(part_content[1], _Matrix, name)
         arrays = (
             np.frombuffer(matrix.data, np.float32),
             np.frombuffer(matrix.indices, np.int32),
@@ -84,11 +84,11 @@ def postings_of(terms: Terms, k1: float, b: float, part: str, kept: IndexDirecto
     import bm25s
 
     with progress("indexing passages by bm25s", len(terms.ends)):
-        made = bm25s.BM25(k1=k1, b=b).build_index_from_ids(
+        matrix_parts = bm25s.BM25(k1=k1, b=b).build_index_from_ids(
             list(terms.vocabulary.values()), terms.rows(), show_progress=False
         )
-    data, indices, indptr = (made[key] for key in ("data", "indices", "indptr"))
-    if kept is not None:
+    data, indices, indptr = (matrix_parts[key] for key in ("data", "indices", "indptr"))
+    if directory is not None:
         content = _Matrix(data.tobytes(), indices.tobytes(), indptr.tobytes())
-        kept.commit({name: (about, msgspec.msgpack.encode(content))})
+        directory.commit({name: (about, msgspec.msgpack.encode(content))})
     return Postings(data, indices, indptr, len(terms.ends))

@@ -12,7 +12,7 @@ from draftverify import Check, Context, Proposal, Verification
 from draftverify.verifiers import at_threshold
 from draftverify_llm import by_length, torch_directory, weights_identity
 from draftverify_retrieval.pretrained import Pretrained, load
-from draftverify_retrieval.reading import Found, Pair, read_blocks
+from draftverify_retrieval.reading import QuestionPassage, ReaderAnswer, read_blocks
 from draftverify_retrieval.windows import best_span, rows_of
 
 __all__ = ["QuestionAnswering"]
@@ -86,14 +86,14 @@ class QuestionAnswering:
         """What it says at its threshold of a block that was read at another."""
         return at_threshold(checks, self.threshold, "no answer")
 
-    def _read(self, pairs: Sequence[Pair]) -> list[Found]:
+    def _read(self, pairs: Sequence[QuestionPassage]) -> list[ReaderAnswer]:
         import torch
 
         with self._lock:
             self.open()
             model: Any = self._loaded
         rows = rows_of(model.tokenizer, pairs, min(_LONGEST, model.longest))
-        best: list[Found | None] = [None] * len(pairs)
+        best: list[ReaderAnswer | None] = [None] * len(pairs)
         with torch.inference_mode():
             for batch in by_length([len(row.ids) for row in rows], model.at_once):
                 output, _ = model.forward([rows[i] for i in batch])
@@ -104,8 +104,8 @@ class QuestionAnswering:
                     if span.score == -math.inf:  # a window of nothing but the heading
                         continue
                     margin = span.score - float(start[0] + end[0])
-                    before = best[row.pair]
-                    if before is None or not margin <= before.score:  # type: ignore[operator]
+                    best_so_far = best[row.pair]
+                    if best_so_far is None or not margin <= best_so_far.score:  # type: ignore[operator]
                         text = pairs[row.pair].text[span.start : span.end] if span.start is not None else None
-                        best[row.pair] = Found(margin, text, span.start, span.end)
-        return [found or Found(None, reason="nothing to read") for found in best]
+                        best[row.pair] = ReaderAnswer(margin, text, span.start, span.end)
+        return [answer or ReaderAnswer(None, reason="nothing to read") for answer in best]

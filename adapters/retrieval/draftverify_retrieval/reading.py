@@ -1,7 +1,7 @@
 """What every reader does around its reading: questions and passages out of a block, checks with readings out of it.
 
 A reader reads pairs of a question and a passage, each by itself, as many as it is given at once: those of one block, or
-of the blocks of many tasks. What it found is a `Found`; here that becomes a check.
+of the blocks of many tasks. What it found is a `ReaderAnswer`; here that becomes a check.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import NamedTuple
 from draftverify import Check, Context, Proposal, Verification
 from draftverify_llm import question_text
 from draftverify_retrieval.answers import normalised
-from draftverify_retrieval.passages import Passage, Reading, passage_of
+from draftverify_retrieval.passages import Passage, PassageReading, passage_of
 
-__all__ = ["Found", "Pair", "read_blocks"]
+__all__ = ["ReaderAnswer", "QuestionPassage", "read_blocks"]
 
 
-class Pair(NamedTuple):
+class QuestionPassage(NamedTuple):
     """What is read together.
 
     Args:
@@ -32,13 +32,13 @@ class Pair(NamedTuple):
     begin: int
 
 
-class Found(NamedTuple):
+class ReaderAnswer(NamedTuple):
     """What was read.
 
     Args:
         score: that an answer stands there, in the reader's unit; None where the reader cannot tell.
         answer: the best answer, whether or not it is good enough; None where there is nothing to give.
-        start, end: the answer's place in `Pair.text`, in characters; None where it stands nowhere.
+        start, end: the answer's place in `QuestionPassage.text`, in characters; None where it stands nowhere.
         reason: why the reader cannot tell.
     """
 
@@ -52,7 +52,7 @@ class Found(NamedTuple):
 def read_blocks(
     contexts: Sequence[Context],
     proposals: Sequence[Proposal],
-    read: Callable[[list[Pair]], Sequence[Found]],
+    read: Callable[[list[QuestionPassage]], Sequence[ReaderAnswer]],
     threshold: float,
 ) -> list[Verification]:
     """Read all passages of all blocks in one call, and make a check of each.
@@ -70,7 +70,7 @@ def read_blocks(
     Raises:
         ContractError: a task has no question, or an item is no passage.
     """
-    pairs: list[Pair] = []
+    pairs: list[QuestionPassage] = []
     blocks: list[list[tuple[Passage, int | Check]]] = []
     for context, proposal in zip(contexts, proposals, strict=True):
         question, block = question_text(context.task).strip(), list[tuple[Passage, int | Check]]()
@@ -83,14 +83,14 @@ def read_blocks(
                 block.append((passage, Check("reject", reason="empty passage")))
             else:
                 block.append((passage, len(pairs)))
-                above = f"{heading}\n" if heading else ""
-                pairs.append(Pair(question, above + text, len(above)))
+                heading_line = f"{heading}\n" if heading else ""
+                pairs.append(QuestionPassage(question, heading_line + text, len(heading_line)))
         blocks.append(block)
-    found = read(pairs) if pairs else ()
+    answers = read(pairs) if pairs else ()
     return [
         Verification(
             checks=tuple(
-                at if isinstance(at, Check) else _check(passage, pairs[at], found[at], threshold)
+                at if isinstance(at, Check) else _check(passage, pairs[at], answers[at], threshold)
                 for passage, at in block
             )
         )
@@ -98,15 +98,15 @@ def read_blocks(
     ]
 
 
-def _check(passage: Passage, pair: Pair, found: Found, threshold: float) -> Check:
-    if found.score is None:
-        return Check("abstain", reason=found.reason)
-    if not math.isfinite(found.score):
-        return Check("error", reason="not finite", feedback=f"the reader's score is {found.score}")
-    verdict, reason = ("pass", "") if found.score >= threshold else ("reject", "no answer")
-    if found.answer is None:
-        return Check(verdict, score=found.score, reason=reason)  # type: ignore[arg-type]
-    reading: Reading = {**passage, "answer": found.answer, "normalised": normalised(found.answer)}  # type: ignore[typeddict-item]
-    if found.start is not None and found.end is not None:
-        reading["answer_start"], reading["answer_end"] = found.start - pair.begin, found.end - pair.begin
-    return Check(verdict, score=found.score, reason=reason, correction=reading)  # type: ignore[arg-type]
+def _check(passage: Passage, pair: QuestionPassage, answer: ReaderAnswer, threshold: float) -> Check:
+    if answer.score is None:
+        return Check("abstain", reason=answer.reason)
+    if not math.isfinite(answer.score):
+        return Check("error", reason="not finite", feedback=f"the reader's score is {answer.score}")
+    verdict, reason = ("pass", "") if answer.score >= threshold else ("reject", "no answer")
+    if answer.answer is None:
+        return Check(verdict, score=answer.score, reason=reason)  # type: ignore[arg-type]
+    reading: PassageReading = {**passage, "answer": answer.answer, "normalised": normalised(answer.answer)}  # type: ignore[typeddict-item]
+    if answer.start is not None and answer.end is not None:
+        reading["answer_start"], reading["answer_end"] = answer.start - pair.begin, answer.end - pair.begin
+    return Check(verdict, score=answer.score, reason=reason, correction=reading)  # type: ignore[arg-type]

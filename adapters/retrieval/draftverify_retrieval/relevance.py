@@ -69,13 +69,13 @@ def _each(
     """A figure of the grades of the first k, in order, and of all relevant grades, the highest first."""
     if k is not None and k < 1:
         raise ConfigError(f"k is {k}; 1 or more is needed", path="k")
-    found = {}
+    figures = {}
     for query, grades in qrels.items():
         ideal = sorted((grade for grade in grades.values() if grade > 0), reverse=True)
         if ideal:
-            first = ranked(run.get(query, {}))[:k]
-            found[query] = figure([grades.get(id, 0) for id in first], ideal)
-    return found
+            top = ranked(run.get(query, {}))[:k]
+            figures[query] = figure([grades.get(id, 0) for id in top], ideal)
+    return figures
 
 
 def _relevant(gains: Sequence[int]) -> int:

@@ -62,10 +62,10 @@ class VectorSubset:
                 continue
             slot = self._next % self.capacity
             if slot >= len(self._rows):
-                more = min(max(64, 2 * slot), self.capacity)
-                self._rows = np.resize(self._rows, more)
+                size = min(max(64, 2 * slot), self.capacity)
+                self._rows = np.resize(self._rows, size)
                 self._matrix = np.concatenate(
-                    (self._matrix, np.empty((more - len(self._matrix), self._matrix.shape[1]), np.float32))
+                    (self._matrix, np.empty((size - len(self._matrix), self._matrix.shape[1]), np.float32))
                 )
             if self._next >= self.capacity:
                 del self._slots[int(self._rows[slot])]
