@@ -64,9 +64,8 @@ def test_a_long_passage_s_best_window_counts(weights: Path) -> None:
     from draftverify_retrieval.reading import QuestionPassage
     from draftverify_retrieval.windows import rows_of
 
-    assert reader._loaded is not None
     rows = rows_of(
-        reader._loaded.tokenizer, [QuestionPassage("Who found gold?", text, 0)], reader._loaded.longest
+        reader._get().tokenizer, [QuestionPassage("Who found gold?", text, 0)], reader._get().longest
     )
     assert len(rows) > 5
     assert all(len(row.ids) <= 128 for row in rows)

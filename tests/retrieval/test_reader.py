@@ -225,9 +225,8 @@ def test_weights_that_are_no_numbers_are_errors(trained: tuple[Path, dict[str, A
 
     reader = TrainedReader(trained[0])
     reader.open()
-    assert reader._loaded is not None
     with torch.no_grad():
-        reader._loaded[1].head.direct.bias.fill_(float("nan"))
+        reader._get()[1].head.direct.bias.fill_(float("nan"))
     (check,) = checks_of(reader, "Who found the gold?", passage_of(0))
     assert (check.verdict, check.reason) == ("error", "not finite")
 

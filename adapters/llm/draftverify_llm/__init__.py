@@ -1,7 +1,13 @@
 """Text models: a catalogue of weights and the cache that holds them, models run here, models behind a server."""
 
 from draftverify_llm.catalogue import CATALOGUE, CatalogueEntry
-from draftverify_llm.checkpoint import load_checkpoint, optimiser_tensors, restore_optimiser, save_checkpoint
+from draftverify_llm.checkpoint import (
+    held_out,
+    load_checkpoint,
+    optimiser_tensors,
+    restore_optimiser,
+    save_checkpoint,
+)
 from draftverify_llm.endpoint import Endpoint
 from draftverify_llm.eval_mode import evaluating
 from draftverify_llm.family import family_of_config, family_of_weights
@@ -64,6 +70,7 @@ __all__ = [
     "filled",
     "find_recording",
     "gguf_file",
+    "held_out",
     "load_checkpoint",
     "load_pretrained",
     "model_identity",

@@ -5,7 +5,6 @@ from draftverify_reasoning.answers import Form, extract, normalised, number, sam
 from draftverify_reasoning.outside import AnswerMatches, GymScorer, GymSolved, KnownAnswer
 from draftverify_reasoning.process import ProcessVerifier, StepScorer
 from draftverify_reasoning.recorded import RecordedScore, RecordedSolutions
-from draftverify_reasoning.requirements import need
 from draftverify_reasoning.reward_model import RewardModel
 from draftverify_reasoning.sample import SolutionSampler
 from draftverify_reasoning.scoring import StepwiseSolution
@@ -39,7 +38,6 @@ __all__ = [
     "VerifierTraining",
     "answer_of",
     "extract",
-    "need",
     "normalised",
     "number",
     "same",

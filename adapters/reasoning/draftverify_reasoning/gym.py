@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import Any
 
 from draftverify import ConfigError, ContractError, Task
+from draftverify_llm import need
 from draftverify_reasoning.evaluated import evaluating, harmless
-from draftverify_reasoning.requirements import need
 
 __all__ = ["UnreadableAnswer", "entry_of", "make_dataset", "score_answer"]
 
@@ -47,7 +47,7 @@ def make_dataset(name: str, seed: int, size: int, config: Mapping[str, Any]) -> 
 
 @lru_cache(maxsize=64)
 def _made(name: str, seed: int, size: int, options: str) -> Any:
-    need("reasoning_gym", doing="reasoning-gym's problems")
+    need("reasoning_gym", doing="reasoning-gym's problems", extra="reasoning")
     import reasoning_gym  # type: ignore[import-untyped,unused-ignore]
     from reasoning_gym.factory import DATASETS  # type: ignore[import-untyped,unused-ignore]
 

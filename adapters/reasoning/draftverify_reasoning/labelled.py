@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from draftverify import ConfigError, ContractError
 from draftverify.records import load_run
-from draftverify_llm import answer_text, question_text
+from draftverify_llm import answer_text, question_text, read_rows
 
 __all__ = ["FIELDS", "Labelled", "read_labelled"]
 
@@ -68,15 +67,8 @@ def _read_lines(path: Path, fields: Mapping[str, str], labels_of: dict[str, dict
     if unknown:
         raise ConfigError(f"there is no field {unknown[0]!r}; there are {', '.join(FIELDS)}", path="fields")
     names = {**FIELDS, **fields}
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")  # a text may hold Unicode's other line ends
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the file cannot be read: {error}", where=str(path)) from error
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
+    for where, entry in read_rows(path, halves=True):
         try:
-            entry = json.loads(line)
             question, solutions = entry[names["question"]], entry[names["solutions"]]
             if not isinstance(question, str) or not question.strip():
                 raise ValueError("the question is no text, or an empty one")
@@ -93,7 +85,7 @@ def _read_lines(path: Path, fields: Mapping[str, str], labels_of: dict[str, dict
             raise ConfigError(
                 'a line is {"question": …, "solutions": [{"text": …, "correct": true or false}, …]}, or `fields` says '
                 f"what its keys are called: {type(error).__name__}: {error}",
-                where=f"{path}:{number}",
+                where=where,
             ) from error
 
 

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import math
+import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from draftverify import Check, Context, Proposal, Verification
+from draftverify.verifiers import at_threshold
 from draftverify_llm import answer_text, question_text
 
-__all__ = ["TOO_LONG", "QuestionSolution", "StepwiseSolution", "at_once", "score_blocks", "verdict"]
+__all__ = [
+    "TOO_LONG",
+    "QuestionSolution",
+    "SolutionScorer",
+    "StepwiseSolution",
+    "at_once",
+    "score_blocks",
+    "verdict",
+]
+
+T = TypeVar("T")
 
 TOO_LONG = "too long"
 
@@ -31,6 +44,60 @@ class StepwiseSolution(NamedTuple):
 def at_once(device: Any) -> int:
     """How many tokens, padding counted, go through a model on this torch device in one pass."""
     return 2048 if device.type == "cpu" else 32768
+
+
+class SolutionScorer(ABC, Generic[T]):
+    """A model that scores solutions; it is loaded when it is first needed, and let go when it is closed."""
+
+    provides = frozenset({"verdicts", "scores"})
+    thresholds = ("threshold",)
+    reads: frozenset[str] = frozenset()
+    deterministic = True
+
+    def __init__(self, threshold: float) -> None:
+        self.threshold = threshold
+        self._lock = threading.RLock()
+        self._loaded: T | None = None
+
+    @abstractmethod
+    def _load(self) -> T:
+        """The model, with what belongs to it."""
+
+    @abstractmethod
+    def _score(self, pairs: Sequence[QuestionSolution]) -> list[float | str]:
+        """A score for each pair, in order, or why it has none."""
+
+    def open(self) -> None:
+        """Load the weights; nothing to do when loaded.
+
+        Raises:
+            ConfigError, ResourceError: they cannot be loaded.
+        """
+        self._get()
+
+    def close(self) -> None:
+        """Let the weights go; the next use loads them again."""
+        with self._lock:
+            self._loaded = None
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """One check per solution."""
+        return self.verify_many([context], [proposal])[0]
+
+    def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
+        """The blocks of many tasks, in padded passes of similar length."""
+        return score_blocks(contexts, proposals, self._score, self.threshold)
+
+    def rejudged(self, context: Context, proposal: Proposal, checks: tuple[Check, ...]) -> tuple[Check, ...]:
+        """What it says at its threshold of a block that was read at another."""
+        return at_threshold(checks, self.threshold, "below the threshold")
+
+    def _get(self) -> T:
+        loaded = self._loaded
+        if loaded is None:
+            with self._lock:
+                loaded = self._loaded = self._load() if self._loaded is None else self._loaded
+        return loaded
 
 
 def score_blocks(

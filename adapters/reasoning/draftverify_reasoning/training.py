@@ -29,6 +29,7 @@ from draftverify.calibration import auroc, auroc_within, bootstrap, reliability
 from draftverify_llm import (
     LocalModel,
     by_length,
+    held_out,
     load_checkpoint,
     need,
     optimiser_tensors,
@@ -495,7 +496,7 @@ def _selection(
 
 
 def _held(problems: Sequence[Labelled], share: float) -> set[int]:
-    """By the question's own hash, so that a problem stays where it is when others join; of few one at least.
+    """The problems that are held out.
 
     Questions that differ by white space or case stay together: one is no test of what was learned from the other.
     """
@@ -504,14 +505,7 @@ def _held(problems: Sequence[Labelled], share: float) -> set[int]:
         spelling_of.setdefault(" ".join(problem.question.split()).casefold(), problem.question)
         for problem in problems
     ]
-    places = [
-        int.from_bytes(hashlib.sha256(question.encode("utf-8", "replace")).digest()[:4], "big")
-        for question in questions
-    ]
-    held = {i for i, place in enumerate(places) if place < share * 2**32}
-    if not held and share and len(problems) > 1:
-        held = {min(range(len(places)), key=places.__getitem__)}
-    return held
+    return held_out(questions, share)
 
 
 def _hash(content: Any) -> str:

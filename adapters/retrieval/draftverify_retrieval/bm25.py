@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from draftverify import ConfigError, Context, Proposal
-from draftverify_llm import question_text
+from draftverify import ConfigError, Context
+from draftverify_llm import need, question_text
 from draftverify_retrieval.index import IndexDirectory, digest_of
 from draftverify_retrieval.passages import Passages
 from draftverify_retrieval.postings import Postings, postings_of
-from draftverify_retrieval.ranking import Ranking, best, next_blocks, nothing, proposed
+from draftverify_retrieval.ranking import Ranking, RankingDrafter, best, nothing, proposed
 from draftverify_retrieval.relevance_feedback import expanded
-from draftverify_retrieval.requirements import need
-from draftverify_retrieval.shared import Shared
 from draftverify_retrieval.terms import Terms, part_of, terms_of
 from draftverify_retrieval.words import TermExtractor
 
 __all__ = ["Bm25"]
 
 
-class Bm25(Shared["_OpenBm25"]):
+class Bm25(RankingDrafter["_OpenBm25"]):
     """Drafts passages by BM25.
 
     A block goes on where the last one ended. A passage is found when it shares a term with the question: a question
@@ -45,9 +43,6 @@ class Bm25(Shared["_OpenBm25"]):
         Robertson et al., Okapi at TREC-3, 1994; RM3: see `relevance_feedback`.
     """
 
-    reads: frozenset[str] = frozenset()
-    shape: ClassVar[str] = "alternatives"
-
     def __init__(
         self,
         corpus: Passages,
@@ -68,24 +63,6 @@ class Bm25(Shared["_OpenBm25"]):
         self.fb_docs = fb_docs
         self.fb_terms = fb_terms
         self.query_weight = query_weight
-
-    def open(self) -> None:
-        """Index the passages; nothing to do when they are.
-
-        Raises:
-            ConfigError: an argument is out of its range, or the corpus cannot be read.
-            DamagedIndexError: a file of the corpus's index is not what was written.
-            ResourceError: a package is missing.
-        """
-        super().open()
-
-    def propose(self, context: Context, n: int) -> Proposal:
-        """The n best passages that were not proposed before."""
-        return self.propose_many([context], [n])[0]
-
-    def propose_many(self, contexts: Sequence[Context], ns: Sequence[int]) -> list[Proposal]:
-        """The same for many tasks, in one search."""
-        return next_blocks(self.corpus, self.rank, contexts, ns)
 
     def search(self, queries: Sequence[str], k: int) -> Ranking:
         """The k best rows of each query, as `Retriever` says."""
@@ -138,12 +115,19 @@ class Bm25(Shared["_OpenBm25"]):
             if not fits:
                 raise ConfigError(f"{name} is {value!r}; it must be {requirement}", path=name)
         packages = ["bm25s"] if self.stemmer is None else ["bm25s", "Stemmer"]
-        need(*packages, doing="BM25")
+        need(*packages, doing="BM25", extra="retrieval")
 
     def _members(self) -> list[Any]:
         return [self.corpus]
 
     def _make(self) -> _OpenBm25:
+        """The index of the passages.
+
+        Raises:
+            ConfigError: an argument is out of its range, or the corpus cannot be read.
+            DamagedIndexError: a file of the corpus's index is not what was written.
+            ResourceError: a package is missing.
+        """
         self._check()
         extractor = TermExtractor(self.stemmer, self.stopwords)
         directory: IndexDirectory | None = getattr(self.corpus, "kept", None)

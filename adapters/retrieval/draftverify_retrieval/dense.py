@@ -6,19 +6,17 @@ import math
 from collections.abc import Sequence
 from contextlib import nullcontext
 from time import perf_counter
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from draftverify import ConfigError, Context, ContractError, Proposal
-from draftverify_llm import question_text
+from draftverify import ConfigError, Context, ContractError
+from draftverify_llm import need, question_text
 from draftverify_retrieval.index import DIGEST, IndexDirectory, digest_of, rows_before
 from draftverify_retrieval.passages import Passages
 from draftverify_retrieval.progress import progress
-from draftverify_retrieval.ranking import Ranking, next_blocks, nothing
-from draftverify_retrieval.requirements import need
-from draftverify_retrieval.shared import Shared
+from draftverify_retrieval.ranking import Ranking, RankingDrafter, nothing
 
 __all__ = ["Dense", "SentenceEncoder", "Structure"]
 
@@ -51,7 +49,7 @@ class SentenceEncoder(Protocol):
         ...
 
 
-class Dense(Shared[Any]):
+class Dense(RankingDrafter[Any]):
     """Drafts passages by the inner product of their vectors with the question's.
 
     A block goes on where the last one ended. A question that is white space finds nothing. With an index directory of
@@ -68,9 +66,6 @@ class Dense(Shared[Any]):
         faiss: Douze et al. 2024, arXiv:2401.08281. HNSW: Malkov and Yashunin, TPAMI 2020.
     """
 
-    reads: frozenset[str] = frozenset()
-    shape: ClassVar[str] = "alternatives"
-
     def __init__(
         self,
         corpus: Passages,
@@ -84,30 +79,10 @@ class Dense(Shared[Any]):
         self.index = index
         self.breadth = breadth
 
-    def open(self) -> None:
-        """Encode the passages that are not yet; nothing to do when they are.
-
-        Raises:
-            ConfigError: the corpus cannot be read, its index holds another encoder's vectors, or `breadth` is wrong.
-            ContractError: the encoder gives something else than vectors of its dimension.
-            DamagedIndexError: a file of the corpus's index is not what was written.
-            ResourceError: a package or the encoder's weights are missing.
-        """
-        super().open()
-
     @property
     def faiss(self) -> Any:
         """The faiss index, a row each."""
         return self._get()
-
-    def propose(self, context: Context, n: int) -> Proposal:
-        """The n best passages that were not proposed before."""
-        return self.propose_many([context], [n])[0]
-
-    def propose_many(self, contexts: Sequence[Context], ns: Sequence[int]) -> list[Proposal]:
-        """The same for many tasks, in one search."""
-        self._get()
-        return next_blocks(self.corpus, self.rank, contexts, ns)
 
     def rank(self, contexts: Sequence[Context], k: int) -> Ranking:
         """The k best rows for each task."""
@@ -131,7 +106,15 @@ class Dense(Shared[Any]):
         return [self.corpus, self.encoder]
 
     def _make(self) -> Any:
-        need("faiss", doing="dense retrieval")
+        """The index, of passages that are encoded where they are not yet.
+
+        Raises:
+            ConfigError: the corpus cannot be read, its index holds another encoder's vectors, or `breadth` is wrong.
+            ContractError: the encoder gives something else than vectors of its dimension.
+            DamagedIndexError: a file of the corpus's index is not what was written.
+            ResourceError: a package or the encoder's weights are missing.
+        """
+        need("faiss", doing="dense retrieval", extra="retrieval")
         breadth = _BREADTH[self.index] if self.breadth is None else self.breadth
         if self.breadth is not None and (self.index == "flat" or self.breadth < 1):
             raise ConfigError(

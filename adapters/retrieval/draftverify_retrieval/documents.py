@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from draftverify import ConfigError
+from draftverify_llm import need
 from draftverify_retrieval.index import digest_of
-from draftverify_retrieval.requirements import need
 
 __all__ = ["FIELDS", "Document", "documents_at"]
 
@@ -150,7 +150,7 @@ def _decoded(content: bytes, where: str) -> str:
 
 def _pdf(content: bytes, path: Path) -> str:
     """The text of a PDF's pages, with a blank line between them."""
-    need("pypdf", doing=f"reading {path}")
+    need("pypdf", doing=f"reading {path}", extra="retrieval")
     from pypdf import PdfReader
 
     try:

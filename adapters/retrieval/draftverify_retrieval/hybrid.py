@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from draftverify import ConfigError, Context, Proposal
+from draftverify import ConfigError, Context
 from draftverify_retrieval.passages import Passages, Retriever
-from draftverify_retrieval.ranking import Ranking, next_blocks, nothing, rank_with
-from draftverify_retrieval.shared import Shared
+from draftverify_retrieval.ranking import Ranking, RankingDrafter, nothing, rank_with
 
 __all__ = ["Hybrid"]
 
 _DEPTH = 100
 
 
-class Hybrid(Shared[Passages]):
+class Hybrid(RankingDrafter[Passages]):
     """Drafts passages by the sum of 1 / (k + rank) over its retrievers; one that did not find a passage adds nothing.
 
     Each is asked for 100 passages, or as many as are needed. Passages with equal sums stand in the order of the first
@@ -32,34 +31,15 @@ class Hybrid(Shared[Passages]):
         Cormack, Clarke and Büttcher, Reciprocal rank fusion, SIGIR 2009.
     """
 
-    reads: frozenset[str] = frozenset()
-    shape: ClassVar[str] = "alternatives"
-
     def __init__(self, retrievers: list[Retriever], k: int = 60) -> None:
         super().__init__()
         self.retrievers = retrievers
         self.k = k
 
     @property
-    def corpus(self) -> Passages:
+    def corpus(self) -> Passages:  # type: ignore[override]
         """The corpus of its retrievers."""
         return self._get()
-
-    def open(self) -> None:
-        """Open the retrievers.
-
-        Raises:
-            ConfigError: there are fewer than two, they rank different corpora, or one cannot be opened.
-        """
-        super().open()
-
-    def propose(self, context: Context, n: int) -> Proposal:
-        """The n best passages that were not proposed before."""
-        return self.propose_many([context], [n])[0]
-
-    def propose_many(self, contexts: Sequence[Context], ns: Sequence[int]) -> list[Proposal]:
-        """The same for many tasks, in one search of each retriever."""
-        return next_blocks(self.corpus, self.rank, contexts, ns)
 
     def search(self, queries: Sequence[str], k: int) -> Ranking:
         """The k best rows of each query, as `Retriever` says; equal ones as the class says."""
@@ -92,6 +72,11 @@ class Hybrid(Shared[Passages]):
         return [*self.retrievers]
 
     def _make(self) -> Passages:
+        """The retrievers' corpus.
+
+        Raises:
+            ConfigError: there are fewer than two, they rank different corpora, or one cannot be opened.
+        """
         if len(self.retrievers) < 2:
             raise ConfigError(
                 f"{len(self.retrievers)} retrievers; at least two can be fused", path="retrievers"

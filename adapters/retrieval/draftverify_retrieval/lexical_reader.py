@@ -5,15 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import threading
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from draftverify import Check, Context, Proposal, Verification
+from draftverify import Check, Context, Proposal
 from draftverify.verifiers import at_threshold
 from draftverify_retrieval.passages import Passages
-from draftverify_retrieval.reading import QuestionPassage, ReaderAnswer, read_blocks
+from draftverify_retrieval.reading import PassageReader, QuestionPassage, ReaderAnswer
 from draftverify_retrieval.splitting import Splitting, pieces
 from draftverify_retrieval.words import TermExtractor
 
@@ -22,7 +21,7 @@ __all__ = ["LexicalReader"]
 _SENTENCES = Splitting(by="sentence")
 
 
-class LexicalReader:
+class LexicalReader(PassageReader[tuple[TermExtractor, Counter[str], int]]):
     """Reads by words alone. The answer is the sentence that shares most with the question.
 
     The score is the mean of two shares of the question's terms, each weighted by its rarity: those that stand in the
@@ -39,9 +38,7 @@ class LexicalReader:
         stopwords: one of bm25s's lists (the default has question words too), or the words themselves; None for none.
     """
 
-    provides = frozenset({"verdicts", "scores"})
     thresholds = ("threshold",)
-    reads: frozenset[str] = frozenset()
 
     def __init__(
         self,
@@ -50,62 +47,37 @@ class LexicalReader:
         stemmer: str | None = "english",
         stopwords: str | list[str] | None = "english_plus",
     ) -> None:
+        super().__init__(threshold)
         self.corpus = corpus
-        self.threshold = threshold
         self.stemmer = stemmer
         self.stopwords = stopwords
-        self._lock = threading.Lock()
-        self._loaded: tuple[TermExtractor, Counter[str], int] | None = None
 
-    def open(self) -> None:
-        """Open the corpus and count its terms."""
-        with self._lock:
-            if self._loaded is None:
-                extractor = TermExtractor(self.stemmer, self.stopwords)
-                counts: Counter[str] = Counter()
-                texts: Sequence[str] = ()
-                if self.corpus is not None:
-                    if (opens := getattr(self.corpus, "open", None)) is not None:
-                        opens()
-                    texts = self.corpus.texts()
-                for text in texts:
-                    counts.update(set(extractor.terms(text)))
-                self._loaded = extractor, counts, len(texts)
+    def _make(self) -> tuple[TermExtractor, Counter[str], int]:
+        """The terms' extractor and counts, and the number of passages, of the corpus opened."""
+        extractor = TermExtractor(self.stemmer, self.stopwords)
+        counts: Counter[str] = Counter()
+        texts: Sequence[str] = () if self.corpus is None else self.corpus.texts()
+        for text in texts:
+            counts.update(set(extractor.terms(text)))
+        return extractor, counts, len(texts)
 
-    def close(self) -> None:
-        """Let the counts go, and close the corpus."""
-        with self._lock:
-            if self._loaded is not None and (closes := getattr(self.corpus, "close", None)) is not None:
-                closes()
-            self._loaded = None
+    def _members(self) -> list[Any]:
+        return [self.corpus]
 
     @property
     def identity(self) -> str:
         """A hash of the terms' weights and the words' settings."""
-        extractor, counts, rows = self._open()
+        extractor, counts, rows = self._get()
         description = json.dumps(["lexical", extractor.identity, rows, sorted(counts.items())])
         return hashlib.sha256(description.encode()).hexdigest()[:32]
-
-    def verify(self, context: Context, proposal: Proposal) -> Verification:
-        """One check per passage."""
-        return self.verify_many([context], [proposal])[0]
-
-    def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
-        """The blocks of many tasks."""
-        return read_blocks(contexts, proposals, self._read, self.threshold)
 
     def rejudged(self, context: Context, proposal: Proposal, checks: tuple[Check, ...]) -> tuple[Check, ...]:
         """What it says at its threshold of a block that was read at another."""
         return at_threshold(checks, self.threshold, "no answer")
 
     def _read(self, pairs: Sequence[QuestionPassage]) -> list[ReaderAnswer]:
-        loaded = self._open()
+        loaded = self._get()
         return [_read(pair, *loaded) for pair in pairs]
-
-    def _open(self) -> Any:
-        if self._loaded is None:
-            self.open()
-        return self._loaded
 
 
 def _read(pair: QuestionPassage, extractor: TermExtractor, counts: Counter[str], rows: int) -> ReaderAnswer:

@@ -8,8 +8,9 @@ rounds.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +18,9 @@ from numpy.typing import NDArray
 from draftverify import Context, ContractError, Proposal
 from draftverify_llm import question_text
 from draftverify_retrieval.passages import Passages, Retriever
+from draftverify_retrieval.shared import Shared
 
-__all__ = ["Ranking", "best", "next_blocks", "nothing", "proposed", "rank_with"]
+__all__ = ["Ranking", "RankingDrafter", "best", "next_blocks", "nothing", "proposed", "rank_with"]
 
 Ranking: TypeAlias = "tuple[NDArray[Any], NDArray[Any]]"
 """Rows int64 [n, k] and scores float32 [n, k], as `Retriever.search` gives them."""
@@ -28,6 +30,30 @@ Rank: TypeAlias = Callable[[Sequence[Context], int], Ranking]
 
 _DEPTH = 32
 _BLOCK = 64
+
+
+T = TypeVar("T")
+
+
+class RankingDrafter(Shared[T]):
+    """Drafts the best passages of its ranking that were not proposed before in the task."""
+
+    reads: frozenset[str] = frozenset()
+    shape: ClassVar[str] = "alternatives"
+    corpus: Passages
+
+    @abstractmethod
+    def rank(self, contexts: Sequence[Context], k: int) -> Ranking:
+        """The k best rows for each task."""
+
+    def propose(self, context: Context, n: int) -> Proposal:
+        """The n best passages that were not proposed before."""
+        return self.propose_many([context], [n])[0]
+
+    def propose_many(self, contexts: Sequence[Context], ns: Sequence[int]) -> list[Proposal]:
+        """The same for many tasks, in one search."""
+        self._get()
+        return next_blocks(self.corpus, self.rank, contexts, ns)
 
 
 def proposed(context: Context) -> dict[str, float]:

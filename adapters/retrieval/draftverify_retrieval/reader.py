@@ -11,17 +11,15 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from draftverify import Context, Proposal, ResourceError, Verification
-from draftverify_llm import by_length, weights_identity
+from draftverify import ResourceError
+from draftverify_llm import by_length, need, weights_identity
 from draftverify_retrieval.pretrained import Pretrained, load
-from draftverify_retrieval.reading import QuestionPassage, ReaderAnswer, read_blocks
-from draftverify_retrieval.requirements import need
+from draftverify_retrieval.reading import PassageReader, QuestionPassage, ReaderAnswer
 
 if TYPE_CHECKING:
     from draftverify_retrieval.matching import EncodedText, Match, Rarity, SpanHead
@@ -136,7 +134,7 @@ class Learned:
         return answers
 
 
-class TrainedReader:
+class TrainedReader(PassageReader[tuple[Pretrained, Learned]]):
     """Reads an answer and says how sure it is that one stands there, as it was trained to.
 
     The score is a log-odds in nats: 0 where an answer is as likely as none, among passages like those it was trained on
@@ -150,40 +148,29 @@ class TrainedReader:
         device: a torch device for the encoder; "auto" is "cuda" where there is one, else "cpu".
     """
 
-    provides = frozenset({"verdicts", "scores"})
-    reads: frozenset[str] = frozenset()
     deterministic = True
 
     def __init__(self, weights: Path, threshold: float = 0.0, device: str = "auto") -> None:
+        super().__init__(threshold)
         self.weights = weights
-        self.threshold = threshold
         self.device = device
-        self._lock = threading.RLock()
-        self._loaded: tuple[Pretrained, Learned] | None = None
 
-    def open(self) -> None:
-        """Load the encoder and the head; nothing to do when loaded.
+    def _make(self) -> tuple[Pretrained, Learned]:
+        """The encoder and what was learned.
 
         Raises:
             ResourceError: the directory holds no reader, or one of another encoder than is there now.
         """
-        with self._lock:
-            if self._loaded is None:
-                need("torch", "transformers", doing="reading")
-                description = self._said()
-                encoder = load(description["encoder"]["weights"], self.device)
-                if weights_identity(encoder.directory, {}) != description["encoder"]["identity"]:
-                    raise ResourceError(
-                        f"the reader at {self.weights} was trained on another encoder than "
-                        f"{description['encoder']['weights']} is now; train it again"
-                    )
-                learned = Learned.load(Path(self.weights), description, int(encoder.model.config.hidden_size))
-                self._loaded = encoder, learned
-
-    def close(self) -> None:
-        """Let the weights go; the next use loads them again."""
-        with self._lock:
-            self._loaded = None
+        need("torch", "transformers", doing="reading", extra="retrieval")
+        description = self._said()
+        encoder = load(description["encoder"]["weights"], self.device)
+        if weights_identity(encoder.directory, {}) != description["encoder"]["identity"]:
+            raise ResourceError(
+                f"the reader at {self.weights} was trained on another encoder than "
+                f"{description['encoder']['weights']} is now; train it again"
+            )
+        learned = Learned.load(Path(self.weights), description, int(encoder.model.config.hidden_size))
+        return encoder, learned
 
     @property
     def identity(self) -> str:
@@ -194,23 +181,10 @@ class TrainedReader:
             digest.update((Path(self.weights) / name).read_bytes())
         return digest.hexdigest()[:32]
 
-    def verify(self, context: Context, proposal: Proposal) -> Verification:
-        """One check per passage."""
-        return self.verify_many([context], [proposal])[0]
-
-    def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
-        """The blocks of many tasks, each question and each passage read once."""
-        return read_blocks(contexts, proposals, self._read, self.threshold)
-
     def _read(self, pairs: Sequence[QuestionPassage]) -> list[ReaderAnswer]:
         from draftverify_retrieval.matching import match, read_texts
 
-        if (loaded := self._loaded) is None:
-            with self._lock:
-                self.open()
-                loaded = self._loaded
-        assert loaded is not None
-        encoder, learned = loaded
+        encoder, learned = self._get()
         answers: list[ReaderAnswer] = []
         for start in range(0, len(pairs), _PAIRS):
             some = pairs[start : start + _PAIRS]

@@ -7,15 +7,19 @@ of the blocks of many tasks. What it found is a `ReaderAnswer`; here that become
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from draftverify import Check, Context, Proposal, Verification
 from draftverify_llm import question_text
 from draftverify_retrieval.answers import normalised
 from draftverify_retrieval.passages import Passage, PassageReading, passage_of
+from draftverify_retrieval.shared import Shared
 
-__all__ = ["ReaderAnswer", "QuestionPassage", "read_blocks"]
+__all__ = ["PassageReader", "QuestionPassage", "ReaderAnswer", "read_blocks"]
+
+T = TypeVar("T")
 
 
 class QuestionPassage(NamedTuple):
@@ -47,6 +51,29 @@ class ReaderAnswer(NamedTuple):
     start: int | None = None
     end: int | None = None
     reason: str = ""
+
+
+class PassageReader(Shared[T]):
+    """A reader; what it reads with is made when it is first needed, as `Shared` says."""
+
+    provides = frozenset({"verdicts", "scores"})
+    reads: frozenset[str] = frozenset()
+
+    def __init__(self, threshold: float) -> None:
+        super().__init__()
+        self.threshold = threshold
+
+    @abstractmethod
+    def _read(self, pairs: Sequence[QuestionPassage]) -> Sequence[ReaderAnswer]:
+        """An answer to each pair, in order."""
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """One check per passage."""
+        return self.verify_many([context], [proposal])[0]
+
+    def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
+        """The blocks of many tasks, read together."""
+        return read_blocks(contexts, proposals, self._read, self.threshold)
 
 
 def read_blocks(

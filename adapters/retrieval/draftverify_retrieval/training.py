@@ -16,7 +16,7 @@ import json
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,8 +27,11 @@ from numpy.typing import NDArray
 from draftverify import ConfigError
 from draftverify.calibration import auroc
 from draftverify_llm import (
+    held_out,
     load_checkpoint,
+    need,
     optimiser_tensors,
+    read_rows,
     restore_optimiser,
     save_checkpoint,
     weights_identity,
@@ -37,7 +40,6 @@ from draftverify_retrieval.answers import exact_match, f1
 from draftverify_retrieval.pretrained import Pretrained, load
 from draftverify_retrieval.reader import Learned
 from draftverify_retrieval.reading import QuestionPassage
-from draftverify_retrieval.requirements import need
 from draftverify_retrieval.tasks import Half, paragraphs, questions
 
 if TYPE_CHECKING:
@@ -127,7 +129,7 @@ class ReaderTraining:
             ResourceError: the encoder or a package is missing.
         """
         self._check()
-        need("torch", "transformers", "bm25s", doing="training a reader")
+        need("torch", "transformers", "bm25s", doing="training a reader", extra="retrieval")
         texts, examples = _read(Path(self.data), self.half)
         out = Path(out)
         work = _ReaderTrainingRun(self, load(str(self.encoder), self.device), texts, examples, out)
@@ -161,11 +163,7 @@ class _ReaderTrainingRun:
         self.texts = texts
         self.out = out
         self.name = (str(settings.encoder), weights_identity(encoder.directory, {}))
-        held = {i for i, text in enumerate(texts) if _is_held(text, settings.held_out)}
-        if (
-            not held and settings.held_out and len(texts) > 1
-        ):  # of few passages one at least, or there is no report
-            held = {min(range(len(texts)), key=lambda i: _place(texts[i]))}
+        held = held_out(texts, settings.held_out)
         self.trained = [example for example in examples if example.passage not in held]
         self.held = [example for example in examples if example.passage in held]
         if not any(example.spans for example in self.trained):
@@ -401,15 +399,6 @@ def _bins(right: Sequence[float], wrong: Sequence[float]) -> list[dict[str, floa
     ]
 
 
-def _is_held(text: str, share: float) -> bool:
-    """By the text's own hash, so that a passage stays where it is when others join."""
-    return _place(text) < share * 2**32
-
-
-def _place(text: str) -> int:
-    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:4], "big")
-
-
 def _rivals(
     texts: Sequence[str], rarity: Any, rows: Sequence[int], count: int
 ) -> Callable[[str, int], list[int]]:
@@ -439,23 +428,15 @@ def _read(path: Path, half: Half) -> tuple[list[str], list[_PassageQuestion]]:
         return _read_squad(path, half)
     if half != "all":
         raise ConfigError("only files in SQuAD's layout have halves", where=str(path), path="half")
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")  # a text may hold Unicode's other line ends
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the file cannot be read: {error}", where=str(path)) from error
     places: dict[str, int] = {}
-    examples = []
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            examples.append(_read_line(line, places, f"{path}:{number}"))
+    examples = [_read_line(row, places, where) for where, row in read_rows(path, halves=True)]
     if not examples:
         raise ConfigError("the file holds no questions", where=str(path))
     return list(places), examples
 
 
-def _read_line(line: str, places: dict[str, int], where: str) -> _PassageQuestion:
+def _read_line(entry: Mapping[str, Any], places: dict[str, int], where: str) -> _PassageQuestion:
     try:
-        entry = json.loads(line)
         question, passage, listed = entry["question"], entry["passage"], entry["answers"]
         if not isinstance(listed, list):
             raise TypeError("answers is no list")
