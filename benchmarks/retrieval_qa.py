@@ -54,9 +54,9 @@ from draftverify_retrieval import (
     ExactMatch,
     HoldsAnswer,
     LexicalReader,
-    Reader,
     Squad,
     TextReader,
+    TrainedReader,
 )
 from draftverify_retrieval.tasks import paragraphs
 
@@ -99,7 +99,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         corpora = write_corpora(options, Path(folder))
         found = {name: Bm25(Corpus(path, split="sentence")) for name, path in corpora.items()}
-        reader = Reader(options.reader) if options.reader else LexicalReader(found["sentences"].corpus)
+        reader = TrainedReader(options.reader) if options.reader else LexicalReader(found["sentences"].corpus)
         tasks = Squad(options.data, half="odd").load()[: options.limit or None]
         if options.text_model:
             tasks = random.Random(14).sample(tasks, min(150, len(tasks)))

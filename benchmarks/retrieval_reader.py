@@ -34,11 +34,11 @@ import numpy as np
 from benchmarks.provenance import write
 from draftverify import Proposal
 from draftverify.kit import make_context
-from draftverify.stats import Estimate, bootstrap
-from draftverify_retrieval import Bm25, Corpus, LexicalReader, Reader, ReaderTraining, Squad
+from draftverify.stats import selective_risk
+from draftverify_retrieval import Bm25, Corpus, LexicalReader, ReaderTraining, Squad, TrainedReader
 from draftverify_retrieval.answers import exact_match, f1
 from draftverify_retrieval.tasks import paragraphs
-from draftverify_retrieval.words import Words
+from draftverify_retrieval.words import TermExtractor
 
 BLOCK = 5
 KEPT = 0.95
@@ -102,7 +102,7 @@ def measure(data: Path, trained: Path | None, folder: Path) -> dict[str, Any]:
     tops_of["bm25"] = np.array([row[0] if row else -1 for row in blocks["answerable"]])
     contexts = [make_context(task) for task in tasks]
     read: dict[tuple[int, int], Any] = {}
-    for name, reader in (("lexical", LexicalReader(corpus)), ("reader", Reader(trained))):
+    for name, reader in (("lexical", LexicalReader(corpus)), ("reader", TrainedReader(trained))):
         reader.open()
         checks: dict[tuple[int, int], Any] = {}
         wanted = [sorted({*a, *b, int(gold)}) for a, b, gold in zip(*blocks.values(), own, strict=True)]
@@ -187,7 +187,7 @@ def curve(best: dict[str, np.ndarray], right: np.ndarray, own: np.ndarray) -> di
 
 
 def ceilings_of(questions: list[str], texts: Any) -> np.ndarray:
-    words = Words("english", "english")
+    words = TermExtractor("english", "english")
     counts = Counter(term for text in texts for term in set(words.terms(text)))
     rare = lambda term: np.log1p((len(texts) - counts[term] + 0.5) / (counts[term] + 0.5))
     # A term that is asked twice counts twice, as in the score.

@@ -29,7 +29,6 @@ from draftverify.rules.selection import (
     WeightedVote,
 )
 from draftverify.rules.speculative import Speculative
-from draftverify.rules.speculative_rejection import SpeculativeRejection
 from draftverify.rules.stopping import (
     AdaptiveConsistency,
     AnyOf,
@@ -69,7 +68,7 @@ __all__ = [
     "Positionwise",
     "Rounds",
     "Speculative",
-    "SpeculativeRejection",
+    "Summarised",
     "SureMajority",
     "Threshold",
     "TokenMatch",

@@ -44,6 +44,7 @@ class Listed:
 """
 
 
+@pytest.mark.exhaustive
 def test_a_fit_makes_the_scores_probabilities(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

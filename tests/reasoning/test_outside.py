@@ -13,7 +13,6 @@ from draftverify.rules import Majority, Rounds
 from draftverify_reasoning import (
     Answered,
     AnswerMatches,
-    Arithmetic,
     Gym,
     GymScorer,
     GymSolved,
@@ -178,7 +177,6 @@ def test_a_recorded_score_is_passed_on_and_a_missing_one_is_an_error() -> None:
 VERIFIERS: dict[str, Callable[[], Any]] = {
     "answered": lambda: Answered(),
     "answer": lambda: KnownAnswer("answer"),
-    "arithmetic": lambda: Arithmetic(),
     "recorded_score": lambda: RecordedScore(),
 }
 

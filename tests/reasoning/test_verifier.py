@@ -101,7 +101,7 @@ def test_what_cannot_be_scored_is_told_apart(verifier: TrainedVerifier) -> None:
     assert (empty.verdict, empty.reason, empty.score) == ("reject", "empty solution", None)
     assert (long.verdict, long.reason, long.score) == ("abstain", "too long", None)
     assert odd.score is not None
-    with pytest.raises(ContractError, match="no solution"):
+    with pytest.raises(ContractError, match="is no text, no mapping"):
         checks(verifier, 3)
     with pytest.raises(ContractError, match="question"):
         verifier.verify(make_context({"other": "x"}), Proposal.alternatives(["x"]))

@@ -22,7 +22,6 @@ from draftverify.rules import (
     Lossy,
     Majority,
     Speculative,
-    SpeculativeRejection,
     TokenMatch,
     Tournament,
     Tree,
@@ -45,7 +44,6 @@ SELECTION = [
     Majority(),
     Tournament(),
     Tournament(share=0.6, margin=0.1),
-    SpeculativeRejection(),
     WeightedVote(),
 ]
 SAMPLING = [

@@ -5,13 +5,26 @@ A training names itself by a mark, a hash of its data and settings; the checkpoi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from draftverify.errors import ConfigError
 
-__all__ = ["load_checkpoint", "optimiser_tensors", "restore_optimiser", "save_checkpoint"]
+__all__ = ["held_out", "load_checkpoint", "optimiser_tensors", "restore_optimiser", "save_checkpoint"]
+
+
+def held_out(texts: Sequence[str], share: float) -> set[int]:
+    """Which of the texts a report is made of: by each one's own hash, so that it stays where it is when others join.
+
+    Of few texts it is one at least, unless the share is 0.
+    """
+    places = [
+        int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:4], "big") for text in texts
+    ]
+    held = {index for index, place in enumerate(places) if place < share * 2**32}
+    return held or ({places.index(min(places))} if share and len(texts) > 1 else set())
 
 
 def save_checkpoint(path: Path, mark: str, tensors: Mapping[str, Any], **said: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from draftverify import Check, Context, ContractError
+from draftverify import Check, ContractError, Task
 from draftverify_llm.first_token import word_tokens
 from draftverify_llm.identity import model_identity
 from draftverify_llm.local import LocalModel
@@ -82,18 +82,18 @@ def no_verdict(why: str, words: str) -> Check:
     return Check(verdict, reason=why, feedback=words)
 
 
-def question_text(context: Context) -> str:
+def question_text(task: Task) -> str:
     """A task's `question`, else its `prompt`.
 
     Raises:
         ContractError: it has neither as a text.
     """
     for name in ("question", "prompt"):
-        if isinstance(text := context.task.input.get(name), str):
+        if isinstance(text := task.input.get(name), str):
             return text
-    fields = ", ".join(map(str, context.task.input)) or "nothing"
+    fields = ", ".join(map(str, task.input)) or "nothing"
     raise ContractError(
-        f"a judge needs the task's `question` or `prompt`, a text; task {context.task.id} has {fields}"
+        f"the input of task {task.id} has no text under `question` or `prompt`; it has {fields}"
     )
 
 
@@ -108,7 +108,5 @@ def answer_text(item: object) -> str:
     if isinstance(item, (list, tuple)) and all(isinstance(step, str) for step in item):
         return "\n".join(item)
     if not isinstance(item, str):
-        raise ContractError(
-            f"a judge reads texts, mappings with a `text`, and lists of steps, not {item!r:.80}"
-        )
+        raise ContractError(f"{item!r:.80} is no text, no mapping with a `text`, and no list of steps")
     return item

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import math
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +17,7 @@ from draftverify_llm.jsonl import read_rows
 
 __all__ = [
     "RecordedSample",
+    "RecordedSamples",
     "RecordedTask",
     "find_recording",
     "plain_prompt",
@@ -70,6 +72,49 @@ class RecordedTask(msgspec.Struct, frozen=True):
             said = "half of a surrogate pair is in this line, which is no character; mend the line or take it out"
             raise ConfigError(said, where=self.wrong)
         return self
+
+
+class RecordedSamples:
+    """A generator's file of samples: read when first needed, once, and let go when closed.
+
+    Args:
+        path, fields, match: as of `read_recording`.
+    """
+
+    reads: frozenset[str] = frozenset()
+    shape = "alternatives"
+    drafts_from = "list"
+
+    def __init__(self, path: Path, fields: Mapping[str, str], match: Literal["task_id", "prompt"]) -> None:
+        self.path = Path(path)
+        self.fields = fields
+        self.match = match
+        self._lock = threading.Lock()
+        self._tasks: dict[str, RecordedTask] | None = None
+
+    def open(self) -> None:
+        """Read the file.
+
+        Raises:
+            ConfigError: with the line, when the file or a line is not as it must be.
+        """
+        self._read()
+
+    def close(self) -> None:
+        """Let the samples go; the next use reads them again."""
+        with self._lock:
+            self._tasks = None
+
+    def _read(self) -> dict[str, RecordedTask]:
+        with self._lock:
+            if self._tasks is None:
+                tasks = read_recording(self.path, self.fields, self.match)
+                self._check(tasks)
+                self._tasks = tasks
+            return self._tasks
+
+    def _check(self, tasks: Mapping[str, RecordedTask]) -> None:
+        """Refuse a file that does not hold what this generator draws from it; any file will do here."""
 
 
 def find_recording(

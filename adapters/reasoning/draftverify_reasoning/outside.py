@@ -75,12 +75,12 @@ class GymScorer:
 
     def rejudged(self, context: Context, proposal: Proposal, checks: tuple[Check, ...]) -> tuple[Check, ...]:
         """What it says at its threshold of a block that was scored at another."""
-        found = list(checks)
+        verdicts = list(checks)
         for index, (item, check) in enumerate(zip(proposal.items, checks, strict=True)):
             answer = spelled_answer(item, self.form)
             if answer is not None and check.score is not None and check.reason in ("", "wrong answer"):
-                found[index] = self._scored(check.score, answer)
-        return tuple(found)
+                verdicts[index] = self._scored(check.score, answer)
+        return tuple(verdicts)
 
 
 class KnownAnswer:
@@ -105,14 +105,14 @@ class KnownAnswer:
         Raises:
             ConfigError: the task has no such field, or it holds no answer.
         """
-        known = _answer(context.task.input, self.field, f"task {context.task.id}")
-        return check_solutions(proposal, lambda item: self._check(known, item))
+        expected = _answer(context.task.input, self.field, f"task {context.task.id}")
+        return check_solutions(proposal, lambda item: self._check(expected, item))
 
-    def _check(self, known: str, item: Any) -> Check:
+    def _check(self, expected: str, item: Any) -> Check:
         answer = answer_of(item, self.form)
         if answer is None:
             return NO_ANSWER
-        if same(answer, known):
+        if same(answer, expected):
             return PASS
         return Check("reject", reason="wrong answer", feedback=f"the answer {answer!r:.200} is wrong")
 
@@ -196,16 +196,16 @@ class GymSolved:
 
 def _whole(value: Any) -> Any:
     """A chain of one solution is that solution."""
-    alone = isinstance(value, (list, tuple)) and len(value) == 1 and isinstance(value[0], Mapping)
-    return value[0] if alone else value
+    single = isinstance(value, (list, tuple)) and len(value) == 1 and isinstance(value[0], Mapping)
+    return value[0] if single else value
 
 
-def _answer(holder: Mapping[str, Any], field: str, whose: str) -> str:
+def _answer(holder: Mapping[str, Any], field: str, owner: str) -> str:
     if field not in holder:
         raise ConfigError(
-            f"{whose} has no field {field!r}; there are {', '.join(map(str, holder)) or 'none'}", path="field"
+            f"{owner} has no field {field!r}; there are {', '.join(map(str, holder)) or 'none'}", path="field"
         )
     value = holder[field]
     if isinstance(value, bool) or not isinstance(value, (str, int, float)) or value == "":
-        raise ConfigError(f"{field!r} of {whose} should be an answer, not {value!r:.80}", path="field")
+        raise ConfigError(f"{field!r} of {owner} should be an answer, not {value!r:.80}", path="field")
     return str(value)

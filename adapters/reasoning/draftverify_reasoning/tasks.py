@@ -126,12 +126,12 @@ class Problems:
         """
         if self.limit is not None and self.limit < 0:
             raise ConfigError(f"limit is {self.limit}; it cannot be negative", path="limit")
-        words = ("id", "question", "answer", "group")
-        for word in self.fields:
-            if word not in words:
-                near = difflib.get_close_matches(word, words, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"{', '.join(words)} are"
-                raise ConfigError(f"{word!r} is no field; {hint}", path=f"fields.{word}")
+        keys = ("id", "question", "answer", "group")
+        for key in self.fields:
+            if key not in keys:
+                near = difflib.get_close_matches(key, keys, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"{', '.join(keys)} are"
+                raise ConfigError(f"{key!r} is no field; {hint}", path=f"fields.{key}")
         tasks: dict[str, Task] = {}
         places: dict[str, str] = {}
         for number, (where, row) in enumerate(read_rows(self.path), 1):
@@ -146,11 +146,11 @@ class Problems:
         return list(tasks.values())
 
     def _task(self, row: Mapping[str, Any], number: int, where: str) -> Task:
-        question, said = self._text(row, "question", where), self._text(row, "answer", where)
-        found = said if self.form == "plain" else extract(said, self.form)
-        if found is None or not (answer := normalised(found)):
+        question, worked = self._text(row, "question", where), self._text(row, "answer", where)
+        spelled = worked if self.form == "plain" else extract(worked, self.form)
+        if spelled is None or not (answer := normalised(spelled)):
             raise ConfigError(
-                f"no answer in the form {self.form!r} can be extracted from {said[-80:]!r}; the forms are those of "
+                f"no answer in the form {self.form!r} can be extracted from {worked[-80:]!r}; the forms are those of "
                 "`extract`, and plain",
                 where=where,
             )
@@ -161,21 +161,21 @@ class Problems:
             truth={"answer": answer},
         )
 
-    def _text(self, row: Mapping[str, Any], word: str, where: str) -> str:
-        name = self.fields.get(word, word)
+    def _text(self, row: Mapping[str, Any], key: str, where: str) -> str:
+        name = self.fields.get(key, key)
         value = row.get(name)
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and word == "answer":
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and key == "answer":
             value = str(value)
         if not isinstance(value, str) or not value.strip():
-            there = (
+            problem = (
                 f"not {value!r:.80}" if name in row else f"there are {', '.join(map(repr, row)) or 'none'}"
             )
-            raise ConfigError(f"{name!r} should be a text; {there}", where=where)
+            raise ConfigError(f"{name!r} should be a text; {problem}", where=where)
         return value
 
-    def _word(self, row: Mapping[str, Any], word: str, where: str, default: str) -> str:
-        name = self.fields.get(word, word)
-        if name not in row and word not in self.fields:
+    def _word(self, row: Mapping[str, Any], key: str, where: str, default: str) -> str:
+        name = self.fields.get(key, key)
+        if name not in row and key not in self.fields:
             return default
         value = row.get(name)
         if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":

@@ -27,7 +27,7 @@ __all__ = [
     "ExactMatch",
     "HoldsAnswer",
     "Precision",
-    "Recall",
+    "PassageRecall",
     "Relevance",
     "UnansweredAnswerable",
 ]
@@ -88,8 +88,8 @@ class ExactMatch(_Metric):
         answers = _answers(task)
         if not answers:
             return self.score(None, []) if outcome.status == "abstained" else 0.0
-        given = values_of(outcome)[: self.top]
-        return max((self.score(answer_of(value), answers) for value in given), default=0.0)
+        values = values_of(outcome)[: self.top]
+        return max((self.score(answer_of(value), answers) for value in values), default=0.0)
 
 
 class HoldsAnswer(ExactMatch):
@@ -143,17 +143,17 @@ class _Ranking(_Metric):
     def check_task(self, task: Task) -> None:
         """Refuse a truth that does not say what is relevant."""
         if not _has_none(task):
-            _Judge(task, self.relevant)
+            _RelevanceJudge(task, self.relevant)
 
     def figure(self, task: Task, outcome: Outcome) -> float | None:
         """The figure of a question that has something relevant; None of others."""
         if _has_none(task):
             return None
-        judge = _Judge(task, self.relevant)
+        judge = _RelevanceJudge(task, self.relevant)
         if not judge.grades:
             return None
-        found = list(dict.fromkeys(judge.names(values_of(outcome))))
-        run = {name: float(len(found) - rank) for rank, name in enumerate(found)}
+        names = list(dict.fromkeys(judge.names(values_of(outcome))))
+        run = {name: float(len(names) - rank) for rank, name in enumerate(names)}
         return self.of_run({"": run}, {"": judge.grades})[""]
 
     @abstractmethod
@@ -161,7 +161,7 @@ class _Ranking(_Metric):
         """The figure of a run of one query."""
 
 
-class Recall(_Ranking):
+class PassageRecall(_Ranking):
     """The share of the relevant passages that are among the first k accepted ones.
 
     Several pieces of the truth's document are one relevant passage, found with the first of them; so are several
@@ -181,12 +181,12 @@ class Recall(_Ranking):
         return relevance.recall(run, qrels, self.k)
 
 
-class NDCG(Recall):
+class NDCG(PassageRecall):
     """nDCG of the first k accepted passages, with the grades of the truth's `passages` (1 where it has none).
 
     Args:
         k: how many count.
-        relevant: as for `Recall`.
+        relevant: as for `PassageRecall`.
     """
 
     def of_run(self, run: relevance.Run, qrels: relevance.Qrels) -> dict[str, float]:
@@ -199,7 +199,7 @@ class MRR(_Ranking):
 
     Args:
         k: the last rank that counts; all when absent.
-        relevant: as for `Recall`.
+        relevant: as for `PassageRecall`.
     """
 
     def __init__(self, k: int | None = None, relevant: Relevance = "place") -> None:
@@ -217,7 +217,7 @@ class Precision(_Ranking):
     Where a question has no answer no passage is relevant.
 
     Args:
-        relevant: as for `Recall`.
+        relevant: as for `PassageRecall`.
     """
 
     def __init__(self, relevant: Relevance = "place") -> None:
@@ -230,7 +230,7 @@ class Precision(_Ranking):
             return None
         if _has_none(task):
             return 0.0
-        judge = _Judge(task, self.relevant)
+        judge = _RelevanceJudge(task, self.relevant)
         return sum(judge.grades.get(name, 0) > 0 for name in judge.names(values)) / len(values)
 
     def of_run(self, run: relevance.Run, qrels: relevance.Qrels) -> dict[str, float]:
@@ -238,7 +238,7 @@ class Precision(_Ranking):
         return relevance.precision(run, qrels, len(run[""]))
 
 
-class _Judge:
+class _RelevanceJudge:
     """Names passages so that the relevant ones have a grade: by their ids, or one name for all that will do.
 
     Raises:
@@ -288,11 +288,11 @@ class _Judge:
 
 def _answers(task: Task) -> list[str]:
     if "answers" not in task.truth:
-        there = ", ".join(map(str, task.truth))
-        raise ConfigError(f"the truth of task {task.id!r} has no 'answers'; there is {there}", path="truth")
+        fields = ", ".join(map(str, task.truth))
+        raise ConfigError(f"the truth of task {task.id!r} has no 'answers'; there is {fields}", path="truth")
     answers = task.truth["answers"]
     answers = [] if answers is None else [answers] if isinstance(answers, str) else list(answers)
-    if not all(isinstance(each, str) for each in answers):
+    if not all(isinstance(answer, str) for answer in answers):
         raise ConfigError(f"the answers of task {task.id!r} are no texts: {answers!r:.80}", path="truth")
     return answers
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -12,10 +11,10 @@ from draftverify import ConfigError, Context, Proposal, Task
 from draftverify_code.generators.extract import extract, truncate
 from draftverify_llm import (
     RecordedSample,
+    RecordedSamples,
     RecordedTask,
     find_recording,
     plain_prompt,
-    read_recording,
     samples_drawn,
 )
 
@@ -24,7 +23,7 @@ __all__ = ["RecordedPrograms", "find_task"]
 _BESIDE = ("answer", "correct", "score")
 
 
-class RecordedPrograms:
+class Recorded(RecordedSamples):
     """Proposes recorded samples as alternatives, each once, in the file's order; exhausted with the last.
 
     The file is JSON Lines (gzipped or not), or an array. A line is one task with a list of samples, which are texts or
@@ -57,10 +56,6 @@ class RecordedPrograms:
             own up to white space, or else the one most alike among those that define the task's entry point last.
     """
 
-    reads: frozenset[str] = frozenset()
-    shape = "alternatives"
-    drafts_from = "list"
-
     def __init__(
         self,
         path: Path,
@@ -70,27 +65,10 @@ class RecordedPrograms:
         items: Literal["text", "sample"] = "text",
         match: Literal["task_id", "prompt"] = "task_id",
     ) -> None:
-        self.path = Path(path)
-        self.fields = fields
+        super().__init__(path, fields, match)
         self.form = form
         self.stop = stop
         self.items = items
-        self.match = match
-        self._lock = threading.Lock()
-        self._tasks: dict[str, RecordedTask] | None = None
-
-    def open(self) -> None:
-        """Read the file.
-
-        Raises:
-            ConfigError: with the line, when the file or a line is not as it must be.
-        """
-        self._read()
-
-    def close(self) -> None:
-        """Let the samples go; the next use reads them again."""
-        with self._lock:
-            self._tasks = None
 
     def propose(self, context: Context, n: int) -> Proposal:
         """The next `n` samples of the task.
@@ -113,13 +91,7 @@ class RecordedPrograms:
             exhausted=start + n >= len(items),
         )
 
-    def _read(self) -> dict[str, RecordedTask]:
-        with self._lock:
-            if self._tasks is None:
-                self._tasks = read_recording(self.path, self.fields, self.match)
-            return self._tasks
-
-    def _item(self, sample: RecordedSample, recorded: RecordedTask, task: Task) -> Any:
+    def _item(self, sample: RecordedSample, found: RecordedTask, task: Task) -> Any:
         text = sample.text
         prompt = recorded.prompt or task.input.get("prompt", "")
         if self.form == "completion":
