@@ -120,7 +120,7 @@ def swept(kept: set[tuple[str, float]]) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize(("drafter", "temperature"), swept({("none", 0), ("draft model", 0.8)}))
+@pytest.mark.parametrize(("drafter", "temperature"), swept({("draft model", 0.8)}))
 def test_prompts_of_different_length(drafter, temperature):
     """After a warm-up nothing is compiled or captured; a round waits once, and is a launch for each drafted token and
     one for the target. Prompts of more than 64 tokens are read without a graph, and their rounds have a launch less."""

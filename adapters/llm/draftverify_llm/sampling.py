@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from draftverify_llm.eval_mode import evaluating
-from draftverify_llm.text import FinishReason
+from draftverify_llm.text import FinishReason, before_stop
 
-__all__ = ["Drawn", "cut", "sample"]
+__all__ = ["Drawn", "sample"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +88,9 @@ def sample(
         text = decode(row.ids[:-1] if ended else row.ids)
         logprob = sum(row.logprobs[:-1] if ended else row.logprobs)
         answers[row.prompt].append(
-            Drawn(cut(text, stop), len(row.ids), row.reason or "length", logprob, row.read)
+            Drawn(before_stop(text, stop), len(row.ids), row.reason or "length", logprob, row.read)
         )
     return answers
-
-
-def cut(text: str, stop: Sequence[str]) -> str:
-    """The text before the first stop string in it."""
-    places = [place for string in stop if (place := text.find(string)) >= 0]
-    return text[: min(places)] if places else text
 
 
 @dataclass(slots=True, eq=False)

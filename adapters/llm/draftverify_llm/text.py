@@ -16,6 +16,7 @@ __all__ = [
     "Prompt",
     "TextModel",
     "as_messages",
+    "before_stop",
     "check_model",
     "check_sampling",
     "only_text",
@@ -231,6 +232,12 @@ def check_sampling(n: int, max_tokens: int, temperature: float, top_p: float) ->
         raise ConfigError(f"n and max_tokens must be at least 1, not {n} and {max_tokens}")
     if not temperature >= 0 or not 0 < top_p <= 1:
         raise ConfigError(f"temperature must be >= 0 and top_p in (0, 1], not {temperature} and {top_p}")
+
+
+def before_stop(text: str, stop: Sequence[str]) -> str:
+    """The text before the first stop string in it."""
+    places = [place for string in stop if (place := text.find(string)) >= 0]
+    return text[: min(places)] if places else text
 
 
 def reads_sampling(temperature: float | None, top_p: float | None) -> frozenset[str]:

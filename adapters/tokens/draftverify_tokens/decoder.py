@@ -20,15 +20,13 @@ from draftverify import (
     ConfigError,
     Context,
     DraftVerifyError,
-    Event,
     Generator,
     Pipeline,
     Task,
-    TaskDone,
     TaskRecord,
 )
 from draftverify.rules import KSeq, Speculative, Tree
-from draftverify_llm import CATALOGUE, LocalModel
+from draftverify_llm import CATALOGUE, LocalModel, before_stop
 from draftverify_tokens.block_size import default_block
 from draftverify_tokens.draft_model import DraftModel
 from draftverify_tokens.first_of import FirstOf
@@ -42,7 +40,7 @@ from draftverify_tokens.sampling import SETTINGS
 from draftverify_tokens.stopping import Stop
 from draftverify_tokens.suffix import Suffix
 from draftverify_tokens.target import Target
-from draftverify_tokens.text import Detokeniser
+from draftverify_tokens.text import accepted_text
 
 __all__ = ["DRAFTERS", "Decoder", "Generation", "TextStream", "generate", "stream"]
 
@@ -340,23 +338,19 @@ class Decoder:
             raise DraftVerifyError(f"prompt {task.id} ended as {outcome.status}: {outcome.reason}")
         ids: tuple[int, ...] = outcome.value
         ended = ids[-1] in self.model.eos_ids
-        text, uncut = self._before_stop(self.model.decode(ids[:-1] if ended else ids))
+        decoded = self.model.decode(ids[:-1] if ended else ids)
+        text = before_stop(decoded, self.strings)
         drafted = sum(index is not None for round in record.rounds for index in round.decision.joined)
         return Generation(
             text=text,
             ids=ids,
-            finish_reason="length" if uncut and not ended else "stop",
+            finish_reason="length" if text == decoded and not ended else "stop",
             passes=sum(round.timing.passes for round in record.rounds),
             drafted=outcome.tally.trials,
             accepted=outcome.tally.accepted,
             share=drafted / len(ids),
             logprobs=None if scoring is None else tuple(scoring.of[task.id][: len(ids)]),
         )
-
-    def _before_stop(self, text: str) -> tuple[str, bool]:
-        """The text before the first stop string, and whether there is none."""
-        places = [place for string in self.strings if (place := text.find(string)) >= 0]
-        return (text[: min(places)], False) if places else (text, True)
 
 
 class TextStream:
@@ -407,20 +401,14 @@ class TextStream:
         decoder = self._decoder
         try:
             pipeline, scoring = decoder._running()
-            detokeniser, ends, text = Detokeniser(decoder.model), decoder.model.eos_ids, ""
-            ended: list[TaskRecord] = []
-
-            def listen(event: Event) -> None:
-                if isinstance(event, TaskDone):
-                    ended.append(event.record)
-
-            for decision in pipeline.stream(self._task, on_event=listen):
-                text += "".join([detokeniser.push(token) for token in decision.emitted if token not in ends])
+            text, ended = "", list[TaskRecord]()
+            for piece in accepted_text(pipeline, self._task, ended, decoder.model.eos_ids):
+                text += piece
                 ready = len(text) - _held_back(text, decoder.strings)
                 if ready:
                     yield text[:ready]
                     text = text[ready:]
-            text, _ = decoder._before_stop(text + detokeniser.flush())
+            text = before_stop(text, decoder.strings)
             if text:
                 yield text
             self._result = decoder._made_of(self._task, ended[0], scoring)
