@@ -141,6 +141,7 @@ def test_a_model_whose_head_is_rounded_too():
 
 
 @pytest.mark.weights
+@pytest.mark.exhaustive
 def test_a_rounded_head_of_a_real_model_finds_the_likeliest_token():
     """On English text it is the one of the whole head at 97 of 100 places or more; rounded alone it is not."""
     from draftverify_llm import LocalModel
@@ -178,6 +179,7 @@ def test_a_model_that_does_not_fit_is_refused(change, message):
 
 
 @pytest.mark.weights
+@pytest.mark.exhaustive
 def test_a_four_bit_file_comes_out_as_it_is():
     """SmolLM2's GGUF has four-bit layers of that very form: packed again they hold the same values."""
     from draftverify_llm import LocalModel
@@ -533,6 +535,7 @@ def test_without_the_kernel_a_config_runs(without, tmp_path, caplog):
     ]
 
 
+@pytest.mark.exhaustive
 def test_the_example_runs_on_a_processor_without_the_instructions(tmp_path):
     """examples/rounded_draft.yaml, with other weights, where torch and oneDNN are held to AVX2: torch's own refusal is
     what is met here, and it is told once."""
