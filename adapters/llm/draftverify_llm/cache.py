@@ -109,20 +109,18 @@ def root() -> Path:
 
 def entries() -> list[CacheEntry]:
     """What the cache holds, by name and kind."""
-    listed = []
+    files = []
     for place, name in _names():
         if place == "unfinished":
-            listed.append(
-                CacheEntry(name, "unfinished", _bytes(root() / place / name), root() / place / name)
-            )
+            files.append(CacheEntry(name, "unfinished", _bytes(root() / place / name), root() / place / name))
             continue
         for kind, path in (
             ("gguf", root() / place / name / "model.gguf"),
             ("torch", root() / place / name / "torch"),
         ):
             if path.exists():
-                listed.append(CacheEntry(name, kind, _bytes(path), path))  # type: ignore[arg-type]
-    return sorted(listed, key=lambda entry: (entry.name, entry.kind))
+                files.append(CacheEntry(name, kind, _bytes(path), path))  # type: ignore[arg-type]
+    return sorted(files, key=lambda entry: (entry.name, entry.kind))
 
 
 def clear(name: str | None = None) -> int:

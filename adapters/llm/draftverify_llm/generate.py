@@ -202,11 +202,8 @@ class Sample:
             turns.insert(0, {"role": "system", "content": self.system})
         if context.feedback:
             refusal = context.feedback[-1]
-            message = refusal.feedback or refusal.reason or "This answer was refused."
-            turns += [
-                {"role": "assistant", "content": str(refusal.item)},
-                {"role": "user", "content": message},
-            ]
+            why = refusal.feedback or refusal.reason or "This answer was refused."
+            turns += [{"role": "assistant", "content": str(refusal.item)}, {"role": "user", "content": why}]
         return turns
 
 

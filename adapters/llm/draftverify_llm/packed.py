@@ -323,21 +323,12 @@ def _found(module: Any) -> Iterator[tuple[Any, str, tuple[str, ...], list[Any]]]
     """The linear layers, those that can be one product together: their parent, the first's name, their names, they."""
     for name, parent in module.named_modules():
         children = dict(parent.named_children())
-        linears = {
-            attribute: child for attribute, child in children.items() if type(child) is torch.nn.Linear
-        }
+        linears = {key: child for key, child in children.items() if type(child) is torch.nn.Linear}
         for joint in JOINT:
-            if all(attribute in linears for attribute in joint) and alike(
-                [linears[attribute] for attribute in joint]
-            ):
-                yield (
-                    parent,
-                    f"{name}.{joint[0]}".lstrip("."),
-                    joint,
-                    [linears.pop(attribute) for attribute in joint],
-                )
-        for attribute, linear in linears.items():
-            yield parent, f"{name}.{attribute}".lstrip("."), (attribute,), [linear]
+            if all(key in linears for key in joint) and alike([linears[key] for key in joint]):
+                yield parent, f"{name}.{joint[0]}".lstrip("."), joint, [linears.pop(key) for key in joint]
+        for key, linear in linears.items():
+            yield parent, f"{name}.{key}".lstrip("."), (key,), [linear]
 
 
 def _packed_together(

@@ -147,14 +147,12 @@ def read_recording(
         key, prompt = _key(row, paths, match, where)
         listed, samples = _samples(row, paths, where, unseen)
         unseen -= {name for name in ("prompt", "samples") if _at(row, paths[name]) is not _MISSING}
-        origin, prompt_before, samples_before, one_line = tasks.setdefault(
-            key, (where, prompt, [], not listed)
-        )
-        if origin != where and (listed or not one_line):
+        origin, prompt_before, earlier, single = tasks.setdefault(key, (where, prompt, [], not listed))
+        if origin != where and (listed or not single):
             raise ConfigError(f"the task {key[:80]!r} stands twice, first at {origin}", where=where)
         if prompt != prompt_before:
             raise ConfigError(f"the task {key[:80]!r} has another prompt than at {origin}", where=where)
-        samples_before.extend(samples)
+        earlier.extend(samples)
         try:
             json.dumps(row, ensure_ascii=False).encode()
         except UnicodeEncodeError:
@@ -209,9 +207,7 @@ def _samples(
         if not isinstance(listed, list):
             raise ConfigError(f"{paths['samples']!r} should be a list, not {listed!r:.80}", where=where)
         entries = [{paths["text"]: entry} if isinstance(entry, str) else entry for entry in listed]
-        return True, [
-            _sample(entry, paths, f"{where}: sample {i}", unseen) for i, entry in enumerate(entries)
-        ]
+        return True, [_sample(row, paths, f"{where}: sample {i}", unseen) for i, row in enumerate(entries)]
     if "*" not in paths["text"]:
         return False, [_sample(row, paths, where, unseen)]
     head, texts = _parallel(row, paths["text"])

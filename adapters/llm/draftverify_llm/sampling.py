@@ -123,16 +123,15 @@ class _Batch:
         """Read each prompt once, and give every row its copy."""
         import torch
 
-        first_row = {row.prompt: row for row in reversed(self.rows)}
+        head = {row.prompt: row for row in reversed(self.rows)}
         order = list(dict.fromkeys(row.prompt for row in self.rows))
-        lengths = [len(first_row[k].prompt_ids) for k in order]
+        lengths = [len(head[k].prompt_ids) for k in order]
         longest, device = max(lengths), self.model.device
         pads = [longest - length for length in lengths]
         for k, length in zip(order, lengths, strict=True):
-            first_row[k].read = length
+            head[k].read = length
         ids = torch.tensor(
-            [[0] * pad + list(first_row[k].prompt_ids) for k, pad in zip(order, pads, strict=True)],
-            device=device,
+            [[0] * pad + list(head[k].prompt_ids) for k, pad in zip(order, pads, strict=True)], device=device
         )
         self._mask = self._next = None
         extra: dict[str, Any] = {}

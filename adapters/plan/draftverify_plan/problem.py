@@ -88,7 +88,7 @@ class PlanningProblem:
         self._simulator = UPSequentialSimulator(problem)
         self.start = PlanState(self._simulator.get_initial_state())
         self._actions = {action.name: action for action in problem.actions}
-        self._objects = {pddl_object.name: pddl_object for pddl_object in problem.all_objects}
+        self._objects = {entity.name: entity for entity in problem.all_objects}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PlanningProblem) and bool(self.problem == other.problem)
@@ -168,11 +168,7 @@ class PlanningProblem:
         with _ONE_AT_A_TIME:
             evaluator = StateEvaluator(self.problem)
             conditions = [condition.substitute(binding) for condition in instance.action.preconditions]
-            return [
-                condition
-                for condition in conditions
-                if not evaluator.evaluate(condition, state.values).is_true()
-            ]
+            return [need for need in conditions if not evaluator.evaluate(need, state.values).is_true()]
 
     def is_goal(self, state: PlanState) -> bool:
         """Whether the goal holds."""

@@ -52,7 +52,7 @@ class Relaxation:
             for fact in (*needs, *adds):
                 numbers.setdefault(fact, len(numbers))
         fluents = {fluent.name: fluent for fluent in problem.fluents}
-        objects = {pddl_object.name: pddl_object for pddl_object in problem.all_objects}
+        objects = {entity.name: entity for entity in problem.all_objects}
         self.facts: list[FNode] = [fluents[name](*(objects[arg] for arg in args)) for name, *args in numbers]
         self.goal = tuple(dict.fromkeys(numbers[fact] for fact in goal))
         self.actions = [
@@ -149,10 +149,7 @@ def _ground(problem: Problem, action: Any, true: Collection[_Fact]) -> Iterator[
             places = [parameters.index(arg.parameter().name) for arg in fact.args if arg.is_parameter_exp()]
             tests[max(places, default=-1) + 1].append(fact)
     needs = [fact for fact in needs if fact.fluent() in changed]
-    values = [
-        [pddl_object.name for pddl_object in problem.objects(parameter.type)]
-        for parameter in action.parameters
-    ]
+    values = [[entity.name for entity in problem.objects(parameter.type)] for parameter in action.parameters]
     binding: dict[str, str] = {}
 
     def extend(depth: int) -> Iterator[_Ground]:

@@ -194,10 +194,8 @@ class Decoder:
         tasks = [task for place, input in enumerate(inputs) for task in self._tasks(place, input, single, n)]
         pipeline, scoring = self._running()
         records = pipeline.record_batch(tasks, size=batch_size)
-        generations = [self._made_of(*pair, scoring) for pair in zip(tasks, records, strict=True)]
-        answers: list[One] = (
-            [*generations] if n == 1 else [generations[i : i + n] for i in range(0, len(generations), n)]
-        )
+        flat = [self._made_of(*pair, scoring) for pair in zip(tasks, records, strict=True)]
+        answers: list[One] = [*flat] if n == 1 else [flat[i : i + n] for i in range(0, len(flat), n)]
         return answers[0] if single else answers  # type: ignore[return-value]
 
     def stream(self, prompt: Any, *, attention_mask: Any = None) -> TextStream:
@@ -420,9 +418,7 @@ def _held_back(text: str, strings: Sequence[str]) -> int:
     """How many characters at the text's end may be of a stop string."""
     held = [len(text) - place for string in strings if (place := text.find(string)) >= 0]
     for string in strings:
-        begun = (
-            size for size in range(min(len(string) - 1, len(text)), 0, -1) if text.endswith(string[:size])
-        )
+        begun = (n for n in range(min(len(string) - 1, len(text)), 0, -1) if text.endswith(string[:n]))
         held.append(next(begun, 0))
     return max(held, default=0)
 
@@ -537,16 +533,12 @@ def _no_tokenizer(tokenizer: Any, path: str) -> None:
 
 
 def _check_names(settings: Mapping[str, Any]) -> None:
-    arguments = Decoder.__init__.__kwdefaults__ or {}
+    names = Decoder.__init__.__kwdefaults__ or {}
     for name in settings:
         if name in SETTINGS:
             continue
         meant = ELSEWHERE.get(name) or next(
-            iter(get_close_matches(name, ["drafter", *arguments, *SETTINGS], n=1)), None
+            iter(get_close_matches(name, ["drafter", *names, *SETTINGS], n=1)), None
         )
-        hint = (
-            f"; did you mean {meant}?"
-            if meant
-            else f"; there are {', '.join(sorted({*arguments, *SETTINGS}))}"
-        )
-        raise ConfigError(f"there is no argument {name!r}{hint}", path=name)
+        hint = f"did you mean {meant}?" if meant else f"there are {', '.join(sorted({*names, *SETTINGS}))}"
+        raise ConfigError(f"there is no argument {name!r}; {hint}", path=name)

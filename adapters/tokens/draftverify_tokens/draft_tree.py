@@ -202,9 +202,7 @@ class DraftTree:
         """
         import torch
 
-        trees = [
-            _Best(*arguments) for arguments in zip(_with_scores_that_differ(contexts), sizes, strict=True)
-        ]
+        trees = [_Best(*pair) for pair in zip(_with_scores_that_differ(contexts), sizes, strict=True)]
         growing = trees
         for children in self.branching:
             growing = [tree for tree in growing if tree.ends]
@@ -227,7 +225,7 @@ class DraftTree:
         forms = [
             _form(_possible(self.branching, context), n) for context, n in zip(contexts, sizes, strict=True)
         ]
-        trees = [_Sampled(*arguments) for arguments in zip(contexts, forms, strict=True)]
+        trees = [_Sampled(*pair) for pair in zip(contexts, forms, strict=True)]
         keys = np.asarray([context.draws.key for context in contexts])
         rounds = np.asarray([context.draws.round for context in contexts])
         u = uniforms(keys, rounds, np.arange(max(sizes) + max(self.branching)))

@@ -86,15 +86,8 @@ class DrafterTraining:
         """What was learned from, by its tasks and answers, and how."""
         name, pipeline, records = self._recorded
         answers = [[record.task, _answer(record), refused_places(record)] for record in records]
-        parts = [
-            self.places,
-            self.most,
-            self.ridge,
-            self.seed,
-            name,
-            identity_of(pipeline.generator),
-            answers,
-        ]
+        drafter = identity_of(pipeline.generator)
+        parts = [self.places, self.most, self.ridge, self.seed, name, drafter, answers]
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
     def train(self, out: Path, progress: Progress = lambda step, total, message: None) -> dict[str, Any]:

@@ -100,9 +100,7 @@ class FirstOf:
 
     def default_block(self) -> BlockSize | int:
         """The first drafter's that brings a controller, unless blocks are trees; else the largest number brought."""
-        brought = [
-            drafter.default_block() if hasattr(drafter, "default_block") else 1 for drafter in self.drafters
-        ]
+        brought = [part.default_block() if hasattr(part, "default_block") else 1 for part in self.drafters]
         sizes = [size for size in brought if isinstance(size, int)]
         controllers = [size for size in brought if not isinstance(size, int)]
         return controllers[0] if controllers and self.shape != "tree" else max(sizes, default=1)

@@ -138,14 +138,12 @@ class ModuleForward:
         states = None
         if self.hidden:
             states = [
-                torch.cat(
-                    [torch.stack([output.hidden_states[i] for i in self.hidden], dim=2) for output in parts]
-                )
+                torch.cat([torch.stack([out.hidden_states[i] for i in self.hidden], dim=2) for out in parts])
                 for parts in outputs
             ]
         if want is None:
             return None, states
-        parts = [output.logits.flatten(0, 1) for parts in outputs for output in parts]
+        parts = [out.logits.flatten(0, 1) for parts in outputs for out in parts]
         flat = parts[0] if len(parts) == 1 else torch.cat(parts)
         logits = flat if isinstance(want, int) else flat[want]
         return (logits if tail is None else (logits, *tail(logits))), states

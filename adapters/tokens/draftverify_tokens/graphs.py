@@ -103,11 +103,8 @@ class Graphs:
 
     def _forget(self) -> None:
         """Drop the graphs of buffers that are no more."""
-        stale = [
-            key
-            for key, captured in self._made.items()
-            if any(buffer() is None for buffer in captured.buffers)
-        ]
+        held = self._made.items()
+        stale = [key for key, graph in held if any(buffer() is None for buffer in graph.buffers)]
         for key in stale:
             self._drop(key)
         if stale:

@@ -217,10 +217,9 @@ class LlamaForward:
         with torch.inference_mode():  # as in a pass: Dynamo tells such buffers from others
             shelf = slots.shelf(capacity, rows)
         nothing = torch.zeros((rows, tokens), dtype=torch.int64, device=self.module.device)
-        places = torch.full_like(nothing, capacity - 1)
-        group = RowGroup(
-            nothing, nothing, places, shelf, 0, None, capacity, {}, paths=torch.ones_like(nothing)
-        )
+        ends = torch.full_like(nothing, capacity - 1)
+        paths = torch.ones_like(nothing)
+        group = RowGroup(nothing, nothing, ends, shelf, 0, None, capacity, {}, paths=paths)
         with torch.inference_mode():
             self._prepare([group])
             for tail in tails:

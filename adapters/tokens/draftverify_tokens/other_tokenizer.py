@@ -108,19 +108,15 @@ class OtherTokenizer:
             int, dict[str, Any]
         ] = {}  # one object for one, so that a batch's rows are treated as one
         inner = []
-        for index, telling in zip(indices, retold, strict=True):
-            outer_settings = contexts[index].settings
-            inner_settings = settings.setdefault(
-                id(outer_settings),
-                {name: outer_settings[name] for name in KEPT if name in outer_settings} | GREEDY,
+        for index, text_told in zip(indices, retold, strict=True):
+            outer = contexts[index].settings
+            shared = settings.setdefault(
+                id(outer), {name: outer[name] for name in KEPT if name in outer} | GREEDY
             )
-            inner.append(self._as_its_own(contexts[index], telling, inner_settings))
-        sizes = [
-            math.ceil(rooms[index] * telling.ratio) for index, telling in zip(indices, retold, strict=True)
-        ]
-        for index, context, draft in zip(
-            indices, inner, self._drafter.propose_many(inner, sizes), strict=True
-        ):
+            inner.append(self._as_its_own(contexts[index], text_told, shared))
+        sizes = [math.ceil(rooms[i] * text_told.ratio) for i, text_told in zip(indices, retold, strict=True)]
+        drafts = self._drafter.propose_many(inner, sizes)
+        for index, context, draft in zip(indices, inner, drafts, strict=True):
             drafted = self._in_the_targets_tokens(contexts[index], context, draft)
             proposals[index] = Proposal.chain(tuple(drafted[: rooms[index]]))
         return proposals

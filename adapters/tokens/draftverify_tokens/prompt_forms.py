@@ -46,12 +46,10 @@ def read_prompts(prompts: Any, *, attention_mask: Any = None, chat: bool = True)
     inputs: list[Any] = []
     for place, prompt in enumerate(prompts):
         if hasattr(prompt, "tolist") or (isinstance(prompt, Mapping) and "input_ids" in prompt):
-            inputs_here = read_prompts(prompt)[0]
-            if len(inputs_here) != 1:
-                raise ConfigError(
-                    f"holds {len(inputs_here)} prompts; one is needed", path=f"prompts[{place}]"
-                )
-            inputs += inputs_here
+            nested = read_prompts(prompt)[0]
+            if len(nested) != 1:
+                raise ConfigError(f"holds {len(nested)} prompts; one is needed", path=f"prompts[{place}]")
+            inputs += nested
         elif (single := _single(prompt, chat)) is not None:
             inputs.append(single)
         elif isinstance(prompt, Sequence) and not len(prompt):

@@ -109,11 +109,9 @@ def read_settings(settings: Mapping[str, Any]) -> Sampling:
     """
     settings = own_settings(settings)
     sampling = Sampling(**settings)
-    for name, (allowed, requirement) in _CHECKS.items():
+    for name, (allowed, range_) in _CHECKS.items():
         if name in settings and not allowed(settings[name]):
-            raise ConfigError(
-                f"{name} must be {requirement}, not {settings[name]!r}", path=f"settings.{name}"
-            )
+            raise ConfigError(f"{name} must be {range_}, not {settings[name]!r}", path=f"settings.{name}")
     if sampling.logit_bias:
         ids = {int(token): bias for token, bias in sampling.logit_bias.items()}
         sampling = replace(sampling, logit_bias=ids)
@@ -293,14 +291,10 @@ class Tail:
         logits = logits[:, : self.vocabulary]
         if logits.dtype in (torch.bfloat16, torch.float16):
             logits = logits.float()
-        shaped = _shaped(logits, self.sampling)
+        rows = _shaped(logits, self.sampling)
         if self.sampling.temperature == 0:
-            return *shaped, logits.max(dim=-1).indices
-        return (
-            shaped
-            if self.drawn is None
-            else (*shaped, inverse_cdf(shaped[0], self.drawn.expand(len(logits))))
-        )
+            return *rows, logits.max(dim=-1).indices
+        return rows if self.drawn is None else (*rows, inverse_cdf(rows[0], self.drawn.expand(len(logits))))
 
 
 def _shaped(logits: Any, sampling: Sampling) -> tuple[Any, Any]:

@@ -66,9 +66,8 @@ def self_test(module: Any) -> str | None:
     try:
         no_trees = _Trial(module).run()
     except ConfigError as error:
-        verdicts.append(
-            (key, now, str(error), None)
-        )  # the words alone: an error's traceback holds the module
+        # The words alone: an error's traceback holds the module.
+        verdicts.append((key, now, str(error), None))
         raise
     verdicts.append((key, now, None, no_trees))
     return no_trees

@@ -179,8 +179,8 @@ def _chain(sources: list[Source], n: int, threshold: float) -> tuple[int, ...]:
         if len(items) == n or probability < threshold:
             break
         sources = [
-            (candidate, end if candidate is automaton else _along(candidate, start, tokens))
-            for candidate, start in sources
+            (source, end if source is automaton else _along(source, start, tokens))
+            for source, start in sources
         ]
     return tuple(items)
 

@@ -67,12 +67,10 @@ class SuffixAutomaton:
         following, link, length = self._next, self._link, self._length
         end = self._last
         for token in tokens:
-            successor = following[end].get(token)
-            if successor is not None:  # as an earlier sequence went on
+            goal = following[end].get(token)
+            if goal is not None:  # as an earlier sequence went on
                 self._count(end, token)
-                end = (
-                    successor if length[successor] == length[end] + 1 else self._split(end, token, successor)
-                )
+                end = goal if length[goal] == length[end] + 1 else self._split(end, token, goal)
                 continue
             new = len(link)
             following.append({})
@@ -80,11 +78,11 @@ class SuffixAutomaton:
             length.append(length[end] + 1)
             state = end
             while state >= 0:
-                successor = following[state].get(token)
-                if successor is not None:
+                goal = following[state].get(token)
+                if goal is not None:
                     self._count(state, token)
-                    exact = length[successor] == length[state] + 1
-                    link[new] = successor if exact else self._split(state, token, successor)
+                    exact = length[goal] == length[state] + 1
+                    link[new] = goal if exact else self._split(state, token, goal)
                     break
                 following[state][token] = new
                 state = link[state]
