@@ -34,7 +34,7 @@ import numpy as np
 from benchmarks.provenance import write
 from draftverify import Proposal
 from draftverify.kit import make_context
-from draftverify.stats import selective_risk
+from draftverify.stats import Estimate, bootstrap
 from draftverify_retrieval import Bm25, Corpus, LexicalReader, ReaderTraining, Squad, TrainedReader
 from draftverify_retrieval.answers import exact_match, f1
 from draftverify_retrieval.tasks import paragraphs

@@ -29,7 +29,6 @@ PAGES = [
     "retrieval.md",
     "reasoning.md",
     "tokens.md",
-    "sampling.md",
     "verifiers.md",
     "report.md",
     "code.md",

@@ -68,7 +68,6 @@ __all__ = [
     "Positionwise",
     "Rounds",
     "Speculative",
-    "Summarised",
     "SureMajority",
     "Threshold",
     "TokenMatch",

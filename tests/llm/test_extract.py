@@ -67,6 +67,7 @@ def test_the_right_answers_have_the_form(example: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.weights
+@pytest.mark.exhaustive
 def test_it_runs_with_the_shipped_model(tmp_path: Path) -> None:
     """Two texts: what is accepted has the form, what is refused was told why."""
     done = run(load_experiment(EXAMPLES / "extract.yaml", overrides=["tasks.limit=2"]), out=tmp_path / "run")

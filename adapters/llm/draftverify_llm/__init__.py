@@ -36,6 +36,7 @@ from draftverify_llm.text import (
     Completion,
     Message,
     TextModel,
+    before_stop,
     check_model,
     read_sampling,
     reads_sampling,
@@ -60,7 +61,7 @@ __all__ = [
     "RecordedTask",
     "Sample",
     "TextModel",
-    "answer_text",
+    "before_stop",
     "by_length",
     "check_model",
     "evaluating",
@@ -90,4 +91,5 @@ __all__ = [
     "save_checkpoint",
     "torch_directory",
     "weights_identity",
+    "answer_text",
 ]

@@ -58,11 +58,11 @@ def identity_of_judge(model: TextModel, *settings: Any) -> str:
     Raises:
         ResourceError: the weights cannot be had.
     """
-    said = json.dumps([model_identity(model), *settings], sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(said.encode()).hexdigest()[:32]
+    description = json.dumps([model_identity(model), *settings], sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(description.encode()).hexdigest()[:32]
 
 
-def open_model(model: TextModel, words: Sequence[str]) -> None:
+def open_model(model: TextModel, verdicts: Sequence[str]) -> None:
     """Load a judge's model, and refuse one whose tokenizer cannot tell the verdicts apart.
 
     Raises:
@@ -71,15 +71,15 @@ def open_model(model: TextModel, words: Sequence[str]) -> None:
     if (opens := getattr(model, "open", None)) is not None:
         opens()
     if isinstance(model, LocalModel):
-        word_tokens(model, words)
+        word_tokens(model, verdicts)
 
 
-def no_verdict(why: str, words: str) -> Check:
+def no_verdict(why: str, text: str) -> Check:
     """The check of an item on which there was no verdict: what failed is an error, what was said otherwise abstains."""
     verdict: Literal["error", "timeout", "abstain"] = "abstain"
     if why in ("error", "timeout"):
         verdict = "error" if why == "error" else "timeout"
-    return Check(verdict, reason=why, feedback=words)
+    return Check(verdict, reason=why, feedback=text)
 
 
 def question_text(task: Task) -> str:

@@ -23,7 +23,7 @@ __all__ = ["RecordedPrograms", "find_task"]
 _BESIDE = ("answer", "correct", "score")
 
 
-class Recorded(RecordedSamples):
+class RecordedPrograms(RecordedSamples):
     """Proposes recorded samples as alternatives, each once, in the file's order; exhausted with the last.
 
     The file is JSON Lines (gzipped or not), or an array. A line is one task with a list of samples, which are texts or
