@@ -35,6 +35,7 @@ from benchmarks.provenance import write
 from benchmarks.reasoning_problems import MODEL, Counted, distinct
 from draftverify import Budget, Check, Context, Pipeline, Proposal, Task, Verification, retry
 from draftverify.rules import First, Limit, LongestPrefix
+from draftverify.stats import bootstrap
 from draftverify_llm import answer_text
 from draftverify_reasoning import Gym, SolutionSampler, Steps, UntilAnswered, answer_of
 from draftverify_reasoning.gym import score_answer

@@ -91,7 +91,7 @@ class RecordedPrograms(RecordedSamples):
             exhausted=start + n >= len(items),
         )
 
-    def _item(self, sample: RecordedSample, found: RecordedTask, task: Task) -> Any:
+    def _item(self, sample: RecordedSample, recorded: RecordedTask, task: Task) -> Any:
         text = sample.text
         prompt = recorded.prompt or task.input.get("prompt", "")
         if self.form == "completion":
