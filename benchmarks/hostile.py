@@ -55,8 +55,8 @@ from draftverify.checks.verifiers import Exact
 from draftverify.rules import First, LongestPrefix, Speculative
 from draftverify.stats import drafting
 from draftverify.stats.block import Measured
-from draftverify.stats.block.costs import FIRST_GAP
 from draftverify.stats.intervals import log_interval
+from draftverify.stats.task_costs import FIRST_GAP
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 RESULTS = Path(__file__).parent / "results"

@@ -67,7 +67,7 @@ Optional, found by name:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 from draftverify.randomness import Draws
 from draftverify.values import Context, Decision, Outcome, Proposal, Round, Task, Verification
@@ -77,6 +77,9 @@ Done: TypeAlias = Callable[[Context, tuple[Any, ...]], int | None]
 
 `context` is the state after the round (ballots held, `context.last` set, `context.accepted` ending in `new`), except
 that `context.rounds` ends before it, since its record is not made yet; `new` are the values that the decision added."""
+
+Threshold: TypeAlias = Annotated[float, "threshold"]
+"""A score that a rule compares with: in a config a number, or a part of the role threshold, `{use: calibrated, …}`."""
 
 Collects: TypeAlias = Literal["always", "given"]
 """When a round that brings a rule nothing is no trouble, and the next is drafted where no clause of the policy answers

@@ -7,10 +7,10 @@ arrays of `arrays`. `selection` decides by verdicts, `thresholds` has the score 
 and `stopping` says when a task is finished. See docs/rules.md.
 """
 
+from draftverify.protocols import Threshold
 from draftverify.rules.agreement import ConsensusSet, DualAgreement, consensus_sets
 from draftverify.rules.ballots import Count, count
 from draftverify.rules.block_verification import BlockVerification
-from draftverify.rules.bounds import Threshold
 from draftverify.rules.cascades import Cascade
 from draftverify.rules.ensemble import Ensemble
 from draftverify.rules.k_seq import KSeq

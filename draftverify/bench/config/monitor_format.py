@@ -15,7 +15,7 @@ from draftverify.bench.config.parameters import Record
 from draftverify.bench.config.specs import ComponentSpec, MonitorSpec
 from draftverify.bench.monitors.monitor import OnAlarm
 from draftverify.plugins import did_you_mean
-from draftverify.rules import Threshold
+from draftverify.protocols import Threshold
 
 __all__ = ["MONITOR", "asking", "compared"]
 

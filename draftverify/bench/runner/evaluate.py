@@ -15,8 +15,8 @@ from draftverify.bench.tables.notebook import report_html
 from draftverify.bench.tables.summarise import summarise
 from draftverify.bench.tables.summary import Summary
 from draftverify.bench.tables.tables import print_tables
+from draftverify.checks.families import check_families
 from draftverify.checks.metrics import check_metrics, measures_of, score
-from draftverify.checks.verifiers import check_families
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError
 from draftverify.plugins import did_you_mean
