@@ -46,8 +46,8 @@ def load(folder: Path, text: str = CONFIG) -> Experiment:
 def test_a_pipeline_of_functions_runs(tmp_path: Path) -> None:
     """In worker processes too, which import the file themselves."""
     made = {}
-    for use in ("serial", "process"):
-        experiment = load(tmp_path, CONFIG + f"executor: {{use: {use}}}\n")
+    for use, executor in (("serial", "{use: serial}"), ("process", "{use: process, workers: 1}")):
+        experiment = load(tmp_path, CONFIG + f"executor: {executor}\n")
         run(experiment, out=tmp_path / use)
         with load_run(tmp_path / use) as records:
             made[use] = [entry.record.outcome for entry in records.store.entries()]

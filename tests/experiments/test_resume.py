@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from draftverify.cli.main import main
 from draftverify.experiments.config import load_experiment
 from draftverify.experiments.run import run
 from tests.experiments.runs import load, only_spec, results, write
@@ -119,9 +120,7 @@ def test_kills_change_nothing(tmp_path: Path, executor: str, kills: int, tasks: 
         before = after
     assert in_flight >= kills // 2  # the first of eight comes while it starts
     assert 0 < len(before) < tasks
-    process = start(config, out)
-    _, error = process.communicate()
-    assert process.returncode == 6, error  # two tasks are broken
+    assert main(["run", str(config), "--out", str(out)]) == 6  # two tasks are broken
     reference = tmp_path / "reference"
     reference.mkdir()
     unkilled = load_experiment(only_spec(write(reference, **changes)))
@@ -144,7 +143,7 @@ def test_ctrl_c_leaves_a_run_that_can_go_on(tmp_path: Path, executor: str) -> No
     assert b"Traceback" not in error
     assert not any(is_running(pid) for pid, _ in lines(log, 0))
     assert 0 < len(committed(tmp_path / "run")) < 60
-    assert start(config, tmp_path / "run").wait(60) == 0
+    assert main(["run", str(config), "--out", str(tmp_path / "run")]) == 0
     assert len(committed(tmp_path / "run")) == 60
 
 
