@@ -229,7 +229,7 @@ RIGHT = [
 
 
 @parametrize_with_checks(
-    [*RIGHT, *HONEST, Subject(TossesHonestly(), proposals=[Proposal.alternatives(["a", "b"])])], trials=1000
+    [*RIGHT, *HONEST, Subject(TossesHonestly(), proposals=[Proposal.alternatives(["a", "b"])])], trials=250
 )
 def test_right_components_pass(component: Any, check: Any) -> None:
     """Scripted parts, the table pair, lifted functions, plain rules and parts of odd forms pass every check."""
