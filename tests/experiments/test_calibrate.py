@@ -83,6 +83,23 @@ def written(folder: Path, text: str = CHAIN, **blanks: Any) -> Path:
     return file
 
 
+@pytest.fixture(scope="module")
+def point(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a calibration of chains."""
+    folder = tmp_path_factory.mktemp("point")
+    (made,) = calibrate(load_experiment(written(folder)), out=folder / "run", at_most=8)
+    return made.path
+
+
+@pytest.fixture(scope="module")
+def alternatives(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A config of alternatives and the directory of its calibration."""
+    folder = tmp_path_factory.mktemp("alternatives")
+    file = written(folder, ALTERNATIVES)
+    calibrate(load_experiment(file), out=folder / "run")
+    return file, folder / "run"
+
+
 def speed(chance: float, n: int, seconds: float = 0.1) -> float:
     """Expected items of a round over its seconds."""
     return (1 - chance ** (n + 1)) / (1 - chance) / (1.0 + (0.02 + seconds) * n)
@@ -120,13 +137,13 @@ def test_the_best_size_of_a_tree_is_found(tmp_path: Path) -> None:
     assert made.artifact.measured.value == pytest.approx(3 / 1.96, rel=0.01)
 
 
-def test_costs_are_those_of_the_curves(tmp_path: Path) -> None:
+def test_costs_are_those_of_the_curves(point: Path) -> None:
     """Draft and verify by size are as the parts declare them, and a large block is far from as many of one."""
-    (made,) = calibrate(load_experiment(written(tmp_path)), out=tmp_path / "run")
-    for each in made.artifact.tried:
+    made = read_artifact(point, Artifact)
+    for each in made.tried:
         assert each.draft == pytest.approx(0.1 * each.block)
         assert each.verify == pytest.approx(1.0 + 0.02 * each.block)
-    parallel = made.artifact.parallel
+    parallel = made.parallel
     assert parallel is not None
     assert parallel.size >= 8
     assert parallel.passes.value == pytest.approx((1.0 + 0.02 * parallel.size) / 1.02, rel=1e-6)
@@ -147,11 +164,11 @@ def test_where_items_are_accepted_less_often_than_they_cost_it_says_do_not_draft
     assert found.predicted.holds(found.measured.value)
 
 
-def test_of_alternatives_size_and_threshold_are_chosen_by_what_a_solved_task_costs(tmp_path: Path) -> None:
+def test_of_alternatives_size_and_threshold_are_chosen_by_what_a_solved_task_costs(
+    alternatives: tuple[Path, Path],
+) -> None:
     """A low threshold accepts quickly and wrongly: by the metric the cell with the high one and large blocks wins."""
-    file = written(tmp_path, ALTERNATIVES)
-    (made,) = calibrate(load_experiment(file), out=tmp_path / "run")
-    found = made.artifact
+    found = read_artifact(alternatives[1] / "many.json", Artifact)
     assert found.metric == "right"
     assert found.block == 16
     assert found.pipeline.startswith("many@threshold=")
@@ -163,23 +180,13 @@ def test_of_alternatives_size_and_threshold_are_chosen_by_what_a_solved_task_cos
 
 
 def test_the_prediction_is_written_before_the_unseen_tasks_run(tmp_path: Path) -> None:
-    """When a choice is told its file is there, without a measured figure, and no unseen task has been begun."""
-    told = []
-
-    def chosen(made: Any) -> None:
-        assert read_artifact(made.path, Artifact).measured is None
-        assert not (tmp_path / "run" / "unseen").exists()
-        told.append(made.artifact.predicted)
-
-    (made,) = calibrate(load_experiment(written(tmp_path)), out=tmp_path / "run", chosen=chosen)
-    assert told == [made.artifact.predicted]
-    assert read_artifact(made.path, Artifact) == made.artifact
-
-
-def test_a_calibration_that_was_stopped_goes_on(tmp_path: Path) -> None:
-    """Stopped before the unseen tasks, it does nothing twice and keeps what it predicted; done, it runs no task."""
+    """When a choice is told its file is there, without a measured figure, and no unseen task has been begun. Stopped
+    there, a calibration does nothing twice and keeps what it predicted; done, it runs no task."""
 
     def stop(made: Any) -> None:
+        assert read_artifact(made.path, Artifact) == made.artifact
+        assert made.artifact.measured is None
+        assert not (tmp_path / "run" / "unseen").exists()
         raise KeyboardInterrupt
 
     experiment = load_experiment(written(tmp_path))
@@ -187,6 +194,7 @@ def test_a_calibration_that_was_stopped_goes_on(tmp_path: Path) -> None:
         calibrate(experiment, out=tmp_path / "run", chosen=stop)
     before = read_artifact(tmp_path / "run" / "spec.json", Artifact)
     (made,) = calibrate(experiment, out=tmp_path / "run")
+    assert read_artifact(made.path, Artifact) == made.artifact
     assert replace(made.artifact, measured=None, measured_at="") == before
     assert calibrate(experiment, out=tmp_path / "run")[0].artifact == made.artifact
     with load_run(tmp_path / "run" / "sizes") as run:
@@ -372,13 +380,6 @@ def test_only_pipelines_that_can_be_compared_are_calibrated(
 # Pipelines that use it
 
 
-@pytest.fixture(scope="module")
-def point(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("point")
-    (made,) = calibrate(load_experiment(written(folder)), out=folder / "run", at_most=8)
-    return made.path
-
-
 def own(point: Path) -> Artifact:
     """The same for these parts as a program imports them; those of a parts file are known by that file."""
     parts = {"generator": Chain(0.8), "verifier": OnePass(), "rule": LongestPrefix()}
@@ -520,21 +521,23 @@ def test_a_file_that_is_missing_or_damaged_is_refused(point: Path, tmp_path: Pat
 
 
 def test_a_rule_has_the_threshold_of_its_calibration(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    alternatives: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It is printed with the cell, filled in where it is left out, and another one is refused with its line."""
+    calibrated, out = alternatives
+    path = out / "many.json"
+    made = read_artifact(path, Artifact)
+    assert main(["calibrate", str(calibrated), "--out", str(out)]) == 0
+    change = f"pipelines.many.rule.threshold={made.threshold}"
+    assert f"the chosen cell is {made.pipeline}; it changes {change}" in capsys.readouterr().out
     file = written(tmp_path, ALTERNATIVES)
-    (made,) = calibrate(load_experiment(file), out=tmp_path / "run")
     whole = file.read_text().partition("matrix:")[0]
-    assert main(["calibrate", str(file), "--out", str(tmp_path / "run")]) == 0
-    change = f"pipelines.many.rule.threshold={made.artifact.threshold}"
-    assert f"the chosen cell is {made.artifact.pipeline}; it changes {change}" in capsys.readouterr().out
-    bare = whole.replace("{use: best, threshold: 0.5}", f"{{use: best}}\n    calibration: {made.path}")
+    bare = whole.replace("{use: best, threshold: 0.5}", f"{{use: best}}\n    calibration: {path}")
     file.write_text(bare)
     pipeline = Builder().pipeline(load_experiment(file).pipelines[1])
-    assert pipeline.rule.threshold == made.artifact.threshold
+    assert pipeline.rule.threshold == made.threshold
     pipeline.open()
-    other = f"{{use: best, threshold: 0.2}}\n    calibration: {made.path}"
+    other = f"{{use: best, threshold: 0.2}}\n    calibration: {path}"
     file.write_text(whole.replace("{use: best, threshold: 0.5}", other))
     with pytest.raises(ConfigError, match=r"is 0\.2, and many\.json was measured with"):
         load_experiment(file)
