@@ -123,31 +123,37 @@ CHAIN_BREAKS = [broken.ShiftedRows, broken.StaleBonus, broken.NoResidual, broken
 SAMPLING_BREAKS = [broken.OneUniform, broken.DraftersStream, broken.ResidualFromP]
 BROKEN = [
     *((kind, Speculative()) for kind in (*CHAIN_BREAKS, *SAMPLING_BREAKS, broken.BonusFromQ, broken.OtherQ)),
-    *((kind, BlockVerification()) for kind in (broken.NoResidual, broken.OtherQ, broken.OneUniform)),
-    *((kind, TokenMatch()) for kind in (broken.StaleBonus, broken.DraftersStream)),
-    (broken.OtherQ, Lenience(1.0)),
-    (broken.NoResidual, Lossy(0.0)),
-    (broken.ResidualFromP, Ensemble(1.0)),
-    *((kind, Tree()) for kind in (broken.ShiftedRows, broken.ResidualFromP)),
-    *((kind, KSeq()) for kind in (broken.NoResidual, broken.DraftersStream)),
+    (broken.NoResidual, BlockVerification()),
+    (broken.StaleBonus, TokenMatch()),
+    (broken.ShiftedRows, Tree()),
+    (broken.DraftersStream, KSeq()),
     *swept(
         *(
             (kind, BlockVerification())
-            for kind in (*CHAIN_BREAKS, *SAMPLING_BREAKS, broken.BonusFromQ)
-            if kind not in (broken.NoResidual, broken.OneUniform)
+            for kind in (*CHAIN_BREAKS, *SAMPLING_BREAKS, broken.BonusFromQ, broken.OtherQ)
+            if kind is not broken.NoResidual
         ),
         *(
             (kind, TokenMatch())
             for kind in (*CHAIN_BREAKS, *SAMPLING_BREAKS)
-            if kind not in (broken.StaleBonus, broken.DraftersStream)
+            if kind is not broken.StaleBonus
         ),
-        (broken.ShiftedRows, Lenience(1.0)),
-        (broken.OtherQ, Lossy(0.0)),
-        (broken.TailKept, Ensemble(1.0)),
-        *((kind, Tree()) for kind in (broken.NoResidual, broken.OneUniform, broken.DraftersStream)),
+        *((kind, Lenience(1.0)) for kind in (broken.ShiftedRows, broken.OtherQ)),
+        *((kind, Lossy(0.0)) for kind in (broken.OtherQ, broken.NoResidual)),
+        *((kind, Ensemble(1.0)) for kind in (broken.TailKept, broken.ResidualFromP)),
+        *(
+            (kind, Tree())
+            for kind in (broken.NoResidual, broken.OneUniform, broken.DraftersStream, broken.ResidualFromP)
+        ),
         *(
             (kind, KSeq())
-            for kind in (broken.ShiftedRows, broken.OneUniform, broken.ResidualFromP, broken.OtherQ)
+            for kind in (
+                broken.ShiftedRows,
+                broken.OneUniform,
+                broken.ResidualFromP,
+                broken.OtherQ,
+                broken.NoResidual,
+            )
         ),
     ),
 ]

@@ -52,7 +52,7 @@ COUNTED = {
 @pytest.mark.parametrize("broken", [*BROKEN, *ODD], ids=lambda kind: kind.__name__)
 def test_each_defect_is_caught_by_the_check_that_names_it(broken: Any) -> None:
     """A component with one defect fails one check."""
-    trials = 2000 if broken.caught_by in COUNTED else 200
+    trials = 1000 if broken.caught_by in COUNTED else 200
     with pytest.raises(ConformanceError) as caught:
         check_component(broken(), trials=trials)
     assert caught.value.report.failed == (broken.caught_by,), str(caught.value)
