@@ -47,20 +47,9 @@ PAGES = [
 ]
 
 
-ANSWERS = {"tokens.md": re.compile(r"(?<=tokens=)\d+")}
-"""Pages on which a real model writes, and the lengths of its answers there."""
-
-
-@pytest.mark.parametrize(
-    ("page", "tokens"),
-    [
-        *(pytest.param(page, 6 if page in ANSWERS else None, id=page) for page in PAGES),
-        *(pytest.param(page, None, marks=pytest.mark.exhaustive, id=f"{page}, whole") for page in ANSWERS),
-    ],
-)
-def test_the_code_blocks_of_a_page_run(page, tokens, tmp_path, monkeypatch):
-    """Python blocks share a namespace, named files are written, console lines end with 0 or as they say. Where tokens
-    are given a model's answers end after so many."""
+@pytest.mark.parametrize("page", PAGES)
+def test_the_code_blocks_of_a_page_run(page, tmp_path, monkeypatch):
+    """Python blocks share a namespace, named files are written, console lines end with 0 or as they say."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     namespace: dict[str, object] = {"__name__": "docs"}
@@ -69,8 +58,6 @@ def test_the_code_blocks_of_a_page_run(page, tokens, tmp_path, monkeypatch):
         if named:
             (tmp_path / named[1]).write_text(text[named.end() :])
         elif language == "python":
-            if tokens is not None:
-                text = ANSWERS[page].sub(str(tokens), text)
             exec(compile(text, page, "exec"), namespace)
         elif language == "console":
             for line in text.splitlines():
