@@ -37,9 +37,9 @@ def small():
 
 def audit(generator, verifier, rule, *, settings=GREEDY, done=None, block=3, **how):
     pipeline = Pipeline(
-        generator, verifier, rule, block=block, done=done or Stop(24, ignore_eos=True), settings=settings
+        generator, verifier, rule, block=block, done=done or Stop(12, ignore_eos=True), settings=settings
     )
-    how = {"prefixes": 4, "copies": 1024, "redraws": 32, "enumerate_all": False} | how
+    how = {"prefixes": 4, "copies": 512, "redraws": 32, "enumerate_all": False} | how
     return lossless(pipeline, TASKS, **how)
 
 
