@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from draftverify import plugins
 from draftverify.cli.exits import Exit
 from draftverify.cli.main import main
 
@@ -63,13 +62,14 @@ def test_an_installed_plugin_that_changed_is_not_mixed_with_what_it_was(
     experiment: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither another file of its package, nor another version; accepted, both stand in run.json."""
-    monkeypatch.syspath_prepend(str(experiment / "site"))
 
     def command(*options: str) -> tuple[int, str]:
         """The run command, which finds and imports the plugin as a new process would; its code, and what it says."""
         for name in [name for name in sys.modules if name.partition(".")[0] == "dv_guesses"]:
             del sys.modules[name]
-        plugins._scan.cache_clear()
+        monkeypatch.syspath_prepend(
+            str(experiment / "site")
+        )  # once more, so that packages are looked for anew
         code = main(["run", str(experiment / "changed.yaml"), "--out", str(experiment / "run"), *options])
         return code, " ".join(capsys.readouterr().err.split())
 
