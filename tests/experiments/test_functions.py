@@ -124,10 +124,9 @@ def test_the_schema_of_the_format_knows_them(tmp_path: Path) -> None:
     python = found["$defs"]["verifier.python"]
     assert python["properties"]["function"]["type"] == "string"
     assert python["required"] == ["use", "function"]
-    part = {"use": "python", "function": {"use": "x"}}
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(part, {**python, "$defs": found["$defs"]})
-    jsonschema.validate({"use": "python", "function": "my_parts.judge"}, {**python, "$defs": found["$defs"]})
+    validator = jsonschema.Draft202012Validator({**python, "$defs": found["$defs"]})
+    assert not validator.is_valid({"use": "python", "function": {"use": "x"}})
+    assert validator.is_valid({"use": "python", "function": "my_parts.judge"})
     json.dumps(found)
 
 
