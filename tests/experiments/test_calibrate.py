@@ -83,23 +83,6 @@ def written(folder: Path, text: str = CHAIN, **blanks: Any) -> Path:
     return file
 
 
-@pytest.fixture(scope="module")
-def point(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file of a calibration of chains."""
-    folder = tmp_path_factory.mktemp("point")
-    (made,) = calibrate(load_experiment(written(folder)), out=folder / "run", at_most=8)
-    return made.path
-
-
-@pytest.fixture(scope="module")
-def alternatives(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A config of alternatives and the directory of its calibration."""
-    folder = tmp_path_factory.mktemp("alternatives")
-    file = written(folder, ALTERNATIVES)
-    calibrate(load_experiment(file), out=folder / "run")
-    return file, folder / "run"
-
-
 def speed(chance: float, n: int, seconds: float = 0.1) -> float:
     """Expected items of a round over its seconds."""
     return (1 - chance ** (n + 1)) / (1 - chance) / (1.0 + (0.02 + seconds) * n)
@@ -164,11 +147,11 @@ def test_where_items_are_accepted_less_often_than_they_cost_it_says_do_not_draft
     assert found.predicted.holds(found.measured.value)
 
 
-def test_of_alternatives_size_and_threshold_are_chosen_by_what_a_solved_task_costs(
-    alternatives: tuple[Path, Path],
-) -> None:
+def test_of_alternatives_size_and_threshold_are_chosen_by_what_a_solved_task_costs(tmp_path: Path) -> None:
     """A low threshold accepts quickly and wrongly: by the metric the cell with the high one and large blocks wins."""
-    found = read_artifact(alternatives[1] / "many.json", Artifact)
+    file = written(tmp_path, ALTERNATIVES)
+    (made,) = calibrate(load_experiment(file), out=tmp_path / "run")
+    found = made.artifact
     assert found.metric == "right"
     assert found.block == 16
     assert found.pipeline.startswith("many@threshold=")
@@ -380,6 +363,13 @@ def test_only_pipelines_that_can_be_compared_are_calibrated(
 # Pipelines that use it
 
 
+@pytest.fixture(scope="module")
+def point(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("point")
+    (made,) = calibrate(load_experiment(written(folder)), out=folder / "run", at_most=8)
+    return made.path
+
+
 def own(point: Path) -> Artifact:
     """The same for these parts as a program imports them; those of a parts file are known by that file."""
     parts = {"generator": Chain(0.8), "verifier": OnePass(), "rule": LongestPrefix()}
@@ -521,23 +511,21 @@ def test_a_file_that_is_missing_or_damaged_is_refused(point: Path, tmp_path: Pat
 
 
 def test_a_rule_has_the_threshold_of_its_calibration(
-    alternatives: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It is printed with the cell, filled in where it is left out, and another one is refused with its line."""
-    calibrated, out = alternatives
-    path = out / "many.json"
-    made = read_artifact(path, Artifact)
-    assert main(["calibrate", str(calibrated), "--out", str(out)]) == 0
-    change = f"pipelines.many.rule.threshold={made.threshold}"
-    assert f"the chosen cell is {made.pipeline}; it changes {change}" in capsys.readouterr().out
     file = written(tmp_path, ALTERNATIVES)
+    (made,) = calibrate(load_experiment(file), out=tmp_path / "run")
     whole = file.read_text().partition("matrix:")[0]
-    bare = whole.replace("{use: best, threshold: 0.5}", f"{{use: best}}\n    calibration: {path}")
+    assert main(["calibrate", str(file), "--out", str(tmp_path / "run")]) == 0
+    change = f"pipelines.many.rule.threshold={made.artifact.threshold}"
+    assert f"the chosen cell is {made.artifact.pipeline}; it changes {change}" in capsys.readouterr().out
+    bare = whole.replace("{use: best, threshold: 0.5}", f"{{use: best}}\n    calibration: {made.path}")
     file.write_text(bare)
     pipeline = Builder().pipeline(load_experiment(file).pipelines[1])
-    assert pipeline.rule.threshold == made.threshold
+    assert pipeline.rule.threshold == made.artifact.threshold
     pipeline.open()
-    other = f"{{use: best, threshold: 0.2}}\n    calibration: {path}"
+    other = f"{{use: best, threshold: 0.2}}\n    calibration: {made.path}"
     file.write_text(whole.replace("{use: best, threshold: 0.5}", other))
     with pytest.raises(ConfigError, match=r"is 0\.2, and many\.json was measured with"):
         load_experiment(file)
