@@ -78,7 +78,9 @@ def clustered(rng: Any, clusters: int, gap: float) -> tuple[Any, Any, Any]:
     return scores, right, of
 
 
-@pytest.mark.parametrize(("clusters", "floor"), [(6, 0.88), (20, 0.9), (60, 0.92)])
+@pytest.mark.parametrize(
+    ("clusters", "floor"), [(6, 0.88), (20, 0.9), pytest.param(60, 0.92, marks=pytest.mark.exhaustive)]
+)
 def test_intervals_of_clustered_items_cover(clusters: int, floor: float) -> None:
     """The AUROC's 95 % interval holds the truth nearly as often as it says, for few clusters and more.
 

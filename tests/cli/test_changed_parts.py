@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -60,34 +58,34 @@ def experiment(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def command(folder: Path, *options: str) -> tuple[int, str]:
-    """The run command as a process of its own, with the plugin on its path; its code and what it says of errors."""
-    path = os.pathsep.join([str(folder / "site"), *sys.path])
-    done = subprocess.run(
-        [sys.executable, "-m", "draftverify", "run", "changed.yaml", "--out", "run", *options],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-    )
-    return done.returncode, done.stderr
-
-
-def test_an_installed_plugin_that_changed_is_not_mixed_with_what_it_was(experiment: Path) -> None:
+def test_an_installed_plugin_that_changed_is_not_mixed_with_what_it_was(
+    experiment: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Neither another file of its package, nor another version; accepted, both stand in run.json."""
-    assert command(experiment)[0] == Exit.OK
+
+    def command(*options: str) -> tuple[int, str]:
+        """The run command, which finds and imports the plugin as a new process would; its code, and what it says."""
+        for name in [name for name in sys.modules if name.partition(".")[0] == "dv_guesses"]:
+            del sys.modules[name]
+        monkeypatch.syspath_prepend(
+            str(experiment / "site")
+        )  # once more, so that packages are looked for anew
+        code = main(["run", str(experiment / "changed.yaml"), "--out", str(experiment / "run"), *options])
+        return code, " ".join(capsys.readouterr().err.split())
+
+    assert command()[0] == Exit.OK
     (experiment / "site" / "dv_guesses" / "words.py").write_text("WORD = 'second'\n")
-    code, said = command(experiment)
+    code, said = command()
     assert code == Exit.RESOURCE
     assert "generator guesses.guess has changed since this run was made" in said
     assert "--accept-changed" in said
     info = experiment / "site" / "dv_guesses-1.0.dist-info"
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: dv-guesses\nVersion: 1.1\n")
-    code, said = command(experiment)
+    code, said = command()
     assert code == Exit.RESOURCE
     assert "generator guesses.guess has changed from version 1.0 to 1.1" in said
-    assert command(experiment, "--accept-changed")[0] == Exit.OK
-    assert command(experiment)[0] == Exit.OK
+    assert command("--accept-changed")[0] == Exit.OK
+    assert command()[0] == Exit.OK
     starts = json.loads((experiment / "run" / "run.json").read_text())["starts"]
     versions = [start["parts"]["generator guesses.guess"]["version"] for start in starts]
     assert versions == ["1.0", "1.1", "1.1"]  # the last by a command without the option

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
 import time
 from hashlib import blake2b
 from pathlib import Path
@@ -227,6 +228,7 @@ class Trial(Check1):
         hog: tasks that take 200 MB.
         group: a control group that has less, which the process joins before.
         log: a file to which a line is added for each pass: the process, and the tasks that shared it.
+        children: a file to which the number of a process is added that this one began before it was killed.
     """
 
     def __init__(
@@ -238,6 +240,7 @@ class Trial(Check1):
         hog: tuple[str, ...] = (),
         group: str = "",
         log: Path | None = None,
+        children: Path | None = None,
     ) -> None:
         super().__init__(seconds)
         self.hang = hang
@@ -246,6 +249,7 @@ class Trial(Check1):
         self.hog = hog
         self.group = group
         self.log = log
+        self.children = children
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One check per item."""
@@ -260,6 +264,9 @@ class Trial(Check1):
             if context.task.id in self.hang:
                 re.match(r"(a+)+$", "a" * 60 + "b")
             if context.task.id in self.die:
+                if self.children is not None:
+                    with open(self.children, "a") as children:
+                        children.write(f"{subprocess.Popen(['sleep', '600']).pid}\n")
                 os.kill(os.getpid(), signal.SIGKILL)
             if context.task.id in self.fell:
                 os.kill(os.getppid(), signal.SIGKILL)

@@ -121,13 +121,13 @@ def test_the_best_size_of_a_tree_is_found(tmp_path: Path) -> None:
     assert made.artifact.measured.value == pytest.approx(3 / 1.96, rel=0.01)
 
 
-def test_costs_are_those_of_the_curves(tmp_path: Path) -> None:
+def test_costs_are_those_of_the_curves(point: Path) -> None:
     """Draft and verify by size are as the parts declare them, and a large block is far from as many of one."""
-    (made,) = calibrate(load_experiment(written(tmp_path)), out=tmp_path / "run")
-    for each in made.artifact.tried:
+    made = read_artifact(point, Artifact)
+    for each in made.tried:
         assert each.draft == pytest.approx(0.1 * each.block)
         assert each.verify == pytest.approx(1.0 + 0.02 * each.block)
-    parallel = made.artifact.parallel
+    parallel = made.parallel
     assert parallel is not None
     assert parallel.size >= 8
     assert parallel.passes.value == pytest.approx((1.0 + 0.02 * parallel.size) / 1.02, rel=1e-6)
@@ -164,23 +164,13 @@ def test_of_alternatives_size_and_threshold_are_chosen_by_what_a_solved_task_cos
 
 
 def test_the_prediction_is_written_before_the_unseen_tasks_run(tmp_path: Path) -> None:
-    """When a choice is told its file is there, without a measured figure, and no unseen task has been begun."""
-    told = []
-
-    def chosen(made: Any) -> None:
-        assert read_artifact(made.path, Artifact).measured is None
-        assert not (tmp_path / "run" / "unseen").exists()
-        told.append(made.artifact.predicted)
-
-    (made,) = calibrate(load_experiment(written(tmp_path)), out=tmp_path / "run", chosen=chosen)
-    assert told == [made.artifact.predicted]
-    assert read_artifact(made.path, Artifact) == made.artifact
-
-
-def test_a_calibration_that_was_stopped_goes_on(tmp_path: Path) -> None:
-    """Stopped before the unseen tasks, it does nothing twice and keeps what it predicted; done, it runs no task."""
+    """When a choice is told its file is there, without a measured figure, and no unseen task has been begun. Stopped
+    there, a calibration does nothing twice and keeps what it predicted; done, it runs no task."""
 
     def stop(made: Any) -> None:
+        assert read_artifact(made.path, Artifact) == made.artifact
+        assert made.artifact.measured is None
+        assert not (tmp_path / "run" / "unseen").exists()
         raise KeyboardInterrupt
 
     experiment = load_experiment(written(tmp_path))
@@ -188,6 +178,7 @@ def test_a_calibration_that_was_stopped_goes_on(tmp_path: Path) -> None:
         calibrate(experiment, out=tmp_path / "run", chosen=stop)
     before = read_artifact(tmp_path / "run" / "spec.json", Artifact)
     (made,) = calibrate(experiment, out=tmp_path / "run")
+    assert read_artifact(made.path, Artifact) == made.artifact
     assert replace(made.artifact, measured=None, measured_at="") == before
     assert calibrate(experiment, out=tmp_path / "run")[0].artifact == made.artifact
     with load_run(tmp_path / "run" / "sizes") as run:

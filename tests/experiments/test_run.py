@@ -340,10 +340,16 @@ def test_answering_until_nothing_waits_gives_right_values(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "executor",
-    ["{use: serial}", "{use: batch, size: 3}", "{use: thread, workers: 4}", "{use: process, workers: 2}"],
+    ("executor", "epoch", "seen"),
+    [
+        ("{use: serial}", "", [0, 0, 0, 0, 0]),
+        ("{use: serial}", "epoch: 2", [0, 0, 2, 2, 4]),
+        ("{use: batch, size: 3}", "epoch: 2", [0, 0, 2, 2, 4]),
+        ("{use: thread, workers: 4}", "epoch: 2", [0, 0, 2, 2, 4]),
+        ("{use: process, workers: 2}", "epoch: 2", [0, 0, 2, 2, 4]),
+        pytest.param("{use: process, workers: 2}", "", [0, 0, 0, 0, 0], marks=pytest.mark.exhaustive),
+    ],
 )
-@pytest.mark.parametrize(("epoch", "seen"), [("", [0, 0, 0, 0, 0]), ("epoch: 2", [0, 0, 2, 2, 4])])
 def test_memory_grows_by_epochs_in_task_order(
     tmp_path: Path, executor: str, epoch: str, seen: list[int]
 ) -> None:

@@ -486,9 +486,7 @@ def test_kills_lose_nothing_and_repeat_nothing(tmp_path: Path, executor: str, ki
             }
             assert not ran & finished, "what was finished ran again"
             before = after
-        process = start(file, out, *option, "--set", f"executor={executor}")
-        _, error = process.communicate()
-        assert process.returncode == 6, error
+        assert main(["run", str(file), "--out", str(out), *option, "--set", f"executor={executor}"]) == 6
         after = rows(out)
         assert {key: after.get(key) for key in before} == before
         before = after
