@@ -5,8 +5,8 @@
 
 `--data` is a file in SQuAD's layout, `--distractors` Spec-Bench's, whose news and encyclopedia texts are added to the
 second corpus. Asked are the questions of the odd paragraphs (a reader that was trained on this file saw the even ones);
-passages are sentences, found by BM25. `--reader` is a directory of `draftverify train reader`; without one the lexical
-reader is measured.
+passages are sentences, found by BM25. `--reader` is a directory of `draftverify fit part reader`; without one the
+lexical reader is measured.
 
 Ways to read (`answers`): the first passage alone; the first 5 or 20, always, in one batch; and one passage after the
 other until one of them is useful with probability .9, 5 at most. Each takes the best answer that it read. Given are

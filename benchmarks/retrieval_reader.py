@@ -2,10 +2,10 @@
 
     python -m benchmarks.retrieval_reader DATA.json --out benchmarks/results/retrieval_reader.json
 
-The reader is trained on the even paragraphs of a file in SQuAD's layout (`draftverify train reader`, default settings,
-nothing held out) and measured on the questions of the odd ones. Each question is asked twice: of the corpus of all
-paragraphs, and of the corpus without its own, which is its unanswerable twin. BM25 drafts five paragraphs each time. A
-score says how answerable the question is:
+The reader is trained on the even paragraphs of a file in SQuAD's layout (`draftverify fit part reader`, default
+settings, nothing held out) and measured on the questions of the odd ones. Each question is asked twice: of the corpus
+of all paragraphs, and of the corpus without its own, which is its unanswerable twin. BM25 drafts five paragraphs each
+time. A score says how answerable the question is:
 
 - bm25: the best paragraph's score over the query's ceiling, Σ idf(t) over its terms, which no passage can reach;
 - lexical: the lexical reader's best score over the block, terms weighed by the corpus;

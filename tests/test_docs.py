@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.exits import ExitCode
 from draftverify.bench.cli.main import main
 from tests.report.runs import overview_of, unpacked
 
@@ -53,7 +53,7 @@ def test_the_code_blocks_of_a_page_run(page, tmp_path, monkeypatch):
             for line in text.splitlines():
                 if line.startswith("$ draftverify "):
                     told = re.search(r"  # .*\bexit code (\d+)", line)
-                    expected = int(told[1]) if told else Exit.OK
+                    expected = int(told[1]) if told else ExitCode.OK
                     assert main(shlex.split(line, comments=True)[2:]) == expected, line
 
 

@@ -131,7 +131,7 @@ def _domain(subject: Subject) -> str:
         return f"it was called with {subject.own_inputs}, as given; look at those, or give {own}"
     return (
         f"the kit's own tasks have a prompt, text, question and prompt_ids, its items are {_TOYS}. If those are not of "
-        f"the part's domain, give it its own: {own}. For `draftverify conform` they stand in a YAML file, --inputs FILE"
+        f"the part's domain, give it its own: {own}. For `draftverify audit part` they are YAML: --inputs FILE"
     )
 
 

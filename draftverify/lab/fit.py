@@ -1,4 +1,4 @@
-"""Fitting what a verifier's scores mean, from an experiment's labelled tasks: what `draftverify fit` does.
+"""Fitting what a verifier's scores mean, from an experiment's labelled tasks: what `draftverify fit scores` does.
 
 Each task's first blocks are drafted by the pipeline's own generator and judged by the verifier alone, whatever its rule
 would have kept; a metric says of each item whether it is right, as if it had been the task's answer.

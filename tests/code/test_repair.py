@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from draftverify import ConfigError, Proposal, ResourceError, Task
-from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.exits import ExitCode
 from draftverify.bench.cli.main import main
 from draftverify.bench.config.experiment import load_experiment
 from draftverify.kit import make_context
@@ -291,7 +291,7 @@ def test_the_example_mends_what_its_tests_judge(tmp_path: Path) -> None:
     config = (EXAMPLES / "code-repair.yaml").read_text(encoding="utf-8")
     (tmp_path / "repair.yaml").write_text(config, encoding="utf-8")
     out = tmp_path / "run"
-    assert main(["run", str(tmp_path / "repair.yaml"), "--out", str(out)]) == Exit.OK
+    assert main(["run", str(tmp_path / "repair.yaml"), "--out", str(out)]) == ExitCode.OK
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
     assert {each["name"]: each["statuses"] for each in summary["pipelines"]} == {
         "mutants": {"accepted": 2},

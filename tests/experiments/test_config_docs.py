@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from draftverify.bench.cli.exits import MEANINGS, Exit
 from draftverify.bench.cli.init import FOLDER
 from draftverify.bench.cli.main import main
 from draftverify.bench.config.experiment import load_experiment
@@ -119,14 +118,6 @@ def test_every_key_is_documented(keys: Callable[..., Any]) -> None:
 def test_every_argument_of_jsonl_is_documented() -> None:
     """The table of task files is whole."""
     assert [key for key in parameters(Jsonl) if f"| `{key}` |" not in CONFIGURATION] == []
-
-
-def test_every_exit_code_is_documented() -> None:
-    """The page on the command line and the command agree on the codes."""
-    page = (DOCS / "cli.md").read_text(encoding="utf-8")
-    for code in Exit:
-        [row] = re.findall(rf"^\| {code.value} \| (.*) \|$", page, flags=re.MULTILINE)
-        assert MEANINGS[code].startswith(row.replace("`", "")), row
 
 
 def test_every_role_is_documented() -> None:

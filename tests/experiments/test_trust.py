@@ -157,7 +157,7 @@ def test_the_report_draws_the_curves(made: Path, chromium: Any) -> None:
     """A line over all items and one within tasks, of each pipeline whose verifier gives scores."""
     found = audited(made)
     assert set(found.curves) == {"lax", "other", "strict"}
-    assert main(["report", str(made / "run")]) == 0
+    assert main(["view", str(made / "run"), "-o", str(made / "run" / "report.html")]) == 0
     with watched(chromium) as seen:
         page = seen.page
         page.goto(f"file://{made}/run/report.html")
@@ -179,11 +179,10 @@ def test_few_labels_are_helped_by_the_verdicts(made: Path) -> None:
     ("arguments", "what"),
     [
         (["--metric", "mute"], "lax: none of 80 judged items has a label; other:"),
-        (["--people", "--pipeline", "lax"], "lax: none of 80 judged items has a label"),
+        (["--metric", "people", "--pipeline", "lax"], "lax: none of 80 judged items has a label"),
         (["--pipeline", "steps"], "steps of one answer"),
         (["--pipeline", "laxx"], "did you mean lax"),
         (["--metric", "rigth"], "did you mean right"),
-        (["--people", "--metric", "right"], "give one of them"),
     ],
 )
 def test_without_labels_it_is_refused_in_words(
@@ -214,10 +213,10 @@ pipelines:
         {"task": str(n), "answer": "accept" if n % 10 == 6 else "reject"} for n in (1, 2, 5, 6, 11, 16)
     ]
     (tmp_path / "answers.jsonl").write_text("\n".join(map(json.dumps, replies)))
-    assert main(["review", run, "--answers", str(tmp_path / "answers.jsonl")]) == 0
+    assert main(["view", run, "--review", str(tmp_path / "answers.jsonl")]) == 0
     main(["run", str(tmp_path / "asks.yaml"), "--out", run])
     capsys.readouterr()
-    assert main(["audit", "verifier", run, "--people", "--json"]) == 0
+    assert main(["audit", "verifier", run, "--metric", "people", "--json"]) == 0
     (asked,) = json.loads(capsys.readouterr().out)["pipelines"]
     assert [(each["name"], each["value"], each["n"]) for each in asked["figures"]] == [
         ("right among refused", pytest.approx(1 / 3), 6)

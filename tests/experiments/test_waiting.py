@@ -12,7 +12,7 @@ import pytest
 from draftverify import Outcome, Pipeline, Policy, Task, escalate, give_up, retry
 from draftverify import stats as calibration
 from draftverify.bench import Evaluation, RunResult, evaluate, load_experiment, run
-from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.exits import ExitCode
 from draftverify.bench.cli.main import main
 from draftverify.bench.config.specs import Experiment
 from draftverify.bench.monitors import Monitor
@@ -188,7 +188,7 @@ def test_a_regression_fails_the_comparison(
     """From .6 solved to .2: `--fail-on-worse` exits with 10 whatever is done with what was refused."""
     worse = run(experiment(tmp_path, policy, field="worse"), out=tmp_path / "run").path
     sides = [f"{both[policy].path}:quick", f"{worse}:quick"]
-    assert main(["compare", *sides, "--fail-on-worse", "--on", "exact"]) == Exit.WORSE
+    assert main(["compare", *sides, "--fail-on-worse", "--on", "exact"]) == ExitCode.WORSE
     said = capsys.readouterr().out
     assert "60.0 → 20.0 %" in said
     assert "worse" in said

@@ -72,8 +72,8 @@ def test_a_fit_makes_the_scores_probabilities(
     (tmp_path / "train.yaml").write_text(
         f"data: solutions.jsonl\nmodel: {tiny.save(tmp_path / 'model')}\nepochs: 8\ndtype: float32\n"
     )
-    assert main(["train", "verifier", "train.yaml", "--out", "made"]) == 0
-    assert main(["fit", "fitted.yaml"]) == 0, capsys.readouterr().err
+    assert main(["fit", "part", "verifier", "train.yaml", "--out", "made"]) == 0
+    assert main(["fit", "scores", "fitted.yaml"]) == 0, capsys.readouterr().err
     assert main(["run", "asked.yaml", "--out", "run"]) == 0, capsys.readouterr().err
     fit = json.loads((tmp_path / "scores.json").read_text())
     assert fit["name"] == "TrainedVerifier"

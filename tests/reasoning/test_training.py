@@ -394,10 +394,10 @@ def test_a_run_s_rejections_teach(tmp_path: Path) -> None:
 def test_the_command_trains_and_the_verifier_can_be_used(
     data: Path, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`draftverify train verifier CONFIG`, by its name, to a directory that loads."""
+    """`draftverify fit part verifier CONFIG`, by its name, to a directory that loads."""
     config = tmp_path / "verifier.yaml"
     config.write_text(f"data: {data}\nmodel: {model}\nepochs: 2\nlayers: 1\ndtype: float32\n")
-    assert main(["train", "verifier", str(config), "--out", str(tmp_path / "made")]) == 0
+    assert main(["fit", "part", "verifier", str(config), "--out", str(tmp_path / "made")]) == 0
     assert "auc_within: 0." in capsys.readouterr().out
     report = json.loads((tmp_path / "made" / "report.json").read_text())
     assert report["epochs"] == 2

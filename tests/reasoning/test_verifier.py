@@ -147,7 +147,7 @@ def test_another_model_or_no_verifier_is_refused(made: tuple[Path, Path], tmp_pa
         for name, content in kept.items():
             (model / name).write_bytes(content)
     TrainedVerifier(directory).open()
-    with pytest.raises(ResourceError, match="draftverify train verifier"):
+    with pytest.raises(ResourceError, match="draftverify fit part verifier"):
         TrainedVerifier(tmp_path).open()
     for name in ("verifier.json", "verifier.safetensors"):
         (tmp_path / name).write_bytes((directory / name).read_bytes())

@@ -215,7 +215,7 @@ def test_another_encoder_or_no_reader_is_refused(
     tiny.save(other, seed=9)
     with pytest.raises(ResourceError, match="another encoder"):
         TrainedReader(tmp_path / "reader").open()
-    with pytest.raises(ResourceError, match="draftverify train reader"):
+    with pytest.raises(ResourceError, match="draftverify fit part reader"):
         TrainedReader(tmp_path).open()
 
 

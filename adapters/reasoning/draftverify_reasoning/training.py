@@ -1,4 +1,4 @@
-"""Training a verifier from labelled solutions: `draftverify train verifier CONFIG`.
+"""Training a verifier from labelled solutions: `draftverify fit part verifier CONFIG`.
 
     OUT/states/*.safetensors       what the layers that stay as they are make of each batch, until the training is done
     OUT/checkpoint.safetensors     what is trained, its optimiser and the best so far, after the last whole epoch

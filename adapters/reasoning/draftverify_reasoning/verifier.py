@@ -3,7 +3,7 @@
     VERIFIER/verifier.json           the language model by name and identity, how much of it is read, in which type
     VERIFIER/verifier.safetensors    the layers that were trained, and the head
 
-`draftverify train verifier CONFIG` writes such a directory (training.py); token_scores.py is the network.
+`draftverify fit part verifier CONFIG` writes such a directory (training.py); token_scores.py is the network.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class TrainedVerifier(SolutionScorer["tuple[Saved, Any, TokenScores]"]):
     question and solution that are longer than the longest it was trained for are an abstention, "too long".
 
     Args:
-        weights: the directory that `draftverify train verifier` wrote.
+        weights: the directory that `draftverify fit part verifier` wrote.
         threshold: the score at which a solution passes, in nats.
         device: a torch device; "auto" is "cuda" where there is one, else "cpu".
 
@@ -178,7 +178,7 @@ class TrainedVerifier(SolutionScorer["tuple[Saved, Any, TokenScores]"]):
         except (OSError, ValueError) as error:
             raise ResourceError(
                 f"{self.weights} holds no trained verifier ({type(error).__name__}: {error}); make one with "
-                "`draftverify train verifier CONFIG`"
+                "`draftverify fit part verifier CONFIG`"
             ) from error
         if not isinstance(saved, dict) or saved.get("format") != FORMAT or set(saved) != _WORDS:
             raise ResourceError(f"{path} is no verifier of format {FORMAT}; train it again")

@@ -3,7 +3,7 @@
     READER/reader.json           the encoder by name and identity, the weights of answerability, how rare terms are
     READER/reader.safetensors    the span head
 
-`draftverify train reader CONFIG` writes such a directory (training.py); matching.py says what is read.
+`draftverify fit part reader CONFIG` writes such a directory (training.py); matching.py says what is read.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class TrainedReader(PassageReader[tuple[Pretrained, Learned]]):
     blocks that are given; scores do not depend on what shares a batch but for rounding (1e-4).
 
     Args:
-        weights: the directory that `draftverify train reader` wrote.
+        weights: the directory that `draftverify fit part reader` wrote.
         threshold: the score at which a passage passes, in nats.
         device: a torch device for the encoder; "auto" is "cuda" where there is one, else "cpu".
     """
@@ -207,7 +207,7 @@ class TrainedReader(PassageReader[tuple[Pretrained, Learned]]):
         except (OSError, ValueError) as error:
             raise ResourceError(
                 f"{self.weights} holds no trained reader ({type(error).__name__}: {error}); make one with "
-                "`draftverify train reader CONFIG`"
+                "`draftverify fit part reader CONFIG`"
             ) from error
         if description.get("format") != FORMAT:
             raise ResourceError(

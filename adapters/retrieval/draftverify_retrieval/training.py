@@ -1,4 +1,4 @@
-"""Training a reader from questions, passages and answers: `draftverify train reader CONFIG`.
+"""Training a reader from questions, passages and answers: `draftverify fit part reader CONFIG`.
 
     OUT/checkpoint.safetensors   the span head and its optimiser after the last whole epoch, until the training is done
     OUT/reader.json, OUT/reader.safetensors   the reader (reader.py)

@@ -1,4 +1,4 @@
-"""Training a drafter from a run's records: `draftverify train drafter RUN`.
+"""Training a drafter from a run's records: `draftverify fit part drafter RUN`.
 
     OUT/drafter.safetensors   the map before the head of `tokens.early_exit` (exit_adapter.py)
 

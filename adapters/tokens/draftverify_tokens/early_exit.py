@@ -35,8 +35,8 @@ class EarlyExit(DraftModel):
         compiled: compile the steps; by default where the model is on a GPU.
         own_cache: False reads on in the target's cache, whose first layers hold the same keys and values.
         lookup, margin: as `DraftModel`'s.
-        adapter: what `draftverify train drafter` wrote for so many layers of this model; without it the head reads the
-            layers as they are.
+        adapter: what `draftverify fit part drafter` wrote for so many layers of this model; without it the head reads
+            the layers as they are.
     """
 
     def __init__(

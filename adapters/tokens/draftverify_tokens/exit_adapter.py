@@ -87,13 +87,13 @@ def _read(path: Path, layers: int) -> tuple[Any, Any]:
             depth = (file.metadata() or {}).get(LAYERS)
             if depth is None:
                 raise ConfigError(
-                    f"{path} is no adapter of an early exit; `draftverify train drafter RUN` writes one",
+                    f"{path} is no adapter of an early exit; `draftverify fit part drafter RUN` writes one",
                     path="adapter",
                 )
             weight, bias = file.get_tensor("weight"), file.get_tensor("bias")
     except (OSError, SafetensorError) as error:
         raise ConfigError(
-            f"{path} cannot be read ({error}); `draftverify train drafter RUN` writes one", path="adapter"
+            f"{path} cannot be read ({error}); `draftverify fit part drafter RUN` writes one", path="adapter"
         ) from error
     if depth != str(layers):
         raise ConfigError(f"{path} was trained behind {depth} layers, and here are {layers}", path="adapter")
