@@ -287,7 +287,7 @@ def reasoning(data: Path) -> Domain:
     from draftverify_reasoning import normalised
 
     answers: dict[str, dict[str, tuple[str, float]]] = {CHEAP[0]: {}, DEAR[0]: {}}
-    truth: dict[str, str] = {}
+    expected: dict[str, str] = {}
     for _, row in read_rows(data / "zeroeval_gsm/gsm.jsonl.gz"):
         for model, billions in (CHEAP, DEAR):
             if row["model"] == model:
@@ -297,11 +297,13 @@ def reasoning(data: Path) -> Domain:
                     given = row["output"][-20:]
                 seconds = PER_CHARACTER * billions * len(row["output"])
                 answers[model][row["id"]] = normalised(given), seconds
-                truth[row["id"]] = normalised(row["answer"])
-    solved = {model: {id for id in truth if told[id][0] == truth[id]} for model, told in answers.items()}
+                expected[row["id"]] = normalised(row["answer"])
+    solved = {
+        model: {id for id in expected if told[id][0] == expected[id]} for model, told in answers.items()
+    }
 
     def tasks(ids: Sequence[str]) -> list[Task]:
-        return [Task(id=id, input={"answer": truth[id]}) for id in ids]
+        return [Task(id=id, input={"answer": expected[id]}) for id in ids]
 
     wrong = sorted(solved[DEAR[0]] - solved[CHEAP[0]])
     both = sorted(solved[DEAR[0]] & solved[CHEAP[0]])[: len(wrong)]

@@ -67,8 +67,8 @@ def main() -> None:
     tasks = []
     for id, by_model in rows.items():
         first = next(iter(by_model.values()))
-        truth = {"answer": normalised(first["answer"])}
-        tasks.append(Task(id=id, input={"question": first["question"]}, truth=truth))
+        expected = {"answer": normalised(first["answer"])}
+        tasks.append(Task(id=id, input={"question": first["question"]}, expected=expected))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "answers.jsonl")
         path.write_text("".join(json.dumps(row) + "\n" for each in rows.values() for row in each.values()))

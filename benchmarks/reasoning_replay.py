@@ -277,8 +277,8 @@ def gsm8k(path: Path) -> dict[str, Any]:
         judged = []
         for row in rows:
             text, label = row[system]["solution"], row[system]["is_correct"]
-            truth, found = extract(row["ground_truth"], "gsm8k") or "", extract(text, "gsm8k")
-            judged.append(found is not None and same(found, truth))
+            expected, found = extract(row["ground_truth"], "gsm8k") or "", extract(text, "gsm8k")
+            judged.append(found is not None and same(found, expected))
             agreed += judged[-1] == label
         accuracies[system] = round(sum(judged) / len(judged), 4)
     return {

@@ -98,10 +98,10 @@ def train(data: Path, tasks: list[Task], folder: Path) -> Path:
     lines = [
         {
             "question": task.input["question"],
-            "passage": texts[task.truth["document"]],
+            "passage": texts[task.expected["document"]],
             "answers": [
-                {"text": texts[task.truth["document"]][start:end], "start": start}
-                for start, end in task.truth["spans"]
+                {"text": texts[task.expected["document"]][start:end], "start": start}
+                for start, end in task.expected["spans"]
             ],
         }
         for task in tasks

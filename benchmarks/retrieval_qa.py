@@ -84,7 +84,7 @@ def useful(task: Task, outcome: Outcome) -> bool:
     """Whether a right answer stands in the passage."""
     return (
         HoldsAnswer()(task, replace(outcome, value=outcome.value["text"])) == 1
-        if task.truth["answers"]
+        if task.expected["answers"]
         else False
     )
 
@@ -122,8 +122,8 @@ def main() -> None:
 
 def on(task: Task, corpus: str, *, answerable: bool = True) -> Task:
     """The question, asked of this corpus."""
-    truth = task.truth if answerable else {"answers": []}
-    return replace(task, id=f"{task.id}/{corpus}", input={**task.input, "corpus": corpus}, truth=truth)
+    expected = task.expected if answerable else {"answers": []}
+    return replace(task, id=f"{task.id}/{corpus}", input={**task.input, "corpus": corpus}, expected=expected)
 
 
 def write_corpora(options: argparse.Namespace, folder: Path) -> dict[str, Path]:
@@ -211,13 +211,13 @@ def promises(drafted: Asked, reader: Any, tasks: list[Task], folder: Path) -> di
             pairs += zip(own, records, strict=True)
         accepted = [(task, record) for task, record in pairs if record.outcome.status == "accepted"]
         hits = [float(useful(task, record.outcome)) for task, record in accepted]
-        answerable = [(task, record) for task, record in pairs if task.truth["answers"]]
+        answerable = [(task, record) for task, record in pairs if task.expected["answers"]]
         made[str(precision)] = {
             "fitted": fitted,
             "precision": estimate(accepted, hits),
             "answered": {
                 "answerable": share(answerable),
-                "unanswerable": share([pair for pair in pairs if not pair[0].truth["answers"]]),
+                "unanswerable": share([pair for pair in pairs if not pair[0].expected["answers"]]),
             },
             "asked": len(pairs),
         }

@@ -82,7 +82,7 @@ def measure(data: Path, trained: Path | None, folder: Path) -> dict[str, Any]:
     bm25.open()
     rows, scores = bm25.search([task.input["question"] for task in tasks], BLOCK + 1)
     places = {corpus.passage(row)["id"]: row for row in range(len(corpus))}
-    own = np.array([places[task.truth["document"]] for task in tasks])
+    own = np.array([places[task.expected["document"]] for task in tasks])
     ceilings = ceilings_of([task.input["question"] for task in tasks], corpus.texts())
     # Each twin's block: the first five that are there.
     blocks = {
@@ -130,7 +130,7 @@ def measure(data: Path, trained: Path | None, folder: Path) -> dict[str, Any]:
         )
         read = checks
         reader.close()
-    answers = [task.truth["answers"] for task in tasks]
+    answers = [task.expected["answers"] for task in tasks]
     golden = [read[i, int(gold)].correction["answer"] for i, gold in enumerate(own)]
     tops = [
         max((read[i, row] for row in rows), key=lambda check: check.score).correction["answer"]

@@ -87,7 +87,7 @@ it: always, or under a stopping rule that the pipeline is given. The rule goes o
 an exhausted generator ends it; a hundred such rounds in a row are trouble again."""
 
 Metric: TypeAlias = Callable[[Task, Outcome], float | bool | None]
-"""A metric, `metric(task, outcome)`: how right the outcome is by `task.truth`, 0 to 1, or None where it has no say.
+"""A metric, `metric(task, outcome)`: how right the outcome is by `task.expected`, 0 to 1, or None where it has no say.
 
 One that has an attribute `unit`, a text such as "s" or "×", is a measure: its value is any finite number and says
 nothing of right or wrong. Its tasks' values make one figure by the arithmetic mean, or as an attribute

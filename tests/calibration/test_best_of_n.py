@@ -140,11 +140,11 @@ def test_few_problems_say_nothing() -> None:
 def test_the_bounds_hold(fooled: float, problems: int, sets: int) -> None:
     """Of sets of 100 problems hardly any has a bound that the truth (thousands of problems) breaks, whatever the n."""
     rng = np.random.default_rng(1)
-    truth = best_of_n(*drawn(problems, 5, rng, fooled))
+    expected = best_of_n(*drawn(problems, 5, rng, fooled))
     broken = sum(
         any(
             not found.low - 1e-9 <= true.value <= found.high + 1e-9
-            for found, true in zip((*set.gain, *set.loss), (*truth.gain, *truth.loss), strict=True)
+            for found, true in zip((*set.gain, *set.loss), (*expected.gain, *expected.loss), strict=True)
         )
         for set in (best_of_n(*drawn(100, 5, rng, fooled)) for _ in range(sets))
     )

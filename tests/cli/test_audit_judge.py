@@ -17,7 +17,7 @@ comparisons:
   use: jsonl
   path: verdicts.jsonl
   fields: {question: question, first: first, second: second}
-  truth: {label: label}
+  expected: {label: label}
 """
 
 
@@ -104,7 +104,7 @@ def test_a_plan_says_how_many_labels(folder, capsys):
             YAML.replace("llm.recorded_judge, path: verdicts.jsonl, family: gpt", "regex, pattern: x"),
             "cannot be audited",
         ),
-        (YAML.replace("truth: {label: label}", "truth: {label: question}"), "comparisons.truth"),
+        (YAML.replace("expected: {label: label}", "expected: {label: question}"), "comparisons.expected"),
         (YAML.replace("first: first,", ""), "comparisons.fields"),
         ("[1]", "should be a mapping"),
     ],

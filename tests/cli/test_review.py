@@ -13,7 +13,7 @@ from draftverify.bench.cli.main import main
 from draftverify.bench.records import load_run
 from draftverify.bench.runner.run import run
 from draftverify.view.cli.view import view
-from tests.experiments.run_parts import truth
+from tests.experiments.run_parts import expected
 from tests.experiments.runs import load, write
 
 CONFIG = {"policy": "[{do: escalate}]", "check": ", splice: false", "count": 3, "chance": 0.0}
@@ -82,14 +82,14 @@ def test_an_edit_goes_through_the_editor(waiting: Path, monkeypatch: pytest.Monk
 
     def edit(text: str, extension: str) -> str:
         seen.append((text, extension))
-        return "{" if len(seen) == 1 else str(truth("t0", 0))
+        return "{" if len(seen) == 1 else str(expected("t0", 0))
 
     monkeypatch.setattr(click, "edit", edit)
     result = CliRunner().invoke(view, [str(waiting), "--review"], input="ey\nq")
     assert result.exit_code == 0, result.output
     assert seen == [("-1", ".json"), ("{", ".json")]
     with load_run(waiting) as records:
-        assert records.questions[0].value == truth("t0", 0)
+        assert records.questions[0].value == expected("t0", 0)
 
 
 def test_an_editor_that_is_left_without_saving_answers_nothing(
@@ -108,7 +108,7 @@ def test_answers_from_a_file_are_taken_up_by_the_same_run(
     """From waiting to done with commands alone: run, view --review FILE, run, until nothing waits."""
     config = str(write(tmp_path, **CONFIG))
     for place in range(8):
-        replies = [{"task": f"t{i}", "answer": "edit", "value": truth(f"t{i}", place)} for i in range(3)]
+        replies = [{"task": f"t{i}", "answer": "edit", "value": expected(f"t{i}", place)} for i in range(3)]
         answers = tmp_path / "answers.jsonl"
         answers.write_text("\n".join(map(json.dumps, replies)))
         assert main(["view", str(waiting), "--review", str(answers)]) == 0

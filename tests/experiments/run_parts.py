@@ -26,7 +26,7 @@ from draftverify import (
 LENGTH = 8
 
 
-def truth(task: str, position: int) -> int:
+def expected(task: str, position: int) -> int:
     """The value that stands at a position of a task's answer."""
     return blake2b(f"{task}/{position}".encode(), digest_size=1).digest()[0]
 
@@ -71,7 +71,7 @@ class Guess:
             os._exit(9)
         start = len(context.accepted)
         right = [u < self.chance for u in context.draws.uniforms(range(n))]
-        items = [truth(task, start + i) if right[i] else -1 - i for i in range(n)]
+        items = [expected(task, start + i) if right[i] else -1 - i for i in range(n)]
         return Proposal.chain(items[: LENGTH - start], cost=Cost(0.001 * n))
 
 
@@ -100,12 +100,12 @@ class Check1:
             if any(check.verdict == "reject" for check in checks):
                 checks.append(Check("unchecked"))
                 continue
-            right = item == truth(context.task.id, start + index)
+            right = item == expected(context.task.id, start + index)
             checks.append(Check("pass") if right else Check("reject", None, "wrong", f"{item} is wrong"))
         kept = sum(check.verdict == "pass" for check in checks)
-        correction = (truth(context.task.id, start + kept),) if self.splice and kept < len(checks) else ()
+        correction = (expected(context.task.id, start + kept),) if self.splice and kept < len(checks) else ()
         if not checks:
-            correction = (truth(context.task.id, start),)
+            correction = (expected(context.task.id, start),)
         return Verification(checks=tuple(checks), correction=correction, cost=Cost(0.01, units=1.0))
 
     def describe(self, values: Any) -> list[str]:

@@ -52,11 +52,11 @@ def right(task, outcome):
     if outcome.status != "accepted":
         return False
     answers = [value] if isinstance(value, dict) else value
-    return all(each["answer"] >= task.truth["from"] for each in answers)
+    return all(each["answer"] >= task.expected["from"] for each in answers)
 
 
 def broken(task, outcome):
-    raise KeyError("truth")
+    raise KeyError("expected")
 
 
 class Numbers:
@@ -66,7 +66,7 @@ class Numbers:
     def load(self):
         from draftverify import Task
 
-        return [Task(id=str(i), input={"n": i}, truth={"from": 6}) for i in range(self.count)]
+        return [Task(id=str(i), input={"n": i}, expected={"from": 6}) for i in range(self.count)]
 
 
 class Counter:
@@ -184,9 +184,9 @@ def test_in_python(tmp_path: Path) -> None:
     """The same of parts: right are the numbers from 6 on, and a pipeline that uses the file accepts no other."""
     guesses = generator(lambda context, n: [(7 * i + int(context.task.id)) % 10 for i in range(n)])
     judge = verifier(lambda context, item: Check("pass", score=item), scores=True)
-    tasks = [Task(id=str(i), truth={"from": 6}) for i in range(60)]
+    tasks = [Task(id=str(i), expected={"from": 6}) for i in range(60)]
     made, unscored = fit_verifier(
-        guesses, judge, tasks, lambda task, outcome: outcome.value >= task.truth["from"], block=1
+        guesses, judge, tasks, lambda task, outcome: outcome.value >= task.expected["from"], block=1
     )
     assert (made.fit.threshold, made.fit.items, unscored) == (6, 60, 0)
     write_artifact(tmp_path / "judge.json", made)
@@ -207,9 +207,9 @@ def test_the_order_of_the_tasks_does_not_matter() -> None:
     """Nor which of them ended first: the same tasks are left out together."""
     guesses = generator(lambda context, n: [(7 * i + int(context.task.id)) % 10 for i in range(n)])
     judge = verifier(lambda context, item: Check("pass", score=item), scores=True)
-    tasks = [Task(id=str(i), truth={"from": 5 + i % 3}) for i in range(30)]
+    tasks = [Task(id=str(i), expected={"from": 5 + i % 3}) for i in range(30)]
     first, second = (
-        fit_verifier(guesses, judge, order, lambda t, o: o.value >= t.truth["from"], block=3)[0]
+        fit_verifier(guesses, judge, order, lambda t, o: o.value >= t.expected["from"], block=3)[0]
         for order in (tasks, tasks[::-1])
     )
     assert first == second
@@ -249,7 +249,7 @@ def test_items_that_teach_nothing_are_counted() -> None:
         lambda c, item: Check("error" if item == 1 else "pass", score=None if item == 2 else item),
         scores=True,
     )
-    tasks = [Task(id=str(i), truth={"from": 6}) for i in range(30)]
+    tasks = [Task(id=str(i), expected={"from": 6}) for i in range(30)]
     made, unscored = fit_verifier(
         generator(lambda c, n: list(range(n))),
         odd,

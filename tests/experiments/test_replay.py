@@ -40,7 +40,7 @@ class Tasks:
     def load(self):
         # Every third task has its good number late.
         return [
-            Task(id=f"t{i}", input={"list": [1 + i % 3, 2, 5 + i % 4, 9, 3, 8]}, truth={"good": 5 + i % 4})
+            Task(id=f"t{i}", input={"list": [1 + i % 3, 2, 5 + i % 4, 9, 3, 8]}, expected={"good": 5 + i % 4})
             for i in range(60)
         ]
 
@@ -50,7 +50,7 @@ class Halves:
 
     def load(self):
         lists = [5, 1, 1, 1, 5], [1, 1, 1, 1, 5]
-        return [Task(id=f"h{i}", input={"list": lists[i % 2]}, truth={"good": 5}) for i in range(40)]
+        return [Task(id=f"h{i}", input={"list": lists[i % 2]}, expected={"good": 5}) for i in range(40)]
 
 
 class Listed:
@@ -82,7 +82,7 @@ class Good:
         self.numbers = (8, 9)
 
     def __call__(self, task, outcome):
-        good = task.truth["good"]
+        good = task.expected["good"]
         return outcome.value in (self.numbers if good == 8 else (good,))
 '''
 

@@ -24,7 +24,7 @@ from draftverify import Check, Proposal, Task, Verification
 
 class Numbers:
     def load(self):
-        return [Task(id=str(i), input={"n": i}, truth={"from": 6}) for i in range(20)]
+        return [Task(id=str(i), input={"n": i}, expected={"from": 6}) for i in range(20)]
 
 
 class Guesses:
@@ -57,7 +57,7 @@ class AtLeast:
 
 def right(task, outcome):
     values = outcome.value if isinstance(outcome.value, (list, tuple)) else [outcome.value]
-    return outcome.status == "accepted" and all(value >= task.truth["from"] for value in values)
+    return outcome.status == "accepted" and all(value >= task.expected["from"] for value in values)
 
 
 def some(task, outcome):
@@ -249,10 +249,10 @@ def test_a_planted_blind_spot_is_found() -> None:
 
 def test_errors_are_the_verifiers_and_the_rules_together() -> None:
     """One verifier under two rules is told apart by the rule, and no verifier is compared with itself."""
-    truth = [t % 2 == 0 for t in range(40)]
+    expected = [t % 2 == 0 for t in range(40)]
 
     def items(wrong: set[int]) -> tuple[Item, ...]:
-        return tuple(Item(str(t), "x", right != (t in wrong), right) for t, right in enumerate(truth))
+        return tuple(Item(str(t), "x", right != (t in wrong), right) for t, right in enumerate(expected))
 
     some, others = set(range(0, 40, 5)), set(range(1, 40, 5))
     _, shared = audit_verifiers(

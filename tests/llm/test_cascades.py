@@ -1,4 +1,4 @@
-"""The cascade benchmark's figures, on answers of known truth, and its runs, on a tiny model."""
+"""The cascade benchmark's figures, on answers of known expected, and its runs, on a tiny model."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_nobody_mixes_in_a_draft_that_is_dearer() -> None:
 
 
 def test_intervals_cover() -> None:
-    """Of 600 samples of 20 prompts the 95 % intervals of both differences hold the truth in 92.5 to 97.5 %.
+    """Of 600 samples of 20 prompts the 95 % intervals of both differences hold the expected in 92.5 to 97.5 %.
 
     At true coverage 95 % each bound is broken with probability 0.0025.
     """

@@ -273,10 +273,13 @@ def test_agrees_with_all_labels_of_gsm8k_s_recorded_solutions() -> None:
     for system in systems:
         judged = []
         for row in rows:
-            truth, answer = extract(row["ground_truth"], "gsm8k"), extract(row[system]["solution"], "gsm8k")
-            assert truth is not None
-            judged.append(answer is not None and same(answer, truth))
-            assert judged[-1] == row[system]["is_correct"], (answer, truth)
+            expected, answer = (
+                extract(row["ground_truth"], "gsm8k"),
+                extract(row[system]["solution"], "gsm8k"),
+            )
+            assert expected is not None
+            judged.append(answer is not None and same(answer, expected))
+            assert judged[-1] == row[system]["is_correct"], (answer, expected)
         found[system] = round(sum(judged) / len(judged), 4)
     assert found == dict(zip(systems, (0.2168, 0.3904, 0.3472, 0.5625), strict=True))
 

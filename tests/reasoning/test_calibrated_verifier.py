@@ -14,7 +14,7 @@ from . import tiny
 
 RUN = """
 name: chosen
-tasks: {{use: jsonl, path: {tasks}, truth: {{right: right}}}}
+tasks: {{use: jsonl, path: {tasks}, expected: {{right: right}}}}
 parts: [./parts.py]
 metrics: {{right: {{use: parts.Listed}}}}
 pipelines:
@@ -40,7 +40,7 @@ class Recorded:
 
 class Listed:
     def __call__(self, task, outcome):
-        return outcome.value in task.truth["right"]
+        return outcome.value in task.expected["right"]
 """
 
 

@@ -193,12 +193,12 @@ class Numbers:
         self.count = count
 
     def load(self):
-        return [Task(id=str(i), input={"n": i}, truth={"from": 6}) for i in range(self.count)]
+        return [Task(id=str(i), input={"n": i}, expected={"from": 6}) for i in range(self.count)]
 
 
 def right(task, outcome):
     values = outcome.value if isinstance(outcome.value, (list, tuple)) else [outcome.value]
-    return outcome.status == "accepted" and all(each >= task.truth["from"] for each in values)
+    return outcome.status == "accepted" and all(each >= task.expected["from"] for each in values)
 '''
 
 CONFIG = """

@@ -29,8 +29,8 @@ class HumanEval:
     `prompt`, `form: "completion"`, `entry_point`, `test`, and `setup`: the prompt again, for the judge, since some
     tests call a helper that the prompt defines.
 
-    The tests are the task's truth too, for the metric `code.tests`. A line's `timeout` (seconds for all tests of one
-    program) goes before that of the stage or metric which runs them.
+    The tests are what the task expects too, for the metric `code.tests`. A line's `timeout` (seconds for all tests of
+    one program) goes before that of the stage or metric which runs them.
 
     One line that cannot be read refuses the whole file, with its place.
 
@@ -90,8 +90,8 @@ class Mbpp:
 
     MBPP gives its asserts to the model too: without one the arguments' order and the function's name are a
     guess. So the prompt ends with the first `shown` of them, and the others stay hidden; with 0 it ends with the
-    function's name. The tests are the task's truth too, for the metric `code.tests`. A line's `timeout` (seconds for
-    all tests of one program) goes before that of the stage or metric which runs them.
+    function's name. The tests are what the task expects too, for the metric `code.tests`. A line's `timeout` (seconds
+    for all tests of one program) goes before that of the stage or metric which runs them.
 
     One line that cannot be read refuses the whole file, with its place.
 
@@ -184,14 +184,14 @@ def _load(
         if id in places:
             raise ConfigError(f"the task {id} stands twice, first at {places[id]}", where=where)
         places[id] = where
-        input, truth = read(row, where)
+        input, expected = read(row, where)
         seconds = timeouts.get(id, row.get("timeout"))
         if seconds is not None:
             try:
                 input["timeout"] = seconds_of({"timeout": seconds}, 0.0)
             except ContractError as error:
                 raise ConfigError(str(error), where=where) from None
-        tasks.append(Task(id=id, input=input, truth=truth))
+        tasks.append(Task(id=id, input=input, expected=expected))
     if not tasks and limit != 0:
         raise ConfigError("the file holds no tasks", where=str(path))
     if limit is None and (strange := [id for id in timeouts if id not in places]):

@@ -118,43 +118,43 @@ class KnownAnswer:
 
 
 class AnswerMatches:
-    """Whether the accepted solution's answer is that of the task's truth, by value or as plain text.
+    """Whether the accepted solution's answer is that of what the task expects, by value or as plain text.
 
-    Where the truth is null the task has no answer: then the outcome that abstained is right. A task without a truth
-    is in no figure.
+    Where null is expected the task has no answer: then the outcome that abstained is right. A task that
+    expects nothing is in no figure.
 
     Args:
-        truth: the field of the task's truth.
+        expected: the field of what the task expects.
         form: how the answer is found in a text that does not come with one, as of `extract`.
     """
 
-    def __init__(self, truth: str = "answer", form: Form = "auto") -> None:
-        self.truth = truth
+    def __init__(self, expected: str = "answer", form: Form = "auto") -> None:
+        self.expected = expected
         self.form = form
 
     def check_tasks(self, tasks: Sequence[Task]) -> None:
-        """Refuse tasks without truth, before any of them is paid for.
+        """Refuse tasks without expectation, before any of them is paid for.
 
         Raises:
-            ConfigError: no task has a truth, or one's has no such field.
+            ConfigError: no task has an expectation, or one's has no such field.
         """
-        if tasks and not any(task.truth for task in tasks):
+        if tasks and not any(task.expected for task in tasks):
             raise ConfigError("no task has a truth to compare with; say in `tasks` where its answer stands")
         for task in tasks:
-            if task.truth and task.truth.get(self.truth, 0) is not None:
-                _answer(task.truth, self.truth, f"the truth of task {task.id}")
+            if task.expected and task.expected.get(self.expected, 0) is not None:
+                _answer(task.expected, self.expected, f"what is expected of task {task.id}")
 
     def __call__(self, task: Task, outcome: Outcome) -> bool | None:
-        """Whether it is right; None for a task without truth."""
-        if not task.truth:
+        """Whether it is right; None for a task without expectation."""
+        if not task.expected:
             return None
-        if task.truth.get(self.truth, 0) is None:
+        if task.expected.get(self.expected, 0) is None:
             return outcome.status == "abstained"
-        truth = _answer(task.truth, self.truth, f"the truth of task {task.id}")
+        expected = _answer(task.expected, self.expected, f"what is expected of task {task.id}")
         if outcome.status != "accepted":
             return False
         answer = answer_of(_whole(outcome.value), self.form)
-        return answer is not None and same(answer, truth)
+        return answer is not None and same(answer, expected)
 
 
 class GymSolved:

@@ -20,8 +20,8 @@ class Gym:
     """Problems that reasoning-gym makes, the same for the same names, seed and config.
 
     A task's id is "<dataset>-<seed>-<index>", its group the dataset. Its input is `question` and `gym`, which says how
-    to make the entry again (the verifier `reasoning.gym` does); its truth is `answer`, where the dataset has a single
-    one.
+    to make the entry again (the verifier `reasoning.gym` does); its `expected` is `answer`, where the dataset has a
+    single one.
 
     Args:
         datasets: the name of a dataset, or several.
@@ -86,7 +86,7 @@ class Gym:
                 id=f"{name}-{self.seed}-{index}",
                 input={"question": entry["question"], "gym": gym},
                 group=name,
-                truth={} if entry["answer"] is None else {"answer": entry["answer"]},
+                expected={} if entry["answer"] is None else {"answer": entry["answer"]},
             )
 
 
@@ -94,9 +94,9 @@ class Problems:
     """Problems of a file in the layout of GSM8K: a line has `question`, and `answer`, a worked solution that ends
     "#### 18".
 
-    JSON Lines, gzipped or not, or an array of objects. A task's input is `question`; its truth is `answer`, extracted
-    and normalised. A line whose answer cannot be extracted refuses the file, with its place: a benchmark that quietly
-    lost a problem is another benchmark.
+    JSON Lines, gzipped or not, or an array of objects. A task's input is `question`; its `expected` is `answer`,
+    extracted and normalised. A line whose answer cannot be extracted refuses the file, with its place: a benchmark
+    that quietly lost a problem is another benchmark.
 
     Args:
         path: the file.
@@ -158,7 +158,7 @@ class Problems:
             id=self._word(row, "id", where, str(number)),
             input={"question": question},
             group=self._word(row, "group", where, ""),
-            truth={"answer": answer},
+            expected={"answer": answer},
         )
 
     def _text(self, row: Mapping[str, Any], key: str, where: str) -> str:

@@ -27,7 +27,7 @@ class _Paragraph(NamedTuple):
 class Squad:
     """Questions of a file in the layout of SQuAD, 1.1 or 2.0 (XQuAD, MLQA and many others have it too).
 
-    A task's input is `question`, its group the article's title. Its truth is
+    A task's input is `question`, its group the article's title. Its expected is
 
     - `answers`: the texts, each once; [] where the question has no answer (`is_impossible`, or no answer is given);
     - `document`: the id of its paragraph, as `paragraphs` has it. Not where the question has no answer;
@@ -143,12 +143,12 @@ def _task(entry: Any, paragraph: _Paragraph, findable: bool, where: str) -> Task
         start = answer.get("answer_start")
         if isinstance(start, int) and start >= 0 and paragraph.text.startswith(text, start):
             spans.append([start, start + len(text)])
-    truth: dict[str, Any] = {"answers": list(texts)}
+    expected: dict[str, Any] = {"answers": list(texts)}
     if texts:
-        truth["document"] = paragraph.id
+        expected["document"] = paragraph.id
     if spans:
-        truth["spans"] = [list(span) for span in dict.fromkeys(map(tuple, spans))]
-    return Task(id=id, input={"question": question}, group=paragraph.title, truth=truth)
+        expected["spans"] = [list(span) for span in dict.fromkeys(map(tuple, spans))]
+    return Task(id=id, input={"question": question}, group=paragraph.title, expected=expected)
 
 
 def _list(entry: Any, key: str, where: str) -> list[Any]:

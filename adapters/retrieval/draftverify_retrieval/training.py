@@ -469,7 +469,9 @@ def _read_squad(path: Path, half: Half) -> tuple[list[str], list[_PassageQuestio
         texts.append(passage["text"])
     examples = []
     for passage, task in questions(path, half):
-        spans = tuple((start, end) for start, end in task.truth.get("spans", ()))
+        spans = tuple((start, end) for start, end in task.expected.get("spans", ()))
         place = places[passage["id"]]
-        examples.append(_PassageQuestion(task.input["question"], place, tuple(task.truth["answers"]), spans))
+        examples.append(
+            _PassageQuestion(task.input["question"], place, tuple(task.expected["answers"]), spans)
+        )
     return texts, examples

@@ -65,7 +65,7 @@ def evaluate(
 
     Args:
         pipelines: by name.
-        tasks: the work; ids are unique. Their `truth` is shown to metrics alone.
+        tasks: the work; ids are unique. Their `expected` is shown to metrics alone.
         metrics: functions of (task, outcome) that say how right the outcome is, 0 to 1; the first says what is solved.
             One with a `unit` measures instead, and says nothing of right and wrong.
         baseline: the pipeline that the others are compared with.

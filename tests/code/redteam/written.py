@@ -296,7 +296,7 @@ NUMBERS = [
             ("the function", "[[min(wire.lasting), [1]]]"),
             ("what is not there", "[[10 ** 9, [1]]]"),
             ("what is less than nothing", "[[-1, [1]]]"),
-            ("truth", "[[True, [1]]]"),
+            ("expected", "[[True, [1]]]"),
             ("a request", "[[n, [1]] for n in range(C)]"),
             ("its own answer", "[[C + 1, [1]]]"),
             ("to a number", "[[X, 5]]"),
