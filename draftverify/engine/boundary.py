@@ -473,10 +473,6 @@ def _check_law(law: Any, laws: frozenset[str], n: int, rows: int) -> None:
         _check_place(law.place, "the place of q")
 
 
-def _verification(request: Verify, value: Any, parts: Parts) -> Any:
-    return _verified(value, len(request.proposal.items))
-
-
 def _verified(value: Any, n: int) -> Any:
     if type(value) is not Verification:
         raise ContractError(f"verify() must return a Verification, not {shown(value)}")
@@ -764,7 +760,7 @@ def _answer(request: Ask, value: Any, parts: Parts) -> Answer | None:
 _READERS: Mapping[type, Callable[[Any, Any, Parts], Any]] = {
     Prepare: _task,
     Draft: _proposal,
-    Verify: _verification,
+    Verify: lambda request, value, parts: _verified(value, len(request.proposal.items)),
     Decide: _decision,
     Finish: _value,
     Ask: _answer,

@@ -38,13 +38,14 @@ NO_ITEMS = Proposal.chain(())
 _UNVERIFIED, _UNDECIDED, _NO_TRIALS = Verification(), Decision(), Tally()
 
 
-class OpenRound(msgspec.Struct, eq=False):
+class OpenRound(msgspec.Struct, eq=False, gc=False):
     """The round that is under way, as far as it has come.
 
     Args:
         pipeline: the parts.
         context: as the generator is shown it.
         source, generator: who drafts.
+        trusted: whether what is drafted is not verified.
         asked: how many items.
         proposal: the block.
         pending: what is to be verified; None for nothing.
@@ -57,6 +58,7 @@ class OpenRound(msgspec.Struct, eq=False):
     context: Context
     source: str = "generator"
     generator: Any = None
+    trusted: bool = False
     asked: int = 0
     proposal: Proposal = NO_ITEMS
     pending: Proposal | None = None
@@ -79,28 +81,28 @@ class OpenRound(msgspec.Struct, eq=False):
         """Have the rule decide on items that a person, or a fallback that is trusted, passes."""
         self.proposal, self.verification = proposal, Verification(checks=(PASS,) * len(proposal), by=by)
 
-    def take_draft(self, value: Any, seconds: float, busy: float, *, trusted: bool) -> None:
+    def take_draft(self, value: Any, seconds: float, busy: float) -> None:
         """Take a draft, or a Failure.
 
         Args:
             value: it.
             seconds: its call's.
             busy: this task's share of the machine seconds.
-            trusted: whether the items are not verified.
         """
-        value, seconds, busy = self._charged(value, seconds, busy)
-        self.draft += seconds
-        self.busy += busy
         if type(value) is Failure:
             self._fail(value)
-        elif trusted and len(value.items):
-            self.trust(value, "fallback")
         else:
+            if value.cost is not None:
+                value, seconds, busy = self._charged(value, seconds, busy)
             self.proposal = value
             if value.exhausted and not len(value.items):
                 self.trouble = ("exhausted",)
+            elif self.trusted and len(value.items):
+                self.trust(value, "fallback")
             else:
                 self.pending = value
+        self.draft += seconds
+        self.busy += busy
 
     def take_verification(self, value: Any, seconds: float, busy: float) -> None:
         """Take a verification, or a Failure, of the whole block or of checks that were made again."""
@@ -109,7 +111,8 @@ class OpenRound(msgspec.Struct, eq=False):
             self.batch = round(seconds / busy)
         if self.places and type(value) is not Failure and not value.checks:
             value = Failure("error", "ContractError", "a pass that checked items again brought no checks")
-        value, seconds, busy = self._charged(value, seconds, busy)
+        if type(value) is not Failure and value.cost is not None:
+            value, seconds, busy = self._charged(value, seconds, busy)
         self.verify += seconds
         self.busy += busy
         if self.places:
@@ -142,10 +145,10 @@ class OpenRound(msgspec.Struct, eq=False):
         except BaseException as error:
             self._fail(boundary.raised(error))
             return
-        progress, exhausted = decision.progress, self.proposal.exhausted
+        progress = decision.kept or decision.spliced or decision.progress
         if decision.done or (progress and not self.pipeline.partial):
             return
-        self.trouble = troubles_of(self.verification.checks, decision)
+        self.trouble, exhausted = troubles_of(self.verification.checks, decision), self.proposal.exhausted
         if not progress and (exhausted or not self.trouble):
             self.trouble += ("exhausted",) if exhausted or not len(self.proposal.items) else ("reject",)
 
@@ -163,11 +166,11 @@ class OpenRound(msgspec.Struct, eq=False):
             self.verification,
             self.decision,
         )
-        items, is_counted = (
-            _host(proposal.items),
-            verification.by == "verifier" and verification is not _UNVERIFIED,
-        )
-        # In two steps: CPython passes more than fifteen keywords through a dict, which takes longer than all else here.
+        items, by, counts = _host(proposal.items), verification.by, _NO_TRIALS
+        if by == "verifier" and verification is not _UNVERIFIED:
+            counts = tally(len(items), verification.checks, decision)
+        # What is seldom there is added after: CPython passes more than fifteen keywords through a dict, which takes
+        # longer than all else here.
         record = Round(
             index=context.rounds.length,
             tries=context.tries,
@@ -178,7 +181,7 @@ class OpenRound(msgspec.Struct, eq=False):
             asked=self.asked,
             checks=verification.checks,
             decision=decision,
-            tally=tally(len(items), verification.checks, decision) if is_counted else _NO_TRIALS,
+            tally=counts,
             timing=Timing(
                 self.draft, self.verify, self.decide, self.busy, self.units, self.passes, self.batch
             ),
@@ -187,25 +190,21 @@ class OpenRound(msgspec.Struct, eq=False):
             failure=self.failure,
             deterministic=self.pipeline.deterministic and verification.deterministic,
         )
-        return replace(
-            record,
-            by=verification.by,
-            correction=verification.correction,
-            exhausted=proposal.exhausted,
-            held=self._held(decision),
-            nested=proposal.nested,
-            extends=proposal.extends,
-            notes=verification.notes or None,
-            tokens=self.tokens,
-        )
+        if proposal.exhausted or proposal.nested or proposal.extends or decision.held or by != "verifier":
+            held, extends, nested = self._held(decision), proposal.extends, proposal.nested
+            record = replace(
+                record, by=by, held=held, extends=extends, nested=nested, exhausted=proposal.exhausted
+            )
+        if verification.correction or verification.notes or self.tokens:
+            correction, notes = verification.correction, verification.notes or None
+            record = replace(record, correction=correction, notes=notes, tokens=self.tokens)
+        return record
 
     def _fail(self, failure: Failure) -> None:
         self.decision, self.trouble, self.failure = _UNDECIDED, (failure.kind,), failure
 
     def _charged(self, value: Any, seconds: float, busy: float) -> tuple[Any, float, float]:
         """Count what an answer says that it cost; the answer without it, and its seconds and machine seconds."""
-        if type(value) is Failure or value.cost is None:
-            return value, seconds, busy
         cost = value.cost
         self.units += cost.units
         if cost.seconds is not None:
@@ -217,31 +216,28 @@ class OpenRound(msgspec.Struct, eq=False):
 
         That rule sees the verifier's context as it would be after this round.
         """
-        done, items = self.pipeline.done, _host(self.proposal.items)
+        done, items = self.pipeline.done, self.proposal.items
+        if type(items) is not tuple:
+            items = _host(items)
+        values = (*map(items.__getitem__, decision.kept), *decision.spliced)
         if decision.corrected:
             joining = {index: items[index] for index in decision.kept}
             joining.update({correction.index: correction.value for correction in decision.corrected})
-            values = tuple([joining[index] for index in sorted(joining)]) + decision.spliced
-        else:
-            values = tuple([items[index] for index in decision.kept]) + decision.spliced
+            values = (*[joining[index] for index in sorted(joining)], *decision.spliced)
         decision = replace(decision, items=(), tokens=b"", emitted=values)
         if done is None:
             return decision
-        context = replace(
-            judging,
-            accepted=judging.accepted.then(values),
-            held=holding(judging.held, decision, self._held(decision)),
-            last=Last(self.proposal, self.verification, decision),
-            enough=None,
-        )
-        keep = boundary.read_cut(done(context, values), len(values), done)
+        held = judging.held
+        if decision.held or decision.released:
+            held = holding(held, decision, self._held(decision))
+        accepted, last = judging.accepted.then(values), Last(self.proposal, self.verification, decision)
+        keep = done(replace(judging, accepted=accepted, held=held, last=last, enough=None), values)
         if keep is None:
             return decision
+        keep = boundary.read_cut(keep, len(values), done)
         return replace(decision, emitted=values[:keep], drift=decision.drift[:keep], done=True)
 
     def _held(self, decision: Decision) -> tuple[Held, ...]:
-        if not decision.held:
-            return ()
         items, checks, number = (
             _host(self.proposal.items),
             self.verification.checks,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import suppress
 from itertools import count
 from typing import Any, NamedTuple, TypeAlias
 
@@ -212,8 +211,10 @@ class Session:
             raise DraftVerifyError(f"request {id} is not open in task {self.task.id!r}")
         self.request = None
         value = boundary.read(request, value, self.pipeline)
-        with suppress(StopIteration):  # there is an outcome
+        try:  # noqa: SIM105 - suppress() takes longer than most steps
             self.request = self._flow.send((value, seconds, seconds if busy is None else busy))
+        except StopIteration:
+            pass  # there is an outcome
 
     def allowance(self, shares: int) -> Budget | None:
         """What each of so many inner tasks may use of this one's budget: an equal share of what is left.
@@ -262,6 +263,9 @@ class Session:
     def _run(self) -> Generator[Request, _Reply, None]:
         """Yield what is to be done, in the order in which it happens; the outcome is there when this returns."""
         pipeline, number = self.pipeline, count(1).__next__
+        enough = pipeline.enough
+        if self._alarm is not None and self._alarm.tightens:
+            enough = None  # of what passed some may yet be refused
         ending: _Ending | None = None
         if pipeline.prepares:
             value, _, _ = yield Prepare(number(), pipeline.verifier, self.task)
@@ -270,26 +274,29 @@ class Session:
         while ending is None:
             context = self.state.context
             current = OpenRound(pipeline, context)
+            is_bounded = context.rounds.length >= self._rounds_within
 
             # Draft, or ask a person
             if context.tries and (final := context.rounds[-1]).steps[-1].do == "escalate":
                 candidate, failure = self.state.candidate, final.failure
                 value, _, _ = yield Ask(number(), self.person, self.task, candidate, final.trouble, failure)
                 ending = self._take_answer(current, value)
+            elif is_bounded and (spent := self._spent(current)) is not None:
+                ending = _Ending("exhausted", spent)
             else:
                 ending = self._choose_size(current)
                 if ending is None and current.asked:
                     value, seconds, busy = yield Draft(number(), current.generator, context, current.asked)
-                    current.take_draft(value, seconds, busy, trusted=self._is_trusted)
+                    current.take_draft(value, seconds, busy)
             if ending is not None:
                 break
 
             # Verify and decide; again, where a policy step has failed checks made again
-            judging = self._judging(context)
-            rng = Draws(self._rule_key, context.draws.round)
+            judging = replace(context, draws=Draws(self._verify_key, context.rounds.length), enough=enough)
+            rng = Draws(self._rule_key, context.rounds.length)
             while True:
                 if current.pending is not None:
-                    if self._spent(current) is not None:
+                    if is_bounded and self._spent(current) is not None:
                         current.trouble = ("exhausted",)
                         break
                     value, seconds, busy = yield Verify(number(), pipeline.verifier, judging, current.pending)
@@ -310,7 +317,7 @@ class Session:
         context, choice = self.state.context, None
         if ending.valued and pipeline.finishes:
             if context.accepted.length or context.held or ending.status in ("accepted", "exhausted"):
-                judging = replace(self._judging(context), enough=None)
+                judging = replace(context, draws=Draws(self._verify_key, context.rounds.length))
                 choice, _, _ = yield Finish(number(), pipeline.rule, judging)
                 if type(choice) is Failure:
                     ending = _Ending("failed", f"the value could not be made: {choice}", choice)
@@ -326,13 +333,6 @@ class Session:
         self.task = value
         self.state = replace(self.state, context=replace(self.state.context, task=value))
         return None
-
-    def _judging(self, context: Context) -> Context:
-        """The verifier's context, which is the rule's too."""
-        enough = self.pipeline.enough
-        if self._alarm is not None and self._alarm.tightens:
-            enough = None  # of what passed some may yet be refused
-        return replace(context, draws=Draws(self._verify_key, context.draws.round), enough=enough)
 
     def _take_answer(self, current: OpenRound, value: Any) -> _Ending | None:
         """Take a person's answer, from which a round may begin."""
@@ -354,8 +354,6 @@ class Session:
 
     def _choose_size(self, current: OpenRound) -> _Ending | None:
         """Choose who drafts and how many items; the end where a budget is spent, or the block size fails."""
-        if (spent := self._spent(current)) is not None:
-            return _Ending("exhausted", spent)
         clause = self.state.fallback
         try:
             size = self._size()
@@ -366,6 +364,7 @@ class Session:
             current.trouble = (self.pipeline.undrafted or "exhausted",)
         elif clause is not None:
             current.source, current.generator, current.asked = clause.name, clause.generator, max(size, 1)
+            current.trusted = not clause.verified
         elif size:
             current.generator, current.asked = self.pipeline.generator, size
         else:
@@ -388,8 +387,6 @@ class Session:
         """Which budget is spent, counting this round's calls so far."""
         state = self.state
         rounds = state.context.rounds.length
-        if rounds < self._rounds_within:
-            return None
         seconds, units = current.draft + current.verify + current.decide, current.units + state.units
         passes = state.passes + current.passes
         spent = self.pipeline.budget.exceeded(rounds, state.seconds + seconds, passes, units)
@@ -459,11 +456,6 @@ class Session:
         if broken is not None:
             return _Ending("failed", f"the block size could not learn from a round: {broken}", broken)
         return self._ending() if round.trouble or round.decision.done else None
-
-    @property
-    def _is_trusted(self) -> bool:
-        """Whether what is drafted now is not verified."""
-        return self.state.fallback is not None and not self.state.fallback.verified
 
     @property
     def _is_stopped(self) -> bool:

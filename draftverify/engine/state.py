@@ -80,17 +80,19 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
 
         Args:
             round: the record.
-            proposal, verification: of a round that was just made, for the arrays alone that `context.last` shows and
-                no record holds.
+            proposal, verification: of a round that was just made, for the arrays that `context.last` shows and no
+                record holds.
         """
         decision, timing, context = round.decision, round.timing, self.context
-        rounds = context.rounds.then((round,))
+        rounds, held = context.rounds.then((round,)), context.held
+        if round.held or decision.released:
+            held = holding(held, decision, round.held)
         state = replace(
             self,
             context=replace(
                 context,
                 accepted=context.accepted.then(decision.emitted),
-                held=holding(context.held, decision, round.held),
+                held=held,
                 rounds=rounds,
                 last=_last_of(round, proposal, verification),
                 draws=Draws(context.draws.key, rounds.length),
@@ -101,12 +103,16 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
             passes=self.passes + timing.passes,
             units=self.units + timing.units,
         )
-        is_plain = (
-            (decision.kept or decision.spliced or decision.progress)
-            and round.source == "generator"
-            and not (round.trouble or context.tries or context.refused)
-            and not (decision.abstain or self.heard or self.answered)
-        )
+        if (
+            round.trouble
+            or context.tries
+            or context.refused
+            or self.heard
+            or self.answered
+            or decision.abstain
+        ):
+            return state._after_policy(round)
+        is_plain = round.source == "generator" and (decision.kept or decision.spliced or decision.progress)
         return state if is_plain else state._after_policy(round)
 
     def is_askable(self, round: Round) -> bool:
@@ -193,31 +199,29 @@ def _is_judged(round: Round) -> bool:
 
 
 def _last_of(round: Round, proposal: Proposal | None, verification: Verification | None) -> Last | None:
-    """A round as the next one is shown it, with the arrays of the two where it was just made; None for one that came to
-    no decision."""
+    """A round as the next one is shown it; None for one that came to no decision. Proposal and verification of one that
+    was just made are what its record says, with their arrays."""
     if round.failure is not None or (not round.timing.passes and round.by == "verifier"):
         return None
-    law = proposal.law if proposal is not None else GIVEN if round.law == "given" else Law(round.law)
-    return Last(
-        Proposal(
+    if proposal is None:
+        law = GIVEN if round.law == "given" else Law(round.law)
+        proposal = Proposal(
             items=round.items,
             parents=round.parents,
             law=law,
             extends=round.extends,
-            evidence=EMPTY if proposal is None else proposal.evidence,
             exhausted=round.exhausted,
             nested=round.nested,
-        ),
-        Verification(
-            checks=round.checks,
-            evidence=None if verification is None else verification.evidence,
-            correction=round.correction,
-            deterministic=round.deterministic,
-            notes=round.notes or EMPTY,
-            by=round.by,
-        ),
-        round.decision,
-    )
+        )
+    elif proposal.items is not round.items:
+        proposal = replace(proposal, items=round.items)
+    if verification is None:
+        verification = Verification(
+            checks=round.checks, correction=round.correction, notes=round.notes or EMPTY, by=round.by
+        )
+    if verification.deterministic is not round.deterministic:
+        verification = replace(verification, deterministic=round.deterministic)
+    return Last(proposal, verification, round.decision)
 
 
 def holding(held: tuple[Held, ...], decision: Decision, entries: tuple[Held, ...]) -> tuple[Held, ...]:

@@ -26,19 +26,25 @@ def tally(n: int, checks: Sequence[Check], decision: Decision) -> Tally:
         accepted = len(decision.kept) + len(decision.held)
         trials = accepted + len(decision.refused)
         return Tally(trials, accepted, 0, 0, 0, n - trials)
-    verdicts = [check.verdict for check in checks]
-    accepted = verdicts.count("pass")
-    trials = accepted + verdicts.count("reject")
+    accepted = rejected = 0
+    is_weak = False
+    for check in checks:
+        if check.verdict == "pass":
+            accepted += 1
+        elif check.verdict == "reject":
+            rejected += 1
+        if check.caveat:
+            is_weak = True
+    trials = accepted + rejected
     for refusal in decision.refused:
-        if verdicts[refusal.index] == "pass":
+        if checks[refusal.index].verdict == "pass":
             accepted -= 1
-    weak = [index for index, check in enumerate(checks) if check.caveat]
-    if trials == n and not weak:
+    if trials == n and not is_weak:
         return Tally(trials, accepted)
+    verdicts = [check.verdict for check in checks]
     refused = {refusal.index for refusal in decision.refused}
-    caveats = Counter(
-        [checks[index].caveat for index in weak if verdicts[index] == "pass" and index not in refused]
-    )
+    passed = [check for i, check in enumerate(checks) if check.verdict == "pass" and i not in refused]
+    caveats = Counter([check.caveat for check in passed if check.caveat])
     return Tally(trials, accepted, *map(verdicts.count, _UNJUDGED), dict(caveats))
 
 
