@@ -8,24 +8,23 @@ at the boundary before it touches anything.
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from itertools import count
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
 from draftverify.engine import boundary
 from draftverify.engine.alarm import Alarm
 from draftverify.engine.budget import Budget
+from draftverify.engine.ending import WAITING, Ending, ending_after, is_answered_by_none, outcome_of
 from draftverify.engine.events import Event, Listener, RoundDone, StepTaken, TaskDone, TaskStarted
-from draftverify.engine.functions import failure_of
 from draftverify.engine.open_round import NO_ITEMS, OpenRound
-from draftverify.engine.parts import Parts, name_of
+from draftverify.engine.parts import Parts
 from draftverify.engine.requests import Ask, AskPerson, Decide, Draft, Finish, Prepare, Request, Verify
 from draftverify.engine.state import State
 from draftverify.errors import DraftVerifyError
-from draftverify.frozen import FrozenDict, freeze, thaw
+from draftverify.frozen import FrozenDict, freeze
 from draftverify.randomness import Draws, stream_key
 from draftverify.rejection.refusals import is_open, is_unjudged
 from draftverify.secret import quiet
@@ -38,9 +37,7 @@ from draftverify.values import (
     Outcome,
     Proposal,
     Round,
-    Status,
     Step,
-    Tally,
     Task,
     TaskRecord,
     Trail,
@@ -54,15 +51,6 @@ _numbers = count(1)  # of the process's sessions
 
 _Reply: TypeAlias = tuple[Any, float, float]
 """An answer as it was read at the boundary, the seconds of its call, and the session's share of the machine seconds."""
-
-
-class _Ending(NamedTuple):
-    """How a task ends, why, by which failed call, and whether a value is made of what it has."""
-
-    status: Status
-    reason: str = ""
-    failure: Failure | None = None
-    valued: bool = True
 
 
 class Session:
@@ -122,10 +110,10 @@ class Session:
         draft_key, self._verify_key, self._rule_key = [
             stream_key(pipeline.seed, task.id, attempt, role) for role in ("draft", "verify", "rule")
         ]
-        settings, feedback = pipeline.settings, ()
+        settings = pipeline.settings
         if outer is not None:
             settings = FrozenDict({**outer.context.settings, **settings})
-            feedback = outer.context.feedback
+        feedback = outer.context.feedback if outer is not None else ()
         context = Context(
             task=self.task,
             accepted=Trail.of(()),
@@ -240,7 +228,7 @@ class Session:
         self.state = replace(
             state, seconds=state.seconds + seconds, busy=state.busy + seconds, units=state.units + cost.units
         )
-        self._end(_WAITING, None)
+        self._end(WAITING, None)
 
     def release(self) -> None:
         """Close what is in scratch and let go of arrays; a driver calls it when the task has ended or is left."""
@@ -266,7 +254,7 @@ class Session:
         enough = pipeline.enough
         if self._alarm is not None and self._alarm.tightens:
             enough = None  # of what passed some may yet be refused
-        ending: _Ending | None = None
+        ending: Ending | None = None
         if pipeline.prepares:
             value, _, _ = yield Prepare(number(), pipeline.verifier, self.task)
             ending = self._prepare(value)
@@ -282,7 +270,7 @@ class Session:
                 value, _, _ = yield Ask(number(), self.person, self.task, candidate, final.trouble, failure)
                 ending = self._take_answer(current, value)
             elif is_bounded and (spent := self._spent(current)) is not None:
-                ending = _Ending("exhausted", spent)
+                ending = Ending("exhausted", spent)
             else:
                 ending = self._choose_size(current)
                 if ending is None and current.asked:
@@ -320,28 +308,30 @@ class Session:
                 judging = replace(context, draws=Draws(self._verify_key, context.rounds.length))
                 choice, _, _ = yield Finish(number(), pipeline.rule, judging)
                 if type(choice) is Failure:
-                    ending = _Ending("failed", f"the value could not be made: {choice}", choice)
+                    ending = Ending("failed", f"the value could not be made: {choice}", choice)
                     choice = None
-        elif ending.valued and (context.accepted.length or self._is_empty_answer(ending)):
-            choice = Choice(tuple(context.accepted))
+        elif ending.valued:
+            is_empty = ending.status == "accepted" and is_answered_by_none(self.rounds[-1], pipeline)
+            if context.accepted.length or is_empty:
+                choice = Choice(tuple(context.accepted))
         self._end(ending, choice)
 
-    def _prepare(self, value: Any) -> _Ending | None:
+    def _prepare(self, value: Any) -> Ending | None:
         """Go on with the task as the verifier has read it."""
         if type(value) is Failure:
-            return _Ending("failed", f"the verifier could not prepare the task: {value}", value)
+            return Ending("failed", f"the verifier could not prepare the task: {value}", value)
         self.task = value
         self.state = replace(self.state, context=replace(self.state.context, task=value))
         return None
 
-    def _take_answer(self, current: OpenRound, value: Any) -> _Ending | None:
+    def _take_answer(self, current: OpenRound, value: Any) -> Ending | None:
         """Take a person's answer, from which a round may begin."""
         if type(value) is Failure:
-            return _Ending("failed", f"the question to a person failed: {value}", value)
+            return Ending("failed", f"the question to a person failed: {value}", value)
         if value is None or value.kind == "skip":
-            return _WAITING
+            return WAITING
         if value.kind == "reject":
-            return _Ending("exhausted", value.note or "rejected by a person")
+            return Ending("exhausted", value.note or "rejected by a person")
         current.source, current.asked, candidate = "person", 1, self.state.candidate
         if value.kind == "edit":
             current.proposal = current.pending = Proposal.chain((value.value,))
@@ -349,17 +339,17 @@ class Session:
             current.trust(Proposal.chain((candidate.value,)), "person")
         else:
             words = "there is no candidate to accept; edit, reject or skip"
-            return _Ending("failed", words, Failure("error", "ContractError", words))
+            return Ending("failed", words, Failure("error", "ContractError", words))
         return None
 
-    def _choose_size(self, current: OpenRound) -> _Ending | None:
-        """Choose who drafts and how many items; the end where a budget is spent, or the block size fails."""
+    def _choose_size(self, current: OpenRound) -> Ending | None:
+        """Choose who drafts and how many items; the end where the block size fails."""
         clause = self.state.fallback
         try:
             size = self._size()
         except BaseException as error:
             failure = boundary.raised(error)
-            return _Ending("failed", f"the block size could not be chosen: {failure}", failure)
+            return Ending("failed", f"the block size could not be chosen: {failure}", failure)
         if size is None:  # a fallback answers at once
             current.trouble = (self.pipeline.undrafted or "exhausted",)
         elif clause is not None:
@@ -374,12 +364,12 @@ class Session:
     def _size(self) -> int | None:
         """How many items to ask for; None where nothing is to be drafted, and a fallback answers at once."""
         pipeline, context, block = self.pipeline, self.state.context, self.pipeline.block
-        may_go_on = self.state.fallback is None and pipeline.undrafted is not None
-        if self._alarm is not None and self._alarm.stops:
-            return None if may_go_on else 0
+        has_detour = self.state.fallback is None and pipeline.undrafted is not None
+        if self._is_stopped:
+            return None if has_detour else 0
         if context.refused:
             return len(context.refused)
-        if may_go_on and hasattr(block, "drafts") and not boundary.read_drafts(block.drafts(context), block):
+        if has_detour and hasattr(block, "drafts") and not boundary.read_drafts(block.drafts(context), block):
             return None
         return boundary.read_size(block.size(context), block)
 
@@ -400,13 +390,15 @@ class Session:
         policy, trouble, progress = self.pipeline.policy, current.trouble, current.decision.progress
         checks = current.verification.checks if current.failure is None else ()
         places = tuple([index for index, check in enumerate(checks) if is_open(check)])
-        is_open_again = bool(places) or current.pending is not None
-        is_drafting = bool(current.asked or current.passes)
+        is_unchecked = bool(places) or current.pending is not None
+        is_drafting = bool(
+            current.asked or current.passes
+        )  # else the block size has sent the task to a fallback
         askable = policy.escalates and self.state.is_askable(current.record())
         place = policy.next(
             trouble,
             self.state.counting(current.steps),
-            reverifiable=is_open_again and self._spent(current) is None,
+            reverifiable=is_unchecked and self._spent(current) is None,
             askable=askable,
             progress=progress,
             drafting=is_drafting,
@@ -440,7 +432,7 @@ class Session:
         earlier = self.rounds[1 - _BLANK_ROUNDS :]
         return len(earlier) < _BLANK_ROUNDS - 1 or any(round.decision.progress for round in earlier)
 
-    def _close(self, current: OpenRound) -> _Ending | None:
+    def _close(self, current: OpenRound) -> Ending | None:
         """Make the round's record and take the step to the next state; how the task ends where it does not go on."""
         pipeline, round, broken = self.pipeline, current.record(), None
         if pipeline.learns and current.source == "generator" and not self._is_stopped:
@@ -454,105 +446,34 @@ class Session:
         if self.inner:
             self.inner = {}
         if broken is not None:
-            return _Ending("failed", f"the block size could not learn from a round: {broken}", broken)
+            return Ending("failed", f"the block size could not learn from a round: {broken}", broken)
         return self._ending() if round.trouble or round.decision.done else None
+
+    def _ending(self) -> Ending | None:
+        """How the task ends with its last round; None where it goes on."""
+        if not self.rounds:
+            return None
+        final: Round = self.rounds[-1]
+        spent = self._spent(OpenRound(self.pipeline, self.state.context)) if final.trouble else None
+        return ending_after(final, self.pipeline, spent)
+
+    def _end(self, ending: Ending, choice: Choice | None) -> None:
+        """Make the outcome, and let the block size learn of it."""
+        outcome = outcome_of(self.state, ending, choice, is_inner=self._is_inner)
+        if self.pipeline.settles and not self._is_stopped:
+            try:
+                self.pipeline.block.settle(self.state.context, outcome)
+            except BaseException as error:
+                broken = boundary.raised(error)
+                words = f"the block size could not learn from the task: {broken}"
+                outcome = replace(outcome, status="failed", reason=words, failure=broken)
+        self.outcome = outcome
+        if self.listened:
+            self._events.append(TaskDone(self.task, self.record(), self._number))
 
     @property
     def _is_stopped(self) -> bool:
         return self._alarm is not None and self._alarm.stops
 
-    # The end
-
-    def _ending(self) -> _Ending | None:
-        """How the task ends with its last round; None where it goes on."""
-        if not self.rounds:
-            return None
-        final: Round = self.rounds[-1]
-        step, failure = final.steps[-1].do if final.steps else None, final.failure
-        if final.decision.done:
-            if not final.decision.abstain:
-                return _Ending("accepted")
-            words = f"the rule {name_of(self.pipeline.rule)} says that there is no answer"
-            return _Ending("abstained", words, valued=False)
-        if not final.trouble or step not in (None, "reverify", "give_up"):
-            return None
-        reason = "; ".join(_WORDS[trouble] for trouble in final.trouble)
-        status: Status = "exhausted"
-        if failure is not None:
-            status, reason = "failed", str(failure)
-        elif (spent := self._spent(OpenRound(self.pipeline, self.state.context))) is not None:
-            reason = spent
-        elif is_unjudged(final.trouble):
-            failure = failure_of(next(check for check in final.checks if check.verdict in final.trouble))
-            status, reason = "failed", f"{reason}: {failure}"
-        elif final.trouble == ("abstain",) or (
-            # Of a rule that may say so, nothing good and nothing left to try is an answer: there is none.
-            self.pipeline.abstains and set(final.trouble) <= {"reject", "exhausted", "abstain"}
-        ):
-            status = "abstained"
-        if step != "give_up" and self.pipeline.policy.clauses:
-            reason += "; no policy step is left"
-        return _Ending(status, reason, failure)
-
-    def _is_empty_answer(self, ending: _Ending) -> bool:
-        """Whether a task that ended with no accepted value was answered by none: the stopping rule cut away all that
-        the rule kept, or ended a chain in its first round, for which there was nothing to draft."""
-        if ending.status != "accepted":
-            return False
-        final: Round = self.rounds[-1]
-        if final.decision.kept or final.decision.corrected or final.decision.spliced:
-            return True
-        return "chain" in (self.pipeline.shapes or ()) and final.index == 0 and not final.items
-
-    def _end(self, ending: _Ending, choice: Choice | None) -> None:
-        """Make the outcome."""
-        status, reason, failure, _ = ending
-        state, rounds, pipeline = self.state, self.rounds, self.pipeline
-        if status == "accepted" and choice is None:
-            words = "no answer came of what was held" if state.context.held else "nothing was accepted"
-            status, reason = "abstained", reason or words
-        value, score, support, margin, note = astuple(choice) if choice is not None else (*(None,) * 4, "")
-        drifts = [share for round in rounds for share in round.decision.drift]
-        refused = state.candidate if status != "accepted" else None
-        if refused is not None and not refused.judged:
-            refused = None
-        if not self._is_inner:  # else other parts read the outcome too
-            value = thaw(value)
-            refused = refused and replace(refused, value=thaw(refused.value))
-        self.outcome = Outcome(
-            status=status,
-            value=value,
-            score=score,
-            support=support,
-            margin=margin,
-            reason="; ".join(filter(None, (reason, note))),
-            refused=refused,
-            failure=failure,
-            rounds=rounds.length,
-            tally=Tally.total([round.tally for round in rounds]),
-            drift=math.fsum(drifts) if drifts else None,
-            seconds=state.seconds,
-            units=state.units,
-        )
-        if pipeline.settles and not self._is_stopped:
-            try:
-                pipeline.block.settle(state.context, self.outcome)
-            except BaseException as error:
-                broken = boundary.raised(error)
-                words = f"the block size could not learn from the task: {broken}"
-                self.outcome = replace(self.outcome, status="failed", reason=words, failure=broken)
-        if self.listened:
-            self._events.append(TaskDone(self.task, self.record(), self._number))
-
-
-_WAITING = _Ending("waiting", "a person is asked", valued=False)
 
 _BLANK_ROUNDS = 100  # a stopping rule may wait for ballots, and the budget is 100,000 rounds
-
-_WORDS = {
-    "reject": "every candidate was refused",
-    "error": "checks failed",
-    "timeout": "checks timed out",
-    "abstain": "the verifier could not tell",
-    "exhausted": "the generator has nothing more to propose",
-}

@@ -45,7 +45,8 @@ def tally(n: int, checks: Sequence[Check], decision: Decision) -> Tally:
     refused = {refusal.index for refusal in decision.refused}
     passed = [check for i, check in enumerate(checks) if check.verdict == "pass" and i not in refused]
     caveats = Counter([check.caveat for check in passed if check.caveat])
-    return Tally(trials, accepted, *map(verdicts.count, _UNJUDGED), dict(caveats))
+    errors, timeouts, abstentions, unchecked = map(verdicts.count, _UNJUDGED)
+    return Tally(trials, accepted, errors, timeouts, abstentions, unchecked, dict(caveats))
 
 
 _UNJUDGED: tuple[VerdictKind, ...] = ("error", "timeout", "abstain", "unchecked")
