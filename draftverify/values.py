@@ -749,13 +749,12 @@ class Trail(msgspec.Struct, frozen=True, eq=False, gc=False):
     def then(self, values: Sequence[Any]) -> Trail:
         """The trail with these values after it; this one stays as it is."""
         entries, length = self.entries, self.length
-        longer = length + len(values)
         if len(entries) == length:
             entries.extend(values)
         # Else somebody has gone on from here; with the same values that is one way.
-        elif len(entries) != longer or not all(map(is_, entries[length:], values)):
+        elif len(entries) != length + len(values) or not all(map(is_, entries[length:], values)):
             return Trail.of([*self, *values])
-        return Trail(entries, longer)
+        return Trail(entries, len(entries))
 
     def __len__(self) -> int:
         return self.length

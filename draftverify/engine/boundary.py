@@ -58,7 +58,6 @@ from draftverify.values import (
     Verification,
     chain_parents,
     is_utf8,
-    prefix,
     utf8,
 )
 
@@ -618,18 +617,20 @@ def _is_usual(value: Any, n: int) -> bool:
         return False
     if type(value.done) is not bool or type(value.abstain) is not bool:
         return False
-    first = prefix(len(kept))
-    if kept is not first and not (_are_integers(kept) and kept == first):
-        return False
-    for each in spliced:
-        if type(each) not in _JSON_SCALARS:
+    place = 0
+    for index in kept:
+        if type(index) is not int or index != place:
             return False
-    for each in refused:
-        if type(each) is not Refusal or type(each.index) is not int:
+        place += 1
+    for scalar in spliced:
+        if type(scalar) not in _JSON_SCALARS:
             return False
-        if each.reason is not _SILENT and not _is_plain(each.reason):
+    for refusal in refused:
+        if type(refusal) is not Refusal or type(refusal.index) is not int:
             return False
-        if not len(kept) <= each.index < n:
+        if refusal.reason is not _SILENT and not _is_plain(refusal.reason):
+            return False
+        if not place <= refusal.index < n:
             return False
     return True
 
