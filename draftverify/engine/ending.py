@@ -90,8 +90,10 @@ def outcome_of(state: State, ending: Ending, choice: Choice | None, *, is_inner:
     """
     (status, reason, failure, _), rounds = ending, state.context.rounds
     if status == "accepted" and choice is None:
-        words = "no answer came of what was held" if state.context.held else "nothing was accepted"
-        status, reason = "abstained", reason or words
+        status = "abstained"
+        reason = reason or (
+            "no answer came of what was held" if state.context.held else "nothing was accepted"
+        )
     value, score, support, margin, note = astuple(choice) if choice is not None else (*(None,) * 4, "")
     drifts = [share for round in rounds for share in round.decision.drift]
     refused = state.candidate if status != "accepted" else None

@@ -230,8 +230,11 @@ class OpenRound(msgspec.Struct, eq=False, gc=False):
         held = judging.held
         if decision.held or decision.released:
             held = holding(held, decision, self._held(decision))
-        accepted, last = judging.accepted.then(values), Last(self.proposal, self.verification, decision)
-        keep = done(replace(judging, accepted=accepted, held=held, last=last, enough=None), values)
+        shown_round, accepted = (
+            Last(self.proposal, self.verification, decision),
+            judging.accepted.then(values),
+        )
+        keep = done(replace(judging, accepted=accepted, held=held, last=shown_round, enough=None), values)
         if keep is None:
             return decision
         keep = boundary.read_cut(keep, len(values), done)

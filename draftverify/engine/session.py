@@ -338,8 +338,8 @@ class Session:
         elif candidate is not None:
             current.trust(Proposal.chain((candidate.value,)), "person")
         else:
-            words = "there is no candidate to accept; edit, reject or skip"
-            return Ending("failed", words, Failure("error", "ContractError", words))
+            problem = "there is no candidate to accept; edit, reject or skip"
+            return Ending("failed", problem, Failure("error", "ContractError", problem))
         return None
 
     def _choose_size(self, current: OpenRound) -> Ending | None:
@@ -465,8 +465,8 @@ class Session:
                 self.pipeline.block.settle(self.state.context, outcome)
             except BaseException as error:
                 broken = boundary.raised(error)
-                words = f"the block size could not learn from the task: {broken}"
-                outcome = replace(outcome, status="failed", reason=words, failure=broken)
+                reason = f"the block size could not learn from the task: {broken}"
+                outcome = replace(outcome, status="failed", reason=reason, failure=broken)
         self.outcome = outcome
         if self.listened:
             self._events.append(TaskDone(self.task, self.record(), self._number))

@@ -49,7 +49,7 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
         inherited: the feedback that an inner task was begun with.
         used: how often each clause was taken at this place; a round without trouble sets it back.
         fallback: the clause whose generator drafts now.
-        left: for how many rounds more; None for good.
+        rounds_left: for how many rounds more; None for good.
         candidate: the best item that was refused since a person last answered.
         answered: the values that a person has answered for since a value was accepted.
         heard: a person has answered, and nothing was drafted and judged since.
@@ -64,7 +64,7 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
     inherited: tuple[Feedback, ...] = ()
     used: tuple[int, ...] = ()
     fallback: Clause | None = None
-    left: int | None = None
+    rounds_left: int | None = None
     candidate: Candidate | None = None
     answered: tuple[Any, ...] = ()
     heard: bool = False
@@ -129,13 +129,13 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     def _after_policy(self, round: Round) -> State:
         """What the policy has to remember of a round, and what its step wants the generator to see."""
-        context, fallback, left = self.context, self.fallback, self.left
+        context, fallback, rounds_left = self.context, self.fallback, self.rounds_left
         step = round.steps[-1] if round.trouble and round.steps else None
         clause = self.policy.clauses[step.clause] if step is not None else None
-        if left is not None and fallback is not None and round.source == fallback.name:
-            fallback, left = (fallback, left - 1) if left > 1 else (None, None)
+        if rounds_left is not None and fallback is not None and round.source == fallback.name:
+            fallback, rounds_left = (fallback, rounds_left - 1) if rounds_left > 1 else (None, None)
         if clause is not None and clause.do == "fallback":
-            fallback, left = clause, clause.rounds
+            fallback, rounds_left = clause, clause.rounds
         used, feedback = (0,) * len(self.used), self.inherited
         if round.trouble:
             is_unused = not round.decision.progress and is_unjudged(round.trouble)
@@ -151,7 +151,7 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
             context=replace(context, feedback=feedback, refused=self._refused_after(round, clause)),
             used=used,
             fallback=fallback,
-            left=left,
+            rounds_left=rounds_left,
             candidate=candidate,
             answered=answered,
             heard=heard,

@@ -33,8 +33,8 @@ def is_unjudged(troubles: tuple[Trouble, ...]) -> bool:
 def troubles_of(checks: tuple[Check, ...], decision: Decision) -> tuple[Trouble, ...]:
     """What stood in the way of items that did not make it, each kind once: failed checks first, since they may hide a
     pass."""
-    taken = decision.taken
-    verdicts = {check.verdict for index, check in enumerate(checks) if index not in taken}
+    chosen = decision.taken
+    verdicts = {check.verdict for index, check in enumerate(checks) if index not in chosen}
     troubles: list[Trouble] = [kind for kind in _OPEN if kind in verdicts]
     return (*troubles, "reject") if "reject" in verdicts or decision.refused else tuple(troubles)
 
@@ -58,13 +58,13 @@ class _Judged(NamedTuple):
 def _judged(round: Round) -> list[_Judged]:
     """What a round came to, item by item."""
     reasons = {refusal.index: refusal.reason for refusal in round.decision.refused}
-    taken, failure, checks = round.decision.taken, round.failure, round.checks
+    chosen, failure, checks = round.decision.taken, round.failure, round.checks
     if not checks:
         check = UNCHECKED if failure is None else Check("error", None, failure.error, failure.message)
         checks = (check,) * len(round.items)
     entries = []
     for index, (item, check) in enumerate(zip(round.items, checks, strict=True)):
-        refused = index in reasons or (check.verdict not in ("pass", "unchecked") and index not in taken)
+        refused = index in reasons or (check.verdict not in ("pass", "unchecked") and index not in chosen)
         entries.append(_Judged(item, check, reasons.get(index), refused))
     return entries
 
@@ -92,9 +92,9 @@ def best_candidate(best: Candidate | None, round: Round, answered: tuple[Any, ..
     candidates = [best] if best is not None else []
     refused = [entry for entry in _judged(round) if entry.refused]
     for item, check, reason, _ in sorted(refused, key=lambda entry: entry.check.verdict == "abstain"):
-        judged = reason is not None or check.verdict in ("reject", "abstain")
-        words = (check.reason or reason or "", check.feedback, check.caveat)
-        candidates.append(Candidate(item, check.score, *words, judged))
+        is_judged = reason is not None or check.verdict in ("reject", "abstain")
+        texts = (check.reason or reason or "", check.feedback, check.caveat)
+        candidates.append(Candidate(item, check.score, *texts, is_judged))
 
     def rank(candidate: Candidate) -> tuple[bool, bool, bool, float]:
         is_new = not is_among(candidate.value, answered)
@@ -103,10 +103,10 @@ def best_candidate(best: Candidate | None, round: Round, answered: tuple[Any, ..
     return max(reversed(candidates), key=rank, default=None)
 
 
-def _is_equal(left: object, right: object) -> bool:
+def _is_equal(item: object, value: object) -> bool:
     """Whether two items are equal, as far as they can tell: arrays and odd objects may not."""
     try:
-        return left is right or bool(left == right)
+        return item is value or bool(item == value)
     except KeyboardInterrupt:
         raise
     except BaseException:
@@ -115,7 +115,7 @@ def _is_equal(left: object, right: object) -> bool:
 
 def is_among(value: object, values: tuple[object, ...]) -> bool:
     """Whether an item is equal to one of these."""
-    return any(_is_equal(value, other) for other in values)
+    return any(_is_equal(value, item) for item in values)
 
 
 def without(values: tuple[object, ...], value: object) -> tuple[object, ...]:
