@@ -58,6 +58,7 @@ from draftverify.values import (
     Verification,
     chain_parents,
     is_utf8,
+    prefix,
     utf8,
 )
 
@@ -617,11 +618,9 @@ def _is_usual(value: Any, n: int) -> bool:
         return False
     if type(value.done) is not bool or type(value.abstain) is not bool:
         return False
-    place = 0
-    for index in kept:
-        if type(index) is not int or index != place:
-            return False
-        place += 1
+    first = prefix(len(kept))
+    if kept is not first and not (_are_integers(kept) and kept == first):
+        return False
     for scalar in spliced:
         if type(scalar) not in _JSON_SCALARS:
             return False
@@ -630,7 +629,7 @@ def _is_usual(value: Any, n: int) -> bool:
             return False
         if refusal.reason is not _SILENT and not _is_plain(refusal.reason):
             return False
-        if not place <= refusal.index < n:
+        if not len(kept) <= refusal.index < n:
             return False
     return True
 

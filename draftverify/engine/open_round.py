@@ -160,12 +160,8 @@ class OpenRound(msgspec.Struct, eq=False, gc=False):
 
     def record(self) -> Round:
         """The round's record, as far as it has come."""
-        context, proposal, verification, decision = (
-            self.context,
-            self.proposal,
-            self.verification,
-            self.decision,
-        )
+        context, decision = self.context, self.decision
+        proposal, verification = self.proposal, self.verification
         items, by, counts = _host(proposal.items), verification.by, _NO_TRIALS
         if by == "verifier" and verification is not _UNVERIFIED:
             counts = tally(len(items), verification.checks, decision)
@@ -201,6 +197,7 @@ class OpenRound(msgspec.Struct, eq=False, gc=False):
         return record
 
     def _fail(self, failure: Failure) -> None:
+        """Nothing is decided, since a call failed."""
         self.decision, self.trouble, self.failure = _UNDECIDED, (failure.kind,), failure
 
     def _charged(self, value: Any, seconds: float, busy: float) -> tuple[Any, float, float]:
@@ -216,9 +213,7 @@ class OpenRound(msgspec.Struct, eq=False, gc=False):
 
         That rule sees the verifier's context as it would be after this round.
         """
-        done, items = self.pipeline.done, self.proposal.items
-        if type(items) is not tuple:
-            items = _host(items)
+        done, items = self.pipeline.done, _host(self.proposal.items)
         values = (*map(items.__getitem__, decision.kept), *decision.spliced)
         if decision.corrected:
             joining = {index: items[index] for index in decision.kept}
@@ -230,10 +225,8 @@ class OpenRound(msgspec.Struct, eq=False, gc=False):
         held = judging.held
         if decision.held or decision.released:
             held = holding(held, decision, self._held(decision))
-        shown_round, accepted = (
-            Last(self.proposal, self.verification, decision),
-            judging.accepted.then(values),
-        )
+        shown_round = Last(self.proposal, self.verification, decision)
+        accepted = judging.accepted.then(values)
         keep = done(replace(judging, accepted=accepted, held=held, last=shown_round, enough=None), values)
         if keep is None:
             return decision
@@ -241,11 +234,8 @@ class OpenRound(msgspec.Struct, eq=False, gc=False):
         return replace(decision, emitted=values[:keep], drift=decision.drift[:keep], done=True)
 
     def _held(self, decision: Decision) -> tuple[Held, ...]:
-        items, checks, number = (
-            _host(self.proposal.items),
-            self.verification.checks,
-            self.context.rounds.length,
-        )
+        """The items that a decision holds, as their check's correction has them where there is one."""
+        items, checks, number = _host(self.proposal.items), self.verification.checks, self.context.round
         entries = []
         for index in decision.held:
             check = checks[index] if checks else PASS
@@ -255,6 +245,7 @@ class OpenRound(msgspec.Struct, eq=False, gc=False):
 
 
 def _host(items: Any) -> tuple[Any, ...]:
+    """Items as Python's values, from whatever device."""
     return items if type(items) is tuple else tuple(items.tolist())
 
 

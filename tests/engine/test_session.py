@@ -509,12 +509,14 @@ def test_budget_is_checked_before_the_next_call_and_the_paid_answer_is_used():
 
 
 def test_budget_of_verifier_calls_stops_reverification():
-    """No further pass is made when the budget has none, and the outcome names the budget."""
-    outcome = staged(
+    """No further pass is made, or recorded as a step, when the budget has none, and the outcome names the budget."""
+    record = staged(
         [2], policy=reverify(None), judge=lambda c, i: "error", budget=Budget(verifier_calls=3)
-    ).run(TASK)
-    assert (outcome.status, outcome.tally.errors) == ("exhausted", 1)
-    assert "3 verifier calls" in outcome.reason
+    ).record(TASK)
+    assert (record.outcome.status, record.outcome.tally.errors) == ("exhausted", 1)
+    assert "3 verifier calls" in record.outcome.reason
+    assert [step.do for step in record.rounds[0].steps] == ["reverify"] * 2
+    assert record.rounds[0].trouble == ("error",)
 
 
 def test_budget_spent_by_the_draft_ends_the_task_before_the_verifier_is_called():
