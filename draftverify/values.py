@@ -749,13 +749,11 @@ class Trail(msgspec.Struct, frozen=True, eq=False, gc=False):
     def then(self, values: Sequence[Any]) -> Trail:
         """The trail with these values after it; this one stays as it is."""
         entries, length = self.entries, self.length
-        if (
-            len(entries) != length
-        ):  # somebody else has gone on from here; with the same values that is one way
-            if len(entries) == length + len(values) and all(map(is_, entries[length:], values)):
-                return Trail(entries, len(entries))
+        if len(entries) == length:
+            entries.extend(values)
+        # Else somebody has gone on from here; with the same values that is one way.
+        elif len(entries) != length + len(values) or not all(map(is_, entries[length:], values)):
             return Trail.of([*self, *values])
-        entries.extend(values)
         return Trail(entries, len(entries))
 
     def __len__(self) -> int:

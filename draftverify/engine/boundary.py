@@ -473,10 +473,6 @@ def _check_law(law: Any, laws: frozenset[str], n: int, rows: int) -> None:
         _check_place(law.place, "the place of q")
 
 
-def _verification(request: Verify, value: Any, parts: Parts) -> Any:
-    return _verified(value, len(request.proposal.items))
-
-
 def _verified(value: Any, n: int) -> Any:
     if type(value) is not Verification:
         raise ContractError(f"verify() must return a Verification, not {shown(value)}")
@@ -625,15 +621,15 @@ def _is_usual(value: Any, n: int) -> bool:
     first = prefix(len(kept))
     if kept is not first and not (_are_integers(kept) and kept == first):
         return False
-    for each in spliced:
-        if type(each) not in _JSON_SCALARS:
+    for scalar in spliced:
+        if type(scalar) not in _JSON_SCALARS:
             return False
-    for each in refused:
-        if type(each) is not Refusal or type(each.index) is not int:
+    for refusal in refused:
+        if type(refusal) is not Refusal or type(refusal.index) is not int:
             return False
-        if each.reason is not _SILENT and not _is_plain(each.reason):
+        if refusal.reason is not _SILENT and not _is_plain(refusal.reason):
             return False
-        if not len(kept) <= each.index < n:
+        if not len(kept) <= refusal.index < n:
             return False
     return True
 
@@ -764,7 +760,7 @@ def _answer(request: Ask, value: Any, parts: Parts) -> Answer | None:
 _READERS: Mapping[type, Callable[[Any, Any, Parts], Any]] = {
     Prepare: _task,
     Draft: _proposal,
-    Verify: _verification,
+    Verify: lambda request, value, parts: _verified(value, len(request.proposal.items)),
     Decide: _decision,
     Finish: _value,
     Ask: _answer,

@@ -12,11 +12,10 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextvars import copy_context
 from itertools import islice
+from operator import attrgetter
 from time import perf_counter
 from types import CoroutineType
 from typing import Any
-
-from msgspec.structs import astuple
 
 from draftverify.engine.boundary import raised
 from draftverify.engine.parts import name_of
@@ -187,7 +186,9 @@ def _each(calls: list[tuple[Any, float]]) -> Answers:
 
 
 def _columns(group: Group) -> tuple[list[Any], ...]:
-    return tuple(map(list, zip(*map(astuple, group.requests), strict=True)))[2:]
+    """The arguments of the group's calls, a list of each."""
+    names = group.requests[0].__struct_fields__[2:]
+    return tuple([list(map(attrgetter(name), group.requests)) for name in names])
 
 
 def _shared(group: Group, many: Callable[..., Any], values: Any, took: float) -> Answers | None:

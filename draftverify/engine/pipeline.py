@@ -271,7 +271,7 @@ class Pipeline(Parts):
                     restore=record.rounds if record is not None else (),
                     inner=record.inner if record is not None else (),
                     outcome=record.outcome if record is not None and ended else None,
-                    within=request,
+                    outer=request,
                     allowance=allowance,
                     person=session.person if session is not None else None,
                 )

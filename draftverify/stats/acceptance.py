@@ -8,18 +8,17 @@ denominator.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
 
+from draftverify.engine.trials import tally
 from draftverify.errors import ConfigError
 from draftverify.stats.intervals import Estimate, log_jackknife, rate
-from draftverify.values import Check, Decision, Round, Tally, TaskRecord, VerdictKind
+from draftverify.values import Round, Tally, TaskRecord
 
 __all__ = [
     "PassAtK",
@@ -30,42 +29,6 @@ __all__ = [
     "pass_at_k_rate",
     "tally",
 ]
-
-
-_UNJUDGED: tuple[VerdictKind, ...] = ("error", "timeout", "abstain", "unchecked")
-
-
-def tally(n: int, checks: Sequence[Check], decision: Decision) -> Tally:
-    """Count one round of any shape.
-
-    With checks, every item whose verdict is pass or reject is a trial, and a passed one is accepted unless the rule
-    refused it: a surplus passed item that the rule did not choose still counts. Without checks (evidence only) the
-    trials are what the rule kept, held or refused; the rest was not judged.
-
-    Args:
-        n: how many items were proposed.
-        checks: one per item, or ().
-        decision: of the rule.
-    """
-    if not checks:
-        accepted = len(decision.kept) + len(decision.held)
-        trials = accepted + len(decision.refused)
-        return Tally(trials, accepted, 0, 0, 0, n - trials)
-    verdicts = [check.verdict for check in checks]
-    accepted = verdicts.count("pass")
-    trials = accepted + verdicts.count("reject")
-    for refusal in decision.refused:
-        if verdicts[refusal.index] == "pass":
-            accepted -= 1
-    found = Tally(trials, accepted)
-    if trials < n:
-        errors, timeouts, abstentions, unchecked = map(verdicts.count, _UNJUDGED)
-        found = Tally(trials, accepted, errors, timeouts, abstentions, unchecked)
-    if any(check.caveat for check in checks):
-        refused = {refusal.index for refusal in decision.refused}
-        passed = [check for i, check in enumerate(checks) if check.verdict == "pass" and i not in refused]
-        found = replace(found, caveats=dict(Counter(check.caveat for check in passed if check.caveat)))
-    return found
 
 
 def of_group(records: Iterable[TaskRecord], group: str | None) -> list[TaskRecord]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 import pytest
 
 from draftverify import (
@@ -13,6 +14,8 @@ from draftverify import (
     Decision,
     Draft,
     DraftVerifyError,
+    Evidence,
+    Failure,
     Pipeline,
     Proposal,
     Session,
@@ -506,12 +509,14 @@ def test_budget_is_checked_before_the_next_call_and_the_paid_answer_is_used():
 
 
 def test_budget_of_verifier_calls_stops_reverification():
-    """No further pass is made when the budget has none, and the outcome names the budget."""
-    outcome = staged(
+    """No further pass is made, or recorded as a step, when the budget has none, and the outcome names the budget."""
+    record = staged(
         [2], policy=reverify(None), judge=lambda c, i: "error", budget=Budget(verifier_calls=3)
-    ).run(TASK)
-    assert (outcome.status, outcome.tally.errors) == ("exhausted", 1)
-    assert "3 verifier calls" in outcome.reason
+    ).record(TASK)
+    assert (record.outcome.status, record.outcome.tally.errors) == ("exhausted", 1)
+    assert "3 verifier calls" in record.outcome.reason
+    assert [step.do for step in record.rounds[0].steps] == ["reverify"] * 2
+    assert record.rounds[0].trouble == ("error",)
 
 
 def test_budget_spent_by_the_draft_ends_the_task_before_the_verifier_is_called():
@@ -593,6 +598,55 @@ def test_an_answer_to_a_closed_request_is_refused():
     session.answer(request.id, Proposal.alternatives((2,)))
     with pytest.raises(DraftVerifyError, match="not open"):
         session.answer(request.id, Proposal.alternatives((3,)))
+
+
+def test_the_last_round_is_shown_alike_live_and_restored():
+    """In every field but the arrays, which no record holds."""
+
+    class Noting(Judge):
+        deterministic = False
+
+        def verify(self, context, proposal):
+            verification = super().verify(context, proposal)
+            if context.round == 2:
+                raise TimeoutError("slow")
+            evidence = Evidence(cross=np.ones((len(proposal), 1)))
+            notes = {"order": [1]} if context.round == 1 else {}
+            return msgspec.structs.replace(verification, evidence=evidence, notes=notes, cost=Cost(units=1.0))
+
+    inner = staged([4]).record(TASK)
+    blocks = [
+        Proposal.alternatives(np.array([1, 3]), evidence={"logits": [0.5]}),
+        Proposal.alternatives((5,), nested=(inner,), cost=Cost(units=2.0)),
+        Proposal.alternatives((5, 7)),
+        Proposal.alternatives((9,)),
+    ]
+    policy = retry(3).then(escalate())
+    pipeline = Pipeline(Blocks(*blocks), Noting(even), TakeFirst(), policy=policy, block=8)
+    live = Session(pipeline, TASK, person=lambda request: Answer("edit", 11))
+    compared = 0
+    while live.outcome is None and len(live.rounds) < 6:
+        for request in live.requests():
+            try:
+                value = request.call(*request.arguments)
+            except TimeoutError as error:
+                value = Failure.of(error)
+            live.answer(request.id, value)
+        restored_last = Session(pipeline, TASK, restore=tuple(live.rounds)).state.context.last
+        live_last = live.state.context.last
+        if live_last is None or restored_last is None:
+            assert live_last is restored_last
+            continue
+        compared += 1
+        assert live_last.decision == restored_last.decision
+        pairs = (
+            (live_last.proposal, restored_last.proposal),
+            (live_last.verification, restored_last.verification),
+        )
+        for mine, theirs in pairs:
+            for name in set(mine.__struct_fields__) - {"law", "evidence"}:
+                assert getattr(mine, name) == getattr(theirs, name), name
+    assert compared > 5
 
 
 def test_records_round_trip_through_json_and_restore_to_the_same_end():

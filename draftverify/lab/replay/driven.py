@@ -11,11 +11,11 @@ from draftverify.engine.boundary import raised
 from draftverify.engine.parts import name_of
 from draftverify.engine.requests import Answer, Ask, Decide, Draft, Finish, Prepare, Request, Verify
 from draftverify.engine.session import Session
-from draftverify.engine.state import troubles_of
 from draftverify.lab.replay.asked import Asked
 from draftverify.lab.replay.drafts import Drafts
 from draftverify.lab.replay.log import Gap, Log, Missing, Origin
 from draftverify.lab.replay.words import Words
+from draftverify.rejection.refusals import troubles_of
 from draftverify.values import Context, Cost, Decision, Round, Task, TaskRecord
 
 __all__ = ["Replay", "Replayed"]
