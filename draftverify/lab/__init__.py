@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from draftverify.lab.calibration import OperatingPoint, calibrate
     from draftverify.lab.certified_threshold import CertifiedThreshold
     from draftverify.lab.choice import Choice, choose
-    from draftverify.lab.expected_acceptance import ExpectedBlock, expected_acceptance
+    from draftverify.lab.expected_block import ExpectedBlock, expected_acceptance
     from draftverify.lab.fit import fit_verifier
     from draftverify.lab.recording import RecordedPipeline, Recording
     from draftverify.lab.scores import Reliability, ScoreFit, fit_scores, reliability
@@ -45,7 +45,7 @@ _SOURCES = {
     "OperatingPoint": "draftverify.lab.calibration",
     "CertifiedThreshold": "draftverify.lab.certified_threshold",
     "Choice": "draftverify.lab.choice",
-    "ExpectedBlock": "draftverify.lab.expected_acceptance",
+    "ExpectedBlock": "draftverify.lab.expected_block",
     "Judged": "draftverify.lab.thresholds",
     "RecordedPipeline": "draftverify.lab.recording",
     "Recording": "draftverify.lab.recording",
@@ -54,7 +54,7 @@ _SOURCES = {
     "calibrate": "draftverify.lab.calibration",
     "certified": "draftverify.lab.thresholds",
     "choose": "draftverify.lab.choice",
-    "expected_acceptance": "draftverify.lab.expected_acceptance",
+    "expected_acceptance": "draftverify.lab.expected_block",
     "fit_scores": "draftverify.lab.scores",
     "fit_verifier": "draftverify.lab.fit",
     "reliability": "draftverify.lab.scores",

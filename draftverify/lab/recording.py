@@ -28,7 +28,7 @@ from draftverify.checks.metrics import measures_of, score
 from draftverify.engine.parts import name_of
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, DraftVerifyError
-from draftverify.lab.expected_acceptance import ExpectedBlock, expected_acceptance
+from draftverify.lab.expected_block import ExpectedBlock, expected_acceptance
 from draftverify.lab.replay.asked import CHANGES, Change, DraftsFrom
 from draftverify.lab.replay.driven import Replay, Replayed
 from draftverify.lab.replay.log import Gap

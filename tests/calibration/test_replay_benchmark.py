@@ -46,7 +46,6 @@ def test_a_miss_is_an_exit_status_and_a_missing_folder_is_named(tmp_path, monkey
     assert rows["GSM8K, 6B fine-tuned"]["found"] == "miss"
     assert rows["GSM8K, 175B fine-tuned"]["recomputed"] == 1.0
     assert rows["any of the four right"]["recomputed"] == 1.0
-    assert rows["arithmetic check, TPR"]["recomputed"] == 1.0
     assert rows["pass@8"]["found"] == "not recomputed"
     assert rows["pass@8"]["note"] == "rsd_math100 is not in DRAFTVERIFY_DATA"
     assert told["hit"] + told["miss"] + told["not recomputed"] == len(told["figures"])
