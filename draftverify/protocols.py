@@ -144,7 +144,7 @@ class AcceptanceRule(Protocol):
             that needs scores, to which a pass is not yet enough.
         exact: whether it emits the target's own distribution; False when absent.
         abstains: whether a task that ends refused, with nothing left to try, has no answer (abstained) rather than
-            been given up (exhausted); False when absent.
+            been given up; False when absent.
         collects: when it gathers items over rounds, so that a round without one is no trouble (`Collects`); None,
             never, when absent.
         stepwise: whether an item is a step of an answer, or a part of one, so that no item can be labelled alone; False

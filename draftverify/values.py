@@ -30,7 +30,7 @@ from draftverify.secret import redact
 Shape: TypeAlias = Literal["chain", "alternatives", "tree"]
 LawKind: TypeAlias = Literal["given", "iid", "without_replacement"]
 VerdictKind: TypeAlias = Literal["pass", "reject", "abstain", "error", "timeout", "unchecked"]
-Status: TypeAlias = Literal["accepted", "abstained", "exhausted", "waiting", "failed"]
+Status: TypeAlias = Literal["accepted", "abstained", "refused", "waiting", "failed"]
 Trouble: TypeAlias = Literal["reject", "error", "timeout", "abstain", "exhausted"]
 
 By: TypeAlias = Literal["verifier", "person", "fallback"]
@@ -624,7 +624,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only
 
     Args:
         status: "accepted" (finished as the rule or `done` says), "abstained" (finished without an answer, or with
-            nothing kept of what was drafted), "exhausted" (budget, generator or policy came to an end), "waiting"
+            nothing kept of what was drafted), "refused" (budget, generator or policy came to an end), "waiting"
             (for a person), "failed".
         value: the answer; for a chain that was cut short what was accepted so far.
         score: of the value, where the rule compares scores; the unit is the verifier's.

@@ -54,7 +54,7 @@ def ending_after(round: Round, parts: Parts, spent: str | None) -> Ending | None
         )
     if not trouble or step not in (None, "reverify", "give_up"):
         return None
-    status: Status = "exhausted"
+    status: Status = "refused"
     reason = "; ".join(_WORDS[kind] for kind in round.trouble)
     if failure is not None:
         status, reason = "failed", str(failure)

@@ -263,7 +263,7 @@ class Session:
                 value, _, _ = yield Ask(number(), self.person, self.task, candidate, final.trouble, failure)
                 ending = self._take_answer(current, value)
             elif is_bounded and (spent := self._spent(current)) is not None:
-                ending = Ending("exhausted", spent)
+                ending = Ending("refused", spent)
             else:
                 ending = self._choose_size(current)
                 if ending is None and current.asked:
@@ -297,7 +297,7 @@ class Session:
         # Finish: a rule may have an answer where nothing was accepted, the best of what it refused
         context, choice = self.state.context, None
         if ending.valued and pipeline.finishes:
-            if context.accepted.length or context.held or ending.status in ("accepted", "exhausted"):
+            if context.accepted.length or context.held or ending.status in ("accepted", "refused"):
                 judging = replace(context, draws=Draws(self._verify_key, context.rounds.length))
                 choice, _, _ = yield Finish(number(), pipeline.rule, judging)
                 if type(choice) is Failure:
@@ -324,7 +324,7 @@ class Session:
         if value is None or value.kind == "skip":
             return WAITING
         if value.kind == "reject":
-            return Ending("exhausted", value.note or "rejected by a person")
+            return Ending("refused", value.note or "rejected by a person")
         current.source, current.asked, candidate = "person", 1, self.state.candidate
         if value.kind == "edit":
             current.proposal = current.pending = Proposal.chain((value.value,))

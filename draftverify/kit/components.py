@@ -366,7 +366,7 @@ class _Watched(Sequence[TaskRecord]):
 
 def _ended(subject: Subject) -> list[TaskRecord]:
     """Records of tasks that ended: some with what the component's own calls were about, one with nothing."""
-    records = [TaskRecord(task="without an answer", outcome=Outcome(status="exhausted"))]
+    records = [TaskRecord(task="without an answer", outcome=Outcome(status="refused"))]
     for number, (call, answer) in enumerate(zip(subject.calls[:8], subject.answers, strict=False)):
         items = tuple(getattr(answer if subject.role == "generator" else call[1], "items", ()))
         decision = Decision(kept=tuple(range(len(items))), emitted=items)

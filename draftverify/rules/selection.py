@@ -186,7 +186,7 @@ class All(_Abstaining):
         threshold: the lowest score to accept; None for any, also without scores. A passed item below it is refused.
         abstain_after: say that there is no answer once so many blocks brought no good item, or before that when the
             policy has no step left; until then the policy decides what becomes of such a block. When None a task
-            without a good item ends as exhausted.
+            without a good item ends as refused.
     """
 
     @property

@@ -160,7 +160,7 @@ def test_a_task_that_waits_for_a_person_has_lost_what_one_has_that_gave_up():
         ]
         return account([*asked, *others])
 
-    assert told("waiting") == told("exhausted")
+    assert told("waiting") == told("refused")
     assert told("waiting").lost == pytest.approx(30.0)
 
 

@@ -104,7 +104,7 @@ def test_of_stages_of_which_one_is_enough_those_handed_on_were_not_let_through()
 
 def test_accepted_is_of_all_that_began():
     """A task that failed or waits was not accepted."""
-    found = accepted_rate(["accepted"] * 3 + ["failed", "exhausted", "waiting"])
+    found = accepted_rate(["accepted"] * 3 + ["failed", "refused", "waiting"])
     assert (found.value, found.trials) == (pytest.approx(3 / 6), 6)
     assert 0 < found.low < 0.5 < found.high < 1
 

@@ -29,7 +29,7 @@ def test_the_measured_ratio_is_paired() -> None:
     assert found.clusters == 5
 
 
-@pytest.mark.parametrize("status", ["exhausted", "abstained", "failed", "waiting"])
+@pytest.mark.parametrize("status", ["refused", "abstained", "failed", "waiting"])
 def test_giving_up_is_not_fast(status: str) -> None:
     """A task that one side did not finish is in no speed-up, however quickly it ended and whatever it emitted."""
     quick = [took("a", 0.1, items=10, status=status), took("b", 1.0)]

@@ -19,7 +19,7 @@ def took(task: str, seconds: float, right: float, status: str = "accepted") -> t
 
 def test_solved_and_accepted_are_two_figures() -> None:
     """Of four tasks three are accepted, and two of those are right."""
-    found = [took("a", 1, 1), took("b", 1, 1), took("c", 1, 0), took("d", 1, 0, "exhausted")]
+    found = [took("a", 1, 1), took("b", 1, 1), took("c", 1, 0), took("d", 1, 0, "refused")]
     assert solved_rate(found).value == 0.5
     assert precision(found).value == pytest.approx(2 / 3)
     assert solved_rate(found).clusters == 4
@@ -27,7 +27,7 @@ def test_solved_and_accepted_are_two_figures() -> None:
 
 def test_what_was_not_solved_is_paid_for_by_what_was() -> None:
     """All seconds over the solved tasks; units alike; half a solved task is half a task."""
-    found = [took("a", 3, 1), took("b", 5, 0, "exhausted")]
+    found = [took("a", 3, 1), took("b", 5, 0, "refused")]
     assert cost_per_solved(found).value == 8
     assert cost_per_solved(found, lambda record: record.outcome.units).value == 16
     assert cost_per_solved([took("a", 3, 0.5)]).value == 6
@@ -38,7 +38,7 @@ def test_what_was_not_solved_is_paid_for_by_what_was() -> None:
 def test_giving_up_fast_is_no_speed_up() -> None:
     """A pipeline that solves nothing has no ratio; one that solves half at half the cost has the ratio 1."""
     base = [took(str(i), 10, 1) for i in range(6)]
-    assert math.isnan(solved_ratio([took(str(i), 0.1, 0, "exhausted") for i in range(6)], base).value)
+    assert math.isnan(solved_ratio([took(str(i), 0.1, 0, "refused") for i in range(6)], base).value)
     half = [took(str(i), 5, float(i % 2)) for i in range(6)]
     assert solved_ratio(half, base).value == pytest.approx(1.0)
     assert solved_ratio(base, half).value == pytest.approx(1.0)

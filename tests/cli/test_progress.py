@@ -43,7 +43,7 @@ def test_lines_come_by_time_and_at_the_ends(
         told.done("plain", ended("accepted"))
         told.done("spec", ended("failed"))
         until("1 failed\n")
-        told.done("spec", ended("exhausted"))
+        told.done("spec", ended("refused"))
         told.done("spec", ended("waiting"))
         until("1 failed, 1 refused, 1 waiting\n")
     said += capsys.readouterr().err
@@ -105,7 +105,7 @@ def test_tasks_that_nothing_judged_are_no_success(tmp_path: Path, capsys: pytest
     config.write_text(text.replace("PART", "Away"))
     assert main(["run", str(config), "--out", str(tmp_path / "away")]) == 6
     out = capsys.readouterr().out
-    assert "1 exhausted" in out
+    assert "1 refused" in out
     assert "3 timeouts" in out
     assert "one: tasks of which nothing was judged, since every check failed: 1" in out
     config.write_text(text.replace("PART", "Wrong"))

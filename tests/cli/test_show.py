@@ -150,7 +150,7 @@ def test_what_went_wrong_stands_below_the_tables(mixed: Path, capsys: pytest.Cap
     assert main(["show", str(mixed)]) == 0
     out = capsys.readouterr().out
     with load_run(mixed) as records:
-        refused = [each.task for each in records.records("spec") if each.outcome.status == "exhausted"]
+        refused = [each.task for each in records.records("spec") if each.outcome.status == "refused"]
     assert len(refused) > 3
     assert f"failed: 2  plain t1; spec t1\n  draftverify show {mixed} --tasks failed\n" in out
     told = f"spec {', '.join(refused[:3])}, … ({len(refused)})"

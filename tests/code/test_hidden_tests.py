@@ -95,7 +95,7 @@ def test_endless_programs_are_wrong_and_broken_tests_say_nothing() -> None:
     metric = HiddenTests(timeout=1.0)
     task = Task(id="1", input={"entry_point": "f"}, expected={"test_list": ["assert f() == 1"]})
     assert metric(task, accepted("import time\ndef f():\n    time.sleep(60)")) is False
-    assert metric(task, Outcome(status="exhausted", value="def f(): return 1")) is False
+    assert metric(task, Outcome(status="refused", value="def f(): return 1")) is False
     assert metric(Task(id="1"), accepted("def f(): return 1")) is None
     assert metric(task, accepted(5)) is False
     assert metric(task, accepted(("def f(): return 1", "and more"))) is False

@@ -103,7 +103,7 @@ def test_what_a_draft_cost_counts_before_its_block_is_checked():
     for cost, budget in ((Cost(units=6.0), Budget(units=5)), (Cost(seconds=6.0), Budget(seconds=5))):
         judge = PricedJudge(None)
         outcome = Pipeline(Priced(cost, [2]), judge, TakeFirst(), budget=budget).run("x")
-        assert (outcome.status, judge.contexts) == ("exhausted", [])
+        assert (outcome.status, judge.contexts) == ("refused", [])
     outcome = Pipeline(
         Priced(Cost(units=2.0), *[[1]] * 9), Judge(even), TakeFirst(), policy=retry(8), budget=Budget(units=5)
     ).run("x")
@@ -206,7 +206,7 @@ def test_an_inner_task_may_use_an_equal_share_of_what_is_left(kind):
     record = outer.record("x")
     spent = [[getattr(one.outcome, kind) for one in round.nested] for round in record.rounds]
     assert [[pytest.approx(4.0, abs=0.1)] * 3] == spent
-    assert {one.outcome.status for one in record.rounds[0].nested} == {"exhausted"}
+    assert {one.outcome.status for one in record.rounds[0].nested} == {"refused"}
     half = Pipeline(
         spelling(2),
         Judge(lambda context, item: "reject"),
@@ -225,7 +225,7 @@ def test_the_least_of_the_budgets_around_an_inner_task_bounds_it(kind):
     middle = Pipeline(spelling(), Judge(free), TakeFirst(), block=2, budget=Budget(**{kind: 4.0}))
     outer = Pipeline(middle, Judge(free), TakeFirst(), budget=Budget(**{kind: 100.0}))
     (innermost, _) = outer.record("x").rounds[0].nested[0].rounds[0].nested
-    assert innermost.outcome.status == "exhausted"
+    assert innermost.outcome.status == "refused"
     assert getattr(innermost.outcome, kind) == pytest.approx(2.0, abs=0.1)
 
 

@@ -123,7 +123,7 @@ def test_giving_up_on_partial_progress_ends_the_task():
         Counting(), verifier(odd), All(), block=2, done=Limit(9), policy=give_up(partial=True)
     )
     outcome = pipeline.run("x")
-    assert (outcome.status, outcome.value) == ("exhausted", (1,))
+    assert (outcome.status, outcome.value) == ("refused", (1,))
 
 
 # Corrections
@@ -196,7 +196,7 @@ def test_a_rule_may_refuse_what_a_person_accepts():
 
     pipeline = Pipeline(Blocks([2]), verifier(odd), Never(), policy=escalate())
     outcome = pipeline.run("x", ask=person)
-    assert (outcome.status, len(asked)) == ("exhausted", 1)
+    assert (outcome.status, len(asked)) == ("refused", 1)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_unwrap_gives_the_value_or_raises_what_went_wrong():
     pipeline = Pipeline(Blocks([1]), verifier(odd), First())
     assert pipeline.run("x").unwrap() == 1
     refused = Pipeline(Blocks([2]), verifier(odd), First()).run("x")
-    with pytest.raises(OutcomeError, match="exhausted: every candidate was refused") as error:
+    with pytest.raises(OutcomeError, match="refused: every candidate was refused") as error:
         refused.unwrap()
     assert error.value.outcome is refused
 

@@ -115,9 +115,9 @@ def test_what_inner_tasks_cost_the_outer_task_paid():
     short = best_of(speculative(), budget=Budget(units=8.0)).record("x")
     nested = short.rounds[0].nested
     assert all(one.outcome.units <= 3.0 for one in nested)  # a share of 2, and the call that was under way
-    assert {one.outcome.status for one in nested} == {"exhausted"}
+    assert {one.outcome.status for one in nested} == {"refused"}
     assert "share of the outer budget" in nested[0].outcome.reason
-    assert short.outcome.status == "exhausted"
+    assert short.outcome.status == "refused"
 
 
 def test_settings_and_feedback_reach_the_inner_generator():
@@ -264,7 +264,7 @@ def test_an_inner_task_that_ended_is_not_run_again():
     """A person's no leaves no round: when the outer task goes on, the answer to one question is given to no other."""
     answers = {"t/0.0": Answer("reject")}
     waiting = asking().record(Task(id="t"), ask=lambda request: answers.get(request.task.id))
-    assert [one.outcome.status for one in waiting.inner] == ["exhausted", "waiting"]
+    assert [one.outcome.status for one in waiting.inner] == ["refused", "waiting"]
     asked = []
 
     def person(request):

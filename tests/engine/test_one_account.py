@@ -436,7 +436,7 @@ def test_exits_of_items_and_messages_end_nothing_but_their_task():
         All(),
         policy=escalate(),
     )
-    assert odd.run("", ask=person).status == "exhausted"
+    assert odd.run("", ask=person).status == "refused"
 
     def fail(context: Context, n: int) -> Any:
         raise Unsaid
@@ -468,7 +468,7 @@ def test_a_person_whose_every_answer_comes_to_nothing_is_not_asked_for_ever():
         pipeline = Pipeline(Blocks(("a",)), judge, Declines(), policy=escalate(), done=Rounds(50))
         outcome = pipeline.run("", ask=person)
         assert asked == (["a", "same"] if answer.kind == "edit" else ["a"])
-        assert outcome.status == "exhausted"
+        assert outcome.status == "refused"
 
 
 def Rejected(n: int) -> Verification:  # noqa: N802 - reads as a value
@@ -485,7 +485,7 @@ def test_candidates_that_cannot_be_compared_fail_nothing():
         All(),
         policy=policy,
     )
-    assert pipeline.run("", ask=person).status == "exhausted"
+    assert pipeline.run("", ask=person).status == "refused"
     assert len(asked) == 3
 
 
@@ -622,7 +622,7 @@ def test_giving_up_beside_accepted_items_keeps_them():
         Blocks(("a", "b")), judge, All(), policy=give_up(partial=True), block=2, done=Rounds(5)
     )
     outcome = pipeline.run("")
-    assert (outcome.status, outcome.value) == ("exhausted", ("a",))
+    assert (outcome.status, outcome.value) == ("refused", ("a",))
 
 
 def test_a_fallback_goes_on_when_another_step_is_taken_meanwhile():

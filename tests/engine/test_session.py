@@ -58,7 +58,7 @@ def test_first_accepted_alternative_is_the_value():
 def test_without_a_policy_a_refused_block_ends_the_task_and_names_the_best_candidate():
     """The best refused candidate is the one of the highest score, with its reason and feedback."""
     outcome = staged([5, 1, 3]).run(TASK)
-    assert outcome.status == "exhausted"
+    assert outcome.status == "refused"
     assert outcome.value is None
     assert (outcome.refused.value, outcome.refused.reason, outcome.refused.feedback) == (1, "odd", "1 is odd")
 
@@ -229,7 +229,7 @@ def test_abstentions_alone_end_as_abstained():
 def test_generator_with_nothing_more_is_exhausted():
     """An empty block marked exhausted is not verified."""
     record = staged(policy=give_up()).record(TASK)
-    assert record.outcome.status == "exhausted"
+    assert record.outcome.status == "refused"
     assert record.rounds[0].trouble == ("exhausted",)
     assert record.rounds[0].timing.passes == 0
 
@@ -250,7 +250,7 @@ def test_budget_of_rounds_counts_the_ballots_cast_so_far():
         Blocks(*[[1, 2, 2]] * 9), Judge(lambda c, i: "pass"), Ballots(), block=3, budget=Budget(rounds=2)
     )
     outcome = pipeline.run(TASK)
-    assert (outcome.status, outcome.value, outcome.rounds) == ("exhausted", 2, 2)
+    assert (outcome.status, outcome.value, outcome.rounds) == ("refused", 2, 2)
     assert "2 rounds" in outcome.reason
 
 
@@ -392,14 +392,14 @@ def test_an_edit_is_not_verified_once_the_rounds_are_spent():
 
     pipeline = staged([1], policy=escalate(), judge=watched, budget=Budget(rounds=1))
     outcome = pipeline.run(TASK, ask=lambda request: Answer("edit", 4))
-    assert (outcome.status, seen) == ("exhausted", [1])
+    assert (outcome.status, seen) == ("refused", [1])
     assert "1 rounds" in outcome.reason
 
 
 def test_a_person_can_reject():
     """The task ends with the person's note."""
     outcome = staged([1], policy=escalate()).run(TASK, ask=lambda ask: Answer("reject", note="hopeless"))
-    assert (outcome.status, outcome.reason) == ("exhausted", "hopeless")
+    assert (outcome.status, outcome.reason) == ("refused", "hopeless")
 
 
 @pytest.mark.parametrize(
@@ -504,7 +504,7 @@ def test_budget_is_checked_before_the_next_call_and_the_paid_answer_is_used():
     budget = Budget(seconds=10)
     assert Pipeline(Blocks([2]), Dear(None), TakeFirst(), budget=budget).run(TASK).value == 2
     outcome = Pipeline(Blocks([1], [2]), Dear(None), TakeFirst(), policy=retry(5), budget=budget).run(TASK)
-    assert (outcome.status, outcome.rounds) == ("exhausted", 1)
+    assert (outcome.status, outcome.rounds) == ("refused", 1)
     assert "10 seconds" in outcome.reason
 
 
@@ -513,7 +513,7 @@ def test_budget_of_verifier_calls_stops_reverification():
     record = staged(
         [2], policy=reverify(None), judge=lambda c, i: "error", budget=Budget(verifier_calls=3)
     ).record(TASK)
-    assert (record.outcome.status, record.outcome.tally.errors) == ("exhausted", 1)
+    assert (record.outcome.status, record.outcome.tally.errors) == ("refused", 1)
     assert "3 verifier calls" in record.outcome.reason
     assert [step.do for step in record.rounds[0].steps] == ["reverify"] * 2
     assert record.rounds[0].trouble == ("error",)
@@ -527,7 +527,7 @@ def test_budget_spent_by_the_draft_ends_the_task_before_the_verifier_is_called()
             return Proposal.alternatives((2,), cost=Cost(seconds=50.0))
 
     record = Pipeline(DearDraft(), Judge(even), TakeFirst(), budget=Budget(seconds=10)).record(TASK)
-    assert (record.outcome.status, record.outcome.tally.trials) == ("exhausted", 0)
+    assert (record.outcome.status, record.outcome.tally.trials) == ("refused", 0)
     assert (record.rounds[0].items, record.rounds[0].timing.passes) == ((2,), 0)
     assert "10 seconds" in record.outcome.reason
 

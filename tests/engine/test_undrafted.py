@@ -162,7 +162,7 @@ def test_a_fallback_that_fails_leads_to_what_comes_after_it_and_not_back_to_the_
     policy = retry(2).then(fallback(Priced(wrong, 1.0))).then(give_up())
     pipeline = built(right, policy=policy, block=Never())
     record = pipeline.record(Task(id="1"))
-    assert record.outcome.status == "exhausted"
+    assert record.outcome.status == "refused"
     assert pipeline.generator.asked == 0
 
 

@@ -53,7 +53,7 @@ def test_a_pipeline_of_functions_runs(tmp_path: Path) -> None:
             made[use] = [entry.record.outcome for entry in records.store.entries()]
     assert [(outcome.status, outcome.value) for outcome in made["serial"]] == [
         ("accepted", 5),
-        ("exhausted", None),
+        ("refused", None),
     ]
     assert [outcome.value for outcome in made["process"]] == [5, None]
 

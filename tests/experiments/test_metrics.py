@@ -63,7 +63,7 @@ def test_solved_is_another_figure_than_accepted(tmp_path: Path) -> None:
     """Eight right, two false passes, two given up: solved 8 of 12, precision 8 of 10, 1,200 s for 8 solved tasks."""
     row = quick_row(ran(write(tmp_path, "++++++++--??")))
     solved = row.solved["exact"]
-    assert dict(row.statuses) == {"accepted": 10, "exhausted": 2}
+    assert dict(row.statuses) == {"accepted": 10, "refused": 2}
     assert solved.rate.value == pytest.approx(8 / 12)
     assert solved.precision.value == pytest.approx(8 / 10)
     assert solved.seconds.value == pytest.approx(1200 / 8)
@@ -86,10 +86,10 @@ def test_giving_up_on_every_task_is_no_speed_up(tmp_path: Path, metrics: str) ->
     assert row.speedup is not None
     assert row.speedup.value is None
     assert row.per_item is None
-    assert dict(row.statuses) == {"exhausted": 12}
+    assert dict(row.statuses) == {"refused": 12}
     shown = overview_of((tmp_path / "run" / "report.html").read_text())
     in_page = next(each for each in shown["pipelines"] if each["name"] == row.pipeline)["rows"][-1]
-    assert in_page["statuses"] == {"exhausted": 12}
+    assert in_page["statuses"] == {"refused": 12}
     assert in_page["verdict"] is None
     if not metrics:
         assert row.unpaired is not None

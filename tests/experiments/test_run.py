@@ -321,7 +321,7 @@ def test_a_rejected_task_ends(tmp_path: Path) -> None:
     second = waiting_run(tmp_path)
     assert second.waiting == first.waiting - 1
     record = results(tmp_path / "run")["spec", question.task]
-    assert (record.outcome.status, record.outcome.reason) == ("exhausted", "no good")
+    assert (record.outcome.status, record.outcome.reason) == ("refused", "no good")
 
 
 def test_answering_until_nothing_waits_gives_right_values(tmp_path: Path) -> None:

@@ -338,14 +338,14 @@ def test_an_estimate_from_failed_tasks_says_so(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_what_was_refused_is_no_error(tmp_path: Path) -> None:
-    """A task that ended as exhausted is a result, and stays one."""
+    """A task that ended as refused is a result, and stays one."""
     changes = broken(tmp_path, "t1")
     changes["defaults"]["verifier"]["splice"] = False
     found = load(tmp_path, pipelines={"one": {**BASE["pipelines"]["one"]}}, baseline=None, **changes)
     run(found, out=tmp_path / "run")
     (tmp_path / "mended").touch()
     assert run(found, out=tmp_path / "run", retry_errors=True).ran == 1
-    exhausted = [ended for ended in attempts(tmp_path / "run").values() if ended == ["exhausted"]]
+    refused = [ended for ended in attempts(tmp_path / "run").values() if ended == ["refused"]]
     assert exhausted
 
 
@@ -370,7 +370,7 @@ def test_a_retried_task_can_wait_for_a_person(tmp_path: Path) -> None:
         records.store.answer(question, "reject", note="no")
     done = run(found, out=out)
     assert (done.ran, done.failed, done.waiting) == (1, 0, 1)
-    assert attempts(out)["one", "t0"] == ["failed", "exhausted"]
+    assert attempts(out)["one", "t0"] == ["failed", "refused"]
 
 
 def test_a_directory_of_version_1_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

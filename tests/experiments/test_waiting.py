@@ -149,7 +149,7 @@ def test_the_report_counts_waiting_tasks(both: dict[str, RunResult]) -> None:
         assert same(figures(one), figures(other))
     for part in ("positions", "stages", "trust", "monitor"):
         assert same(kept[part], waits[part]), part
-    for name, ended in (("give_up", "exhausted"), ("escalate", "waiting")):
+    for name, ended in (("give_up", "refused"), ("escalate", "waiting")):
         flow = pages[name]["flow"]
         assert {(each["where"], each["ended"]) for each in flow} == {("reject", ended)}
         assert sum(each["items"] for each in flow) == 12
@@ -315,7 +315,7 @@ def test_a_waiting_task_is_not_solved_whatever_a_metric_makes_of_it() -> None:
         return 1.0 if task.expected else None
 
     assert score(lenient, task, waits).value == 0.0
-    gave_up = Outcome(status="exhausted")
+    gave_up = Outcome(status="refused")
     longer = lambda task, outcome: len(outcome.value) > 2
     assert score(longer, task, waits) == score(longer, task, gave_up)
     assert "TypeError" in score(longer, task, waits).problem

@@ -116,12 +116,12 @@ def test_giving_up_is_never_right_and_abstaining_only_without_an_answer(metric: 
     """An outcome that was not accepted is wrong, whatever it was left with; null says that there is no answer."""
     expected = "1"
     assert said(metric, expected, "1") is True
-    assert said(metric, expected, "1", "exhausted") is False
+    assert said(metric, expected, "1", "refused") is False
     assert said(metric, expected, "1", "failed") is False
     assert said(metric, expected, None, "abstained") is False
     assert said(metric, None, None, "abstained") is True
     assert said(metric, None, "1") is False
-    assert said(metric, None, "1", "exhausted") is False
+    assert said(metric, None, "1", "refused") is False
 
 
 @pytest.mark.parametrize("metric", [Exact(), Contains(), Numeric(), Regex()])

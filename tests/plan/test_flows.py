@@ -133,10 +133,10 @@ def test_a_drafter_that_knows_no_way_on_gives_way_to_the_planner(planner):
 def test_a_step_too_far_is_not_taken_back(planner):
     """In a one-way domain a kept prefix can lose the task: it ends exhausted, valid as far as it goes."""
     outcome = relaxed(planner).run(TASKS[DEAD_END])
-    assert outcome.status == "exhausted"
+    assert outcome.status == "refused"
     assert outcome.value
     assert verdict(TASKS[DEAD_END], outcome.value) == "goal missed"
-    assert relaxed(planner, block=1).run(TASKS[DEAD_END]).status == "exhausted"
+    assert relaxed(planner, block=1).run(TASKS[DEAD_END]).status == "refused"
 
 
 def test_the_block_is_cut_where_the_goal_is_reached(planner):

@@ -137,7 +137,7 @@ def test_the_metric_of_answers() -> None:
         assert metric(task, Outcome(status="accepted", value=value)) is True
     assert metric(task, Outcome(status="accepted", value="so 0.4")) is False
     assert metric(task, Outcome(status="accepted", value="so")) is False
-    assert metric(task, Outcome(status="exhausted", value="0.5")) is False
+    assert metric(task, Outcome(status="refused", value="0.5")) is False
     unanswerable = Task(id="t", expected={"answer": None})
     assert metric(unanswerable, Outcome(status="abstained")) is True
     assert metric(unanswerable, Outcome(status="accepted", value="0.5")) is False
@@ -153,7 +153,7 @@ def test_the_metric_of_reasoning_gym(sum_of_two: Task) -> None:
     metric, right = GymSolved(), sum_of_two.expected["answer"]
     assert metric(sum_of_two, Outcome(status="accepted", value=f"The answer is {right}.")) is True
     assert metric(sum_of_two, Outcome(status="accepted", value="no")) is False
-    assert metric(sum_of_two, Outcome(status="exhausted", value=right)) is False
+    assert metric(sum_of_two, Outcome(status="refused", value=right)) is False
     (factors,) = Gym("prime_factorization", size=1).load()
     assert metric(factors, Outcome(status="accepted", value="<answer>x</answer>")) is False
     with pytest.raises(ConfigError, match="none of reasoning-gym's"):

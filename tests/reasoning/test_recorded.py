@@ -64,7 +64,7 @@ def test_a_pool_smaller_than_n_is_exhausted(tmp_path: Path) -> None:
     pipeline = Pipeline(RecordedSolutions(path), RecordedScore(), Best(), block=8)
     outcome = pipeline.run(Task(id="t"))
     assert (outcome.status, outcome.value["answer"], outcome.score) == ("accepted", "9", 0.9)
-    assert pipeline.run(Task(id="u")).status == "exhausted"
+    assert pipeline.run(Task(id="u")).status == "refused"
 
 
 def test_a_solution_without_a_score_is_an_error_and_takes_no_part(tmp_path: Path) -> None:

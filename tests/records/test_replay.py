@@ -427,7 +427,7 @@ def test_a_sample_without_an_answer_is_answered_by_another_policy():
     )
     assert made.record("1").outcome.status == "accepted"
     found = replayed(made, other, "on_rejection")
-    assert (found.record.outcome.status, len(found.record.rounds)) == ("exhausted", 2)
+    assert (found.record.outcome.status, len(found.record.rounds)) == ("refused", 2)
     assert timeless(found.record) == timeless(other.record(Task(id="1")))
 
 

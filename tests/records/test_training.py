@@ -240,8 +240,8 @@ def alternatives(*checks: Check, kept: tuple[int, ...] = (), index: int = 0) -> 
 def test_siblings_and_later_rounds_are_chosen(tmp_path: Path) -> None:
     """The accepted program, though it came a round later; else one that passed; an error rejects nothing."""
     later = one("later", (alternatives(REJECT, Check("error")), alternatives(PASS, kept=(0,), index=1)))
-    sibling = one("sibling", (alternatives(REJECT, PASS),), status="exhausted")
-    nothing = one("nothing", (alternatives(REJECT, REJECT),), status="exhausted")
+    sibling = one("sibling", (alternatives(REJECT, PASS),), status="refused")
+    nothing = one("nothing", (alternatives(REJECT, REJECT),), status="refused")
     with run_of(tmp_path / "run", [later, sibling, nothing]) as run:
         rows, left_out = preferences(run)
     assert [(row["task"], row["chosen"], row["rejected"], row["chosen_from"]) for row in rows] == [
@@ -356,7 +356,7 @@ def test_options_of_the_other_kind_are_refused(
 
 def test_the_command_says_what_it_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """How many rejected items made no row, and why."""
-    nothing = one("a", (alternatives(REJECT, REJECT),), status="exhausted")
+    nothing = one("a", (alternatives(REJECT, REJECT),), status="refused")
     run_of(tmp_path / "run", [nothing]).close()
     out = tmp_path / "rows.jsonl"
     assert main(["export", str(tmp_path / "run"), "--to", "trl-preference", "-o", str(out)]) == 0

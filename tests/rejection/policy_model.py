@@ -207,7 +207,7 @@ class Model:
     def drafted_round(self) -> None:
         """Draft, verify, decide; then the policy."""
         if self.budget_spent():
-            raise Over("exhausted")
+            raise Over("refused")
         source, verified = "generator", True
         if self.fallback is not None and self.fallback_rounds != 0:
             source, verified = f"fallback {self.fallback}", self.case.clauses[self.fallback].verified
@@ -489,7 +489,7 @@ class Model:
         if answer == "skip":
             raise Over("waiting")
         if answer == "reject":
-            raise Over("exhausted")
+            raise Over("refused")
         self.answers += 1
         self.judged_since_answer = False
         round = Round(len(self.rounds), "person", among_refused=bool(self.redraft))
@@ -506,7 +506,7 @@ class Model:
             if self.budget_spent():
                 round.trouble = ("exhausted",)
                 self.rounds.append(round)
-                raise Over("exhausted")
+                raise Over("refused")
             self.verify(round)
         self.settle(round)
 
@@ -517,7 +517,7 @@ class Model:
         if round.failed:
             raise Over("failed", round.failure)
         if self.budget_spent():
-            raise Over("exhausted")
+            raise Over("refused")
         trouble = set(round.trouble)
         if trouble <= set(FAILED_CHECKS):
             first = next(check for check in round.checks or () if check.verdict in FAILED_CHECKS)
@@ -526,7 +526,7 @@ class Model:
             self.case.may_abstain and trouble <= {"reject", "exhausted", "abstain"}
         ):
             raise Over("abstained")
-        raise Over("exhausted")
+        raise Over("refused")
 
     def value(self, status: str) -> Any:
         if status == "waiting":

@@ -56,7 +56,7 @@ def made(
             for place, letter in enumerate(letters):
                 if letter == "-":
                     continue
-                status = {"f": "failed", "0": "exhausted"}.get(letter, "accepted")
+                status = {"f": "failed", "0": "refused"}.get(letter, "accepted")
                 outcome = Outcome(status=status, seconds=seconds * (1 + place % 3), score=float(place))  # type: ignore[arg-type]
                 opened.store.commit(name, TaskRecord(task=f"t{place}", outcome=outcome))
                 opened.store.add_scores({(name, f"t{place}", 0, "d"): Score(RIGHT.get(letter, 0.0))}, "exact")
@@ -365,7 +365,7 @@ def test_a_hostile_task_id_is_shown_clean(tmp_path: Path) -> None:
             tmp_path / name, name="n", config={"pipelines": {"p": {}}}, config_hash="h"
         ) as opened:
             opened.store.add_tasks([Task(id="\x1b[31m\u202e")])
-            outcome = Outcome(status="accepted" if letters else "exhausted")
+            outcome = Outcome(status="accepted" if letters else "refused")
             opened.store.commit("p", TaskRecord(task="\x1b[31m\u202e", outcome=outcome))
     text = shown(compared(tmp_path / "a", tmp_path / "b"), tasks=True)
     assert "\x1b" not in text

@@ -241,15 +241,15 @@ def test_two_failures_are_not_identical() -> None:
 def test_statuses_count_waiting_tasks() -> None:
     """A task that waits counts as any other, in its group and over all; its answer equals no other's."""
     records = {
-        "plain": [record("t0"), record("t3", None, status="exhausted")],
-        "spec": [record("t0", status="exhausted"), record("t3", None, status="waiting")],
+        "plain": [record("t0"), record("t3", None, status="refused")],
+        "spec": [record("t0", status="refused"), record("t3", None, status="waiting")],
     }
     made = summary(records=records)
     rows = {row.group: row.statuses for row in made.pipelines[1].rows}
     assert made.pipelines[1].rows[-1].tasks == 2
     assert made.pipelines[1].identical is not None
     assert made.pipelines[1].identical.same == 1
-    assert rows == {"g0": {"exhausted": 1}, "g1": {"waiting": 1}, "": {"exhausted": 1, "waiting": 1}}
+    assert rows == {"g0": {"refused": 1}, "g1": {"waiting": 1}, "": {"refused": 1, "waiting": 1}}
 
 
 def test_predictions_stand_beside_what_was_measured() -> None:

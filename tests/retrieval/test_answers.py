@@ -106,7 +106,7 @@ def test_what_an_outcome_answers() -> None:
     ]
     assert values_of(Outcome(status="accepted", value=(reading, "Lyon"))) == (reading, "Lyon")
     assert values_of(Outcome(status="accepted", value="Lyon")) == ("Lyon",)
-    assert values_of(Outcome(status="exhausted", value="Lyon")) == ()
+    assert values_of(Outcome(status="refused", value="Lyon")) == ()
     with pytest.raises(ContractError, match="an answer is a text"):
         answer_of({"id": "1"})
 

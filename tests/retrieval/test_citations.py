@@ -374,7 +374,7 @@ def test_a_pipeline_goes_on_until_the_citations_hold() -> None:
         ScriptedGenerator(drafts, shape="alternatives"), Citations(), First(), policy=feedback(1)
     )
     outcome = pipeline.run({"passages": PASSAGES})
-    assert outcome.status == "exhausted"  # it repeats the bad quotation
+    assert outcome.status == "refused"  # it repeats the bad quotation
     assert "no passage says it" in outcome.refused.value
     good = ScriptedGenerator(lambda context, n: [GOOD if context.feedback else BAD], shape="alternatives")
     assert Pipeline(good, Citations(), First(), policy=feedback(1)).run({"passages": PASSAGES}).value == GOOD

@@ -61,7 +61,7 @@ def test_an_answer_in_a_sentence() -> None:
 @pytest.mark.parametrize("answers", [[], None])
 def test_a_question_without_answer(answers: Any) -> None:
     """Right is to abstain: as by SQuAD 2.0's script, 1 for that alone; giving up is no abstention."""
-    outcomes = [ABSTAINED, Outcome(status="exhausted"), accepted("Paris"), accepted("")]
+    outcomes = [ABSTAINED, Outcome(status="refused"), accepted("Paris"), accepted("")]
     for metric in (m.ExactMatch(), m.F1()):
         assert [metric(task(answers=answers), each) for each in outcomes] == [1, 0, 0, 0]
     assert [m.AnsweredUnanswerable()(task(answers=answers), each) for each in outcomes] == [0, 0, 1, 1]
@@ -73,7 +73,7 @@ def test_a_question_without_answer(answers: Any) -> None:
 
 def test_a_question_with_an_answer_that_got_none() -> None:
     """Every outcome that was not accepted, whatever it was left with."""
-    outcomes = [ABSTAINED, Outcome(status="exhausted", value="Paris"), accepted("Lyon")]
+    outcomes = [ABSTAINED, Outcome(status="refused", value="Paris"), accepted("Lyon")]
     assert [m.UnansweredAnswerable()(task(answers=ANSWERS), each) for each in outcomes] == [1, 1, 0]
     assert [m.ExactMatch()(task(answers=ANSWERS), each) for each in outcomes] == [0, 0, 0]
     assert m.AnsweredUnanswerable()(task(answers=ANSWERS), outcomes[2]) is None

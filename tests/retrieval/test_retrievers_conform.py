@@ -76,5 +76,5 @@ def test_the_parts_run_from_a_config(tmp_path):
     )
     result = run(load_experiment(tmp_path / "config.yaml"), out=tmp_path / "run")
     statuses = {each.name: dict(each.rows[0].statuses) for each in result.summary.pipelines}
-    assert statuses == {"block": {"accepted": 3}, "fused": {"accepted": 1, "exhausted": 2}}
+    assert statuses == {"block": {"accepted": 3}, "fused": {"accepted": 1, "refused": 2}}
     assert (tmp_path / "index/manifest.json").exists()

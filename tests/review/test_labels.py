@@ -95,7 +95,7 @@ def test_a_decision_is_the_same_label_whatever_way_it_was_made(
     with load_run(waiting) as records:
         assert {question.state for question in records.questions if question.answer} == {"used"}
         spec = {record.task: record for record in records.records("spec")}
-        assert (spec["t1"].outcome.status, spec["t1"].outcome.reason) == ("exhausted", "no good")
+        assert (spec["t1"].outcome.status, spec["t1"].outcome.reason) == ("refused", "no good")
         (person,) = [each for each in records.store.rounds("spec", "t0", 0) if each.by == "person"]
         assert person.decision.emitted == (-1,)
         assert person.tally.trials == 0  # a person's word is a label, and no trial of the verifier
@@ -118,7 +118,7 @@ def test_the_metric_says_what_people_said(waiting: Path) -> None:
     assert metric(second, Outcome(status="accepted", value={"a": None, "b": [1]})) is True
     assert metric(third, Outcome(status="accepted", value=-1)) is None
     assert metric(first, Outcome(status="accepted", value=-2)) is None
-    assert metric(first, Outcome(status="exhausted", value=-1)) is None
+    assert metric(first, Outcome(status="refused", value=-1)) is None
     with pytest.raises(StoreError, match="there is no such directory"):
         Reviewed(waiting / "nowhere").check_tasks([])
 

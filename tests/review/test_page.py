@@ -90,7 +90,7 @@ def test_two_reviewers_decide_twenty_items_and_none_twice(chromium: Any, tmp_pat
         spec = {record.task: record.outcome for record in records.records("spec")}
         for task, (answer, note) in answers.items():
             if answer == "reject":
-                assert (spec[task].status, spec[task].reason) == ("exhausted", note)
+                assert (spec[task].status, spec[task].reason) == ("refused", note)
             else:
                 assert any(each.by == "person" for each in records.store.rounds("spec", task, 0))
         assert Counter(each.right for each in labels(records)) == {True: 10, False: 10}

@@ -154,7 +154,7 @@ def test_a_vote_in_which_no_sample_has_an_answer_ends_at_its_samples(block: int)
 def test_where_nothing_else_ends_it_a_hundred_blocks_in_vain_do(rule: Any, done: Any) -> None:
     """A stopping rule that waits for answers does not run into the budget of 100,000 rounds."""
     outcome = never(done, rule).outcome
-    assert (outcome.status, outcome.rounds) == ("exhausted", 100)
+    assert (outcome.status, outcome.rounds) == ("refused", 100)
     assert outcome.reason == "every candidate was refused"
 
 
@@ -171,9 +171,9 @@ def test_the_budget_counts_rounds_without_a_ballot_and_the_ballots_are_counted()
     texts = ["?", "The answer is 4.", "?", "?"]
     one = generator(lambda context, n: [texts[context.round]])
     outcome = Pipeline(one, Answered(), Majority(), budget=Budget(rounds=4)).run("t")
-    assert (outcome.status, outcome.rounds, outcome.value["answer"]) == ("exhausted", 4, "4")
+    assert (outcome.status, outcome.rounds, outcome.value["answer"]) == ("refused", 4, "4")
     blank = Pipeline(one, Answered(), Majority(), budget=Budget(rounds=1)).run("t")
-    assert (blank.status, blank.value, blank.refused.value) == ("exhausted", None, "?")
+    assert (blank.status, blank.value, blank.refused.value) == ("refused", None, "?")
 
 
 def test_an_exhausted_generator_ends_a_vote_and_the_ballots_are_counted() -> None:
@@ -186,7 +186,7 @@ def test_an_exhausted_generator_ends_a_vote_and_the_ballots_are_counted() -> Non
             )
         )
         outcome = Pipeline(pool, Answered(), Majority()).run("t")
-        assert (outcome.status, outcome.rounds, outcome.value["answer"]) == ("exhausted", 3, "4")
+        assert (outcome.status, outcome.rounds, outcome.value["answer"]) == ("refused", 3, "4")
 
 
 def test_a_check_that_failed_is_no_sample_without_an_answer() -> None:
@@ -220,7 +220,7 @@ def test_a_clause_that_answers_goes_first_and_a_used_up_one_ends_nothing() -> No
 def test_whoever_wants_a_vote_to_end_or_a_person_to_be_asked_says_so() -> None:
     """`give_up` ends it at the first sample without an answer, `escalate` asks about it."""
     steps, outcome = steps_of(give_up(on=("reject",)))
-    assert (steps, outcome.status, outcome.rounds) == (["give_up"], "exhausted", 1)
+    assert (steps, outcome.status, outcome.rounds) == (["give_up"], "refused", 1)
     questions = []
     steps, outcome = steps_of(escalate(), ask=lambda request: questions.append(request))
     assert (steps, outcome.status, len(questions)) == (["escalate"], "waiting", 1)
@@ -243,7 +243,7 @@ def test_best_and_all_collect_under_a_stopping_rule_that_they_are_given() -> Non
     assert (both.status, both.value, both.rounds) == ("accepted", (1, 3), 4)
     for rule in (Best(0.5), All(0.5)):
         alone = Pipeline(*parts, rule).run("t")
-        assert (alone.status, alone.rounds, alone.refused.value) == ("exhausted", 1, 0)
+        assert (alone.status, alone.rounds, alone.refused.value) == ("refused", 1, 0)
 
 
 def test_where_refused_items_are_drafted_again_and_refused_the_task_ends() -> None:
@@ -252,7 +252,7 @@ def test_where_refused_items_are_drafted_again_and_refused_the_task_ends() -> No
     odd = verifier(lambda context, item: item % 2 == 1)
     policy = retry(2, partial=True)
     outcome = Pipeline(rows, odd, All(), block=3, done=Limit(3), policy=policy).run("t")
-    assert (outcome.status, outcome.value, outcome.rounds) == ("exhausted", (1, 3), 3)
+    assert (outcome.status, outcome.value, outcome.rounds) == ("refused", (1, 3), 3)
     ballots = generator(
         lambda context, n: [[1, 2], [2], [2], [2, 1], [1, 2], [2], [1], [1, 1]][context.round][:n]
     )

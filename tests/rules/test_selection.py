@@ -134,10 +134,10 @@ def test_the_best_seen_below_the_threshold_can_be_the_answer() -> None:
     assert (ended.status, ended.value, ended.score) == ("accepted", 1, 0.7)
     assert (ended.reason, ended.tally.accepted) == ("below the threshold, the best that was seen", 0)
     spent = Pipeline(*sampling(0.1, 0.7), rule, policy=retry(9), budget=Budget(rounds=2)).run("x")
-    assert (spent.status, spent.value) == ("exhausted", 1)
+    assert (spent.status, spent.value) == ("refused", 1)
     assert "below the threshold" in spent.reason
     given_up = Pipeline(*sampling(0.1, 0.7), rule, policy=retry(1)).run("x")
-    assert (given_up.status, given_up.value) == ("exhausted", 1)
+    assert (given_up.status, given_up.value) == ("refused", 1)
     nothing = Pipeline(*sampling(None, None), rule, policy=retry(9), done=Rounds(2)).run("x")
     assert (nothing.status, nothing.value) == ("abstained", None)
     without = Pipeline(*sampling(0.1, 0.7), First(threshold=0.9), policy=retry(9), done=Rounds(2)).run("x")
@@ -160,7 +160,7 @@ def test_a_pool_in_which_nothing_passed_has_no_best_and_is_left_to_the_policy() 
     helped = Pipeline(pool, judged, rule, policy=fallback(generator(lambda context, n: [2]))).run("x")
     assert (helped.status, helped.value) == ("accepted", 2)
     alone = Pipeline(pool, judged, rule).run("x")
-    assert (alone.status, alone.value) == ("exhausted", None)
+    assert (alone.status, alone.value) == ("refused", None)
 
 
 def test_what_the_verifier_made_of_a_refused_item_is_the_answer_too() -> None:
@@ -448,7 +448,7 @@ def test_a_vote_across_rounds() -> None:
         block=3,
         budget=Budget(rounds=1),
     )
-    assert (cut.run("?").status, cut.run("?").value) == ("exhausted", "x")
+    assert (cut.run("?").status, cut.run("?").value) == ("refused", "x")
 
 
 def test_rounds_stop_a_vote() -> None:
@@ -637,7 +637,7 @@ def test_nothing_found_and_nothing_left_to_try_is_an_abstention(rule: Any) -> No
     record = Pipeline(some, NOTHING, rule, block=2, policy=fallback(everything)).record("t")
     assert record.outcome.status == "abstained"
     assert [each.items for each in record.rounds] == [("a", "b"), ("c",)]
-    assert Pipeline(some, NOTHING, Best(), block=2).run("t").status == "exhausted"
+    assert Pipeline(some, NOTHING, Best(), block=2).run("t").status == "refused"
 
 
 def test_what_failed_is_no_abstention() -> None:

@@ -31,7 +31,7 @@ __all__ = ["RunProgress", "amounts", "forecast_line", "new_bars", "progress_of"]
 EVERY = 30.0
 """Seconds between two lines where there is no terminal."""
 
-COUNTED = {"failed": "failed", "exhausted": "refused", "waiting": "waiting"}
+COUNTED = {"failed": "failed", "refused": "refused", "waiting": "waiting"}
 """The endings that are counted as the run goes on."""
 
 

@@ -80,7 +80,7 @@ _COUNTS = (
 COLUMNS: Mapping[Level, tuple[Column, ...]] = {
     "tasks": (
         *_WHO,
-        Column("status", "text", "accepted, abstained, exhausted, failed, or waiting for a person"),
+        Column("status", "text", "accepted, abstained, refused, failed, or waiting for a person"),
         Column("value", "value", "the answer"),
         Column("value_kind", "text", "text, or json where the value is something else"),
         Column("score", "float", "of the value, where the rule compares scores"),

@@ -86,7 +86,7 @@ def listed(
 
 
 def _line(name: str, cell: Plain, width: int) -> Text:
-    status = {"exhausted": "refused", "open": "not ended"}.get(cell["status"], cell["status"])
+    status = {"open": "not ended"}.get(cell["status"], cell["status"])
     facts = [seconds_words(cell["seconds"]), _counted(cell["rounds"], "round")] if "seconds" in cell else []
     facts += [f"{cell['units']:g} units"] if "units" in cell else []
     if "solved" in cell:  # the metric's word; 0 and 1 stand as "wrong" and nothing

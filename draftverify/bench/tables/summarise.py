@@ -245,7 +245,7 @@ def _why(failed: TaskRecord) -> str:
 def _is_unjudged(record: TaskRecord) -> bool:
     """Whether nothing of a task was judged since checks failed, though it ended as if it had been."""
     tally = record.outcome.tally
-    if record.outcome.status not in ("exhausted", "abstained") or tally.trials:
+    if record.outcome.status not in ("refused", "abstained") or tally.trials:
         return False
     return bool(tally.errors or tally.timeouts or any(round.failure is not None for round in record.rounds))
 

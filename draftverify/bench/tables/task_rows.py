@@ -125,7 +125,7 @@ def ended_as(cell: Plain, outcome: str) -> bool:
     """Whether a cell of a row is of this kind of the list: a status, "refused", "differs" or "wrong"."""
     if outcome in ("differs", "wrong"):
         return bool(cell.get(outcome))
-    status = {"refused": "exhausted"}.get(outcome, outcome)
+    status = outcome
     return bool(cell["status"] == status)
 
 

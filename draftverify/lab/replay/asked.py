@@ -106,7 +106,7 @@ class Asked:
 def _answered(record: TaskRecord) -> bool:
     """Whether a person said something of a task."""
     last = record.rounds[-1].steps if record.rounds else ()
-    rejected = bool(last) and last[-1].do == "escalate" and record.outcome.status == "exhausted"
+    rejected = bool(last) and last[-1].do == "escalate" and record.outcome.status == "refused"
     return rejected or any(round.source == "person" for round in record.rounds)
 
 

@@ -272,7 +272,7 @@ const ENDED = 130; // pixels for the names of how tasks ended
 /** Refused items from where they were refused, over what followed, to how the task ended. */
 export function flow(found) {
   return (colors) => {
-    const ended = { accepted: colors.gain, failed: colors.loss, exhausted: colors.wait, waiting: colors.wait, abstained: colors.wait };
+    const ended = { accepted: colors.gain, failed: colors.loss, refused: colors.wait, waiting: colors.wait, abstained: colors.wait };
     const nodes = new Map();
     const links = new Map();
     const node = (depth, name, color) => {
@@ -282,7 +282,7 @@ export function flow(found) {
     };
     const link = (source, target, value) => links.set(`${source}>${target}`, { source, target, value: value + (links.get(`${source}>${target}`)?.value ?? 0) });
     for (const each of found) {
-      const parts = [node(0, plain(each.where, 40), colors.loss), node(1, plain(each.then, 40), colors.series[0]), node(2, each.ended === "exhausted" ? "refused" : each.ended, ended[each.ended] ?? colors.soft)];
+      const parts = [node(0, plain(each.where, 40), colors.loss), node(1, plain(each.then, 40), colors.series[0]), node(2, each.ended, ended[each.ended] ?? colors.soft)];
       link(parts[0], parts[1], each.items);
       link(parts[1], parts[2], each.items);
     }

@@ -20,7 +20,7 @@ export function detail(task, review = null) {
 function record(pipeline, task, review = null) {
   const { scores = {} } = pipeline;
   return el("div", { class: "pipeline" },
-    el("h3", {}, pipeline.name, el("span", { class: `chip ${pipeline.status}` }, pipeline.status === "exhausted" ? "refused" : pipeline.status),
+    el("h3", {}, pipeline.name, el("span", { class: `chip ${pipeline.status}` }, pipeline.status),
       pipeline.differs ? el("span", { class: "chip differs" }, "differs") : null,
       el("span", { class: "soft small" }, [
         pipeline.seconds !== undefined ? seconds(pipeline.seconds) : null,

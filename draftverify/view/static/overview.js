@@ -5,7 +5,6 @@ import { count, digits, el, figure, percent, plain, seconds, table, times, typed
 const n = (text) => ({ text, n: true });
 const all = (pipeline) => pipeline.rows[pipeline.rows.length - 1];
 const POSITIONS = 32; // of a block that the picture shows
-const word = (status) => (status === "exhausted" ? "refused" : status);
 const WORD = { gain: "faster", loss: "slower", unclear: "no difference" };
 
 /** The page's sections but the tasks: [{id, name, node}], the charts drawn once they stand in the page. */
@@ -85,7 +84,7 @@ function results(run) {
     ["items / pass", true, some((row) => row.per_pass.value), (row) => figure(row.per_pass, digits, { interval: false })],
     ...run.metrics.slice(1).map((name) => [name, true, true, solved(name)]),
     ...measures(rows),
-    ["ended", false, true, (row) => el("span", { class: "whole" }, Object.entries(row.statuses).sort().map(([status, number], index) => [index ? ", " : "", el("span", { class: `word ${status}` }, `${count(number)} ${word(status)}`)]))],
+    ["ended", false, true, (row) => el("span", { class: "whole" }, Object.entries(row.statuses).sort().map(([status, number], index) => [index ? ", " : "", el("span", { class: `word ${status}` }, `${count(number)} ${status}`)]))],
   ].filter((column) => column[2]);
   const headings = columns.map(([text, number]) => (number ? n(text) : text));
   const line = (row, pipeline) => el("tr", {}, columns.map(([, number, , cell]) => el("td", { class: number ? "n" : null }, cell(row, pipeline))));
@@ -241,7 +240,7 @@ function refused(run) {
   const place = el("div", {});
   const show = (pipeline) => place.replaceChildren(pair(
     chart(`What became of refused items of ${pipeline.name}`, Math.max(90, 44 * Math.max(...["where", "then", "ended"].map((key) => new Set(pipeline.flow.map((each) => each[key])).size)) + 40), flow(pipeline.flow)),
-    table(["refused", "what followed", "task ended", n("items")], pipeline.flow.slice(0, 14).map((each) => [each.where, each.then, el("span", { class: `word ${each.ended}` }, word(each.ended)), count(each.items)]))));
+    table(["refused", "what followed", "task ended", n("items")], pipeline.flow.slice(0, 14).map((each) => [each.where, each.then, el("span", { class: `word ${each.ended}` }, each.ended), count(each.items)]))));
   const items = (pipeline) => pipeline.flow.reduce((sum, each) => sum + each.items, 0);
   some.sort((left, right) => items(right) - items(left));
   const first = some.find(({ name }) => name === looked) ?? some[0];
@@ -310,7 +309,7 @@ export function legend() {
   return section("legend", "Legend", null, el("dl", { class: "legend" },
     entry("accepted", "the verifier passed what the rule needed: its word, not the truth."),
     entry("solved", "what the first metric says, against an answer that no part of a pipeline sees."),
-    entry("refused (exhausted)", "budget, generator or policy came to an end and nothing was accepted."),
+    entry("refused", "budget, generator or policy came to an end and nothing was accepted."),
     entry("abstained", "the rule says that there is no answer here."), entry("waiting", "for a person; draftverify view RUN --review answers. What the task has cost so far counts, and it is not solved."),
     entry("failed", "a part broke; nothing was judged."),
     entry("differs", "the value is another than the baseline's for the same task."),

@@ -76,7 +76,6 @@ async function said(answer) {
   return String(words).slice(0, 1000) || answer.statusText || `the server answered ${answer.status}`;
 }
 
-const STATUS = { refused: "exhausted" };
 
 /** How a task fared with a pipeline; null where it is none of its tasks. */
 export const cellOf = (row, pipeline) => (Object.hasOwn(row.cells, pipeline) ? row.cells[pipeline] : null);
@@ -85,7 +84,7 @@ export const cellOf = (row, pipeline) => (Object.hasOwn(row.cells, pipeline) ? r
 export function select(rows, { pipeline = null, outcome = null, search = "", sort = "place" }) {
   const sought = search.trim().toLowerCase();
   const cells = (row) => (pipeline === null ? Object.values(row.cells) : [cellOf(row, pipeline)].filter(Boolean));
-  const is = (cell) => (outcome === "differs" || outcome === "wrong" ? Boolean(cell[outcome]) : cell.status === (STATUS[outcome] ?? outcome));
+  const is = (cell) => (outcome === "differs" || outcome === "wrong" ? Boolean(cell[outcome]) : cell.status === outcome);
   const found = rows.filter((row) =>
     (!sought || [row.task, row.group, row.about].some((text) => text.toLowerCase().includes(sought)))
     && (outcome === null || cells(row).some(is)));

@@ -78,7 +78,7 @@ export function tasks(source, run, state) {
       el("td", { class: "id" }, el("button", { class: "plain", "aria-expanded": String(state.open.has(row.task)), onclick: (event) => toggle(row, event.target.closest("button")) }, row.task)),
       run.groups.length > 1 ? el("td", { class: "narrow-off soft" }, row.group) : null,
       squares ? el("td", {}, el("span", { class: "squares" }, cells.map((cell, index) => cell && el("i", { class: `square ${cell.status}`, title: `${plain(shown[index])}: ${cell.status}${cell.seconds !== undefined ? `, ${seconds(cell.seconds)}` : ""}` }))))
-        : cells.map((cell) => el("td", {}, cell && [el("span", { class: `chip ${cell.status}`, title: cell.why ? plain(cell.why) : null }, cell.status === "exhausted" ? "refused" : cell.status),
+        : cells.map((cell) => el("td", {}, cell && [el("span", { class: `chip ${cell.status}`, title: cell.why ? plain(cell.why) : null }, cell.status),
           cell.wrong ? [" ", el("span", { class: "chip wrong" }, "wrong")] : null, cell.differs ? [" ", el("span", { class: "chip differs" }, "differs")] : null,
           " ", el("span", { class: "soft small whole" }, cell.seconds !== undefined ? seconds(cell.seconds) : "", cell.rounds > 1 ? `, ${cell.rounds} rounds` : "", cell.score !== undefined && cell.solved === undefined ? `, ${digits(cell.score)}` : "")])),
       el("td", { class: "about narrow-off" }, row.about));
