@@ -16,8 +16,8 @@ from pydantic import Field, ValidationError
 from ruamel.yaml import YAML
 
 from draftverify import Generator, PluginError, Verifier
-from draftverify.bench.config.forms import Either, FilePath, Keyed, Listed, Plain, Secreted
-from draftverify.bench.config.parameters import Part, form_of, parameters
+from draftverify.bench.config.forms import FilePath, Keyed, Listed, Plain, Secreted
+from draftverify.bench.config.parameters import Either, Part, form_of, parameters
 from draftverify.bench.config.schema import schema
 from draftverify.secret import Secret
 from tests.broken_plugin_packages import put_on_path
