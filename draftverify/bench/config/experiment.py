@@ -37,10 +37,8 @@ class ConfigErrors(ConfigError):
     """
 
     def __init__(self, errors: Sequence[DraftVerifyError]) -> None:
-        first = errors[0]
-        super().__init__(
-            f"{len(errors)} errors", where=getattr(first, "where", ""), path=getattr(first, "path", "")
-        )
+        where, path = (getattr(errors[0], name, "") for name in ("where", "path"))
+        super().__init__(f"{len(errors)} errors", where=where, path=path)
         self.errors = tuple(errors)
 
     def __str__(self) -> str:
@@ -67,9 +65,9 @@ def load_experiment(
     """
     assignments = list(overrides)
     # What is set within pipelines comes last: what they share has to be settled before.
-    within = [assignment for assignment in assignments if assignment.startswith("pipelines.")]
-    rest = [assignment for assignment in assignments if assignment not in within]
-    return _experiment(_reading(file, rest, limit), Path(file), within)
+    deep = [assignment for assignment in assignments if assignment.startswith("pipelines.")]
+    shallow = [assignment for assignment in assignments if assignment not in deep]
+    return _experiment(_reading(file, shallow, limit), Path(file), deep)
 
 
 def load_recorded(
@@ -107,12 +105,12 @@ def _of_cell(root: Located, cell: str, reading: Reading) -> Located:
     single = root.without("matrix", "baseline")
     changes = root.follow(["cells", cell])
     try:
-        for below in (False, True) if changes.path == ("cells", cell) else ():
-            single = changed(single, changes.value, reading, pipelines=below)
+        for pipelines in (False, True) if changes.path == ("cells", cell) else ():
+            single = changed(single, changes.value, reading, pipelines=pipelines)
     except Wrong:
         raise_all(reading)
-    pipelines = single.value["pipelines"]
-    return single.having("pipelines", Located({name: pipelines.value[name]}, pipelines.where, pipelines.path))
+    specs: Located = single.value["pipelines"]
+    return single.having("pipelines", Located({name: specs.value[name]}, specs.where, specs.path))
 
 
 _OF_THE_RUN = ("cells", "baselines", "executor", "durable", "store", "tags", "telemetry")
@@ -231,7 +229,7 @@ def _unreadable(path: Path, error: OSError) -> str:
     return f"there is no such file{near or '; `draftverify init` writes one'}"
 
 
-def _experiment(reading: Reading, path: Path, within: Sequence[str]) -> Experiment:
+def _experiment(reading: Reading, path: Path, assignments: Sequence[str]) -> Experiment:
     """The experiment of a whole file; all that is wrong with it is told at once."""
     root = reading.root
     if not isinstance(root.value, dict):
@@ -239,10 +237,10 @@ def _experiment(reading: Reading, path: Path, within: Sequence[str]) -> Experime
         reading.wrong(root, f"{form}, not {shown(root)}")
         raise_all(reading)
     matrix = root.value.get("matrix")
-    root = _within(root, within)
+    root = _assigned(root, assignments)
     with suppress(Wrong):
         if matrix is not None and matrix.value is not None:
-            experiment = _sweep(matrix, reading, within)
+            experiment = _sweep(matrix, reading, assignments)
         else:
             reading.root = merged(root, DEFAULTS.takes)
             experiment = _whole(reading)
@@ -259,8 +257,8 @@ def _experiment(reading: Reading, path: Path, within: Sequence[str]) -> Experime
     return msgspec.structs.replace(experiment, name=config["name"], file=str(path), config=config)
 
 
-def _within(root: Located, assignments: Iterable[str]) -> Located:
-    """The file with what `--set` says of values within pipelines."""
+def _assigned(root: Located, assignments: Iterable[str]) -> Located:
+    """The file with what `--set` says of values assignments pipelines."""
     for assignment in assignments:
         note_urls(assignment)
         steps = assignment.partition("=")[0].strip().split(".")
@@ -280,7 +278,7 @@ def _whole(reading: Reading) -> Experiment:
     return experiment
 
 
-def _sweep(matrix: Located, reading: Reading, within: Sequence[str]) -> Experiment:
+def _sweep(matrix: Located, reading: Reading, assignments: Sequence[str]) -> Experiment:
     """The experiment of a file with a matrix: the file is checked with each cell's values in it.
 
     Raises:
@@ -289,47 +287,46 @@ def _sweep(matrix: Located, reading: Reading, within: Sequence[str]) -> Experime
     sweep = Matrix().check(matrix, reading)
     for axis in sweep.axes:
         for path in axis[0].changes:
-            for assignment in within:
+            for assignment in assignments:
                 target = assignment.partition("=")[0].strip()
                 if f"{target}.".startswith(f"{path}.") and all(path in choice.changes for choice in axis):
                     mend = f"write --set 'matrix.grid.{path}=[…]' for another list"
                     message = f"the matrix sets it in every cell; {mend}"
-                    taken = ConfigError(message, where=f"--set {assignment}", path=target)
-                    reading.errors.append(("--set", taken))
+                    conflict = ConfigError(message, where=f"--set {assignment}", path=target)
+                    reading.errors.append(("--set", conflict))
                     raise Wrong
     single = reading.root.without("matrix")
 
-    def read(changes: Mapping[str, Located]) -> tuple[Experiment | None, Reading]:
-        cell = reading.of(single)
+    def read(changes: Mapping[str, Located]) -> tuple[Experiment | None, list[tuple[str, DraftVerifyError]]]:
+        changing = reading.of(single)
         with suppress(Wrong):
-            cell.root = _within(changed(single, changes, cell, pipelines=False), within)
-            cell.root = merged(changed(cell.root, changes, cell, pipelines=True), DEFAULTS.takes)
-            return _whole(cell), cell
-        return None, cell
+            root = _assigned(changed(single, changes, changing, pipelines=False), assignments)
+            changing.root = merged(changed(root, changes, changing, pipelines=True), DEFAULTS.takes)
+            return _whole(changing), changing.errors
+        return None, changing.errors
 
     experiments: dict[Cell, Experiment] = {}
     noted: dict[tuple[str, str], dict[Cell, DraftVerifyError]] = {}
-    for place in sweep.cells:
-        experiment, cell = read(sweep.changes(place))
-        for where, error in cell.errors:
-            noted.setdefault((where, str(error)), {})[place] = error
+    for cell in sweep.cells:
+        experiment, errors = read(sweep.changes(cell))
+        for where, error in errors:
+            noted.setdefault((where, str(error)), {})[cell] = error
         if experiment is not None:
-            experiments[place] = experiment
-    for (where, _), errors in noted.items():
-        first, error = next(iter(errors.items()))
-        if isinstance(error, ConfigError) and len(errors) < len(sweep.cells):
-            cells = (
-                "the cell " if len(errors) == 1 else f"{len(errors)} of {len(sweep.cells)} cells, the first "
+            experiments[cell] = experiment
+    for (where, _), cells in noted.items():
+        cell, error = next(iter(cells.items()))
+        if isinstance(error, ConfigError) and len(cells) < len(sweep.cells):
+            count = (
+                "the cell " if len(cells) == 1 else f"{len(cells)} of {len(sweep.cells)} cells, the first "
             )
-            message = f"{error.message} (in {cells}{sweep.label(first)})"
+            message = f"{error.message} (in {count}{sweep.label(cell)})"
             error = ConfigError(message, where=error.where, path=error.path)
         reading.errors.append((where, error))
-    if len(experiments) < len(sweep.cells) or reading.errors:
+    if reading.errors:
         raise Wrong
     places = range(len(sweep.axes))
     without = {k: [axis for axis in places if axis != k] for k in places if len(sweep.axes[k]) == 1}
-    first = sweep.cells[0]
-    bare = {k: read(sweep.changes(first, axes))[0] for k, axes in without.items()}
+    bare = {k: read(sweep.changes(sweep.cells[0], axes))[0] for k, axes in without.items()}
     return assemble(sweep, experiments, bare)
 
 

@@ -264,9 +264,9 @@ class File(Record):
     def schema(self, definitions: dict[str, Schema], name: str) -> Schema:
         schema = super().schema(definitions, name)
         keys = schema["properties"]["pipelines"]["additionalProperties"]
-        needed = {"additionalProperties": {"required": keys.pop("required")}}
+        required = {"additionalProperties": {"required": keys.pop("required")}}
         shared: list[Schema] = [{"required": [key]} for key in ("defaults", "matrix")]
-        return {**schema, "if": {"not": {"anyOf": shared}}, "then": {"properties": {"pipelines": needed}}}
+        return {**schema, "if": {"not": {"anyOf": shared}}, "then": {"properties": {"pipelines": required}}}
 
 
 FILE = File(experiment, _experiment)

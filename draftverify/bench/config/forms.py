@@ -11,7 +11,8 @@ import json
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Iterable, Mapping, Sized
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sized
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -98,6 +99,14 @@ class Reading:
         path = ".".join(map(str, (*node.path, *steps)))
         self.errors.append((where, ConfigError(message, where=where, path=path)))
         return Wrong()
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Raises: Wrong: something was noted meanwhile; so all that is wrong is noted before it is refused."""
+        noted = len(self.errors)
+        yield
+        if len(self.errors) > noted:
+            raise Wrong
 
     def broken(self, node: Located, error: DraftVerifyError) -> Wrong:
         """Note an error of a plugin together with the place that names it."""
@@ -347,9 +356,10 @@ class Keyed(Form):
 
 
 def _check_size(node: Located, reading: Reading, message: str, kind: type[Sized], least: int) -> None:
-    if not isinstance(node.value, kind) or len(node.value) < least:
-        message += ", and not an empty one" if least else ""
-        raise reading.wrong(node, message if node.value == kind() else f"{message}, not {shown(node)}")
+    if not isinstance(node.value, kind):
+        raise reading.wrong(node, f"{message}, not {shown(node)}")
+    if len(node.value) < least:
+        raise reading.wrong(node, f"{message}, and not an empty one")
 
 
 def check_each(places: Iterable[tuple[Any, Form, Located]], reading: Reading) -> dict[Any, Any]:
@@ -358,15 +368,14 @@ def check_each(places: Iterable[tuple[Any, Form, Located]], reading: Reading) ->
     Raises:
         Wrong: one of them is.
     """
-    data = {}
-    wrong: Wrong | None = None
+    data, wrong = {}, False
     for place, form, node in places:
         try:
             data[place] = form.check(node, reading)
-        except Wrong as error:
-            wrong = error
-    if wrong is not None:
-        raise wrong
+        except Wrong:
+            wrong = True
+    if wrong:
+        raise Wrong
     return data
 
 

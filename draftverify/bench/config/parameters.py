@@ -88,8 +88,8 @@ class Component(Form):
             name = node.value if isinstance(node.value, str) else "NAME"
             raise reading.wrong(node, f"a part is written {{use: {name}, …}}, not {shown(node)}")
         role, file, target = self._find(use, reading)
-        if needed := self.refuses(target):
-            raise reading.wrong(use, f"{use.value} is a {target.__name__}; a {needed} is needed here")
+        if kind := self.refuses(target):
+            raise reading.wrong(use, f"{use.value} is a {target.__name__}; a {kind} is needed here")
         try:
             takes = parameters(target)
         except DraftVerifyError as error:
@@ -147,6 +147,9 @@ class Component(Form):
         return isinstance(value, ComponentSpec) or (isinstance(value, Mapping) and "use" in value)
 
 
+THRESHOLD = Component("threshold")
+
+
 class Model(Component):
     """A model that parts share; read once, however many of them name it."""
 
@@ -190,22 +193,20 @@ class Part(Component):
             written = "a part is a name from models, or {use: …}"
             raise reading.wrong(node, f"there is no {name!r} under models{near}; {written}")
         spec = Model("model").check(reading.models[name], reading)
-        if needed := self.refuses(spec.target):
-            problem = f"the model {name} is a {spec.target.__name__}; a {needed} is needed here"
+        if kind := self.refuses(spec.target):
+            problem = f"the model {name} is a {spec.target.__name__}; a {kind} is needed here"
             raise reading.wrong(node, problem)
         return spec
 
     def refuses(self, target: Any) -> str:
-        needed = self.annotation
-        if not inspect.isclass(target) or not _is_class(needed):
+        kind = self.annotation
+        if not inspect.isclass(target) or not _is_class(kind):
             return ""
-        if not getattr(needed, "_is_protocol", False):
-            return "" if issubclass(target, needed) else str(needed.__name__)
-        members = dict(inspect.getmembers(needed, inspect.isfunction)).keys() - {
-            "__init__",
-            "__subclasshook__",
-        }
-        return "" if all(hasattr(target, name) for name in members) else str(needed.__name__)
+        if not getattr(kind, "_is_protocol", False):
+            return "" if issubclass(target, kind) else str(kind.__name__)
+        methods = {name for name, _ in inspect.getmembers(kind, inspect.isfunction)}
+        fits = all(hasattr(target, name) for name in methods - {"__init__", "__subclasshook__"})
+        return "" if fits else str(kind.__name__)
 
     def schema(self, definitions: dict[str, Schema], name: str) -> Schema:
         part = super().schema(definitions, name)
@@ -277,9 +278,9 @@ class Record(Form):
     @property
     def takes(self) -> Mapping[str, Parameter]:
         """The keys."""
-        takes = {key: taken for key, taken in parameters(self.signature).items() if key not in self.without}
-        needed = [key for key, taken in takes.items() if taken.required and self.partial]
-        return {**takes, **{key: replace(takes[key], default=None) for key in needed}}
+        takes = {key: value for key, value in parameters(self.signature).items() if key not in self.without}
+        required = [key for key, value in takes.items() if value.required and self.partial]
+        return {**takes, **{key: replace(takes[key], default=None) for key in required}}
 
     def check(self, node: Located, reading: Reading) -> Any:
         if not isinstance(node.value, dict):
@@ -301,24 +302,18 @@ def _check_keys(
     node: Located, takes: Mapping[str, Parameter], reading: Reading, use: str = ""
 ) -> dict[str, Any]:
     """The arguments that a mapping's keys give; null is as good as leaving out what is None by default."""
-    noted = len(reading.errors)
-    for key in node.value:
-        if key not in takes and not (use and key == "use"):
-            near = did_you_mean(key, takes) if takes else f"; {use} takes no arguments"
-            reading.wrong(node, f"unknown key {key!r}{f' of {use}' if use else ''}{near}", key)
-    for key, parameter in takes.items():
-        if parameter.required and key not in node.value:
-            meaning = f": {parameter.description}" if parameter.description else ""
-            reading.wrong(node, f"is missing; {use} needs it{meaning}" if use else "is missing", key)
-    wrong = len(reading.errors) > noted
-    places = ((key, takes[key].form, inner) for key, inner in node.value.items() if key in takes)
-    given = (
-        (key, form, n) for key, form, n in places if n.value is not None or takes[key].default is not None
-    )
-    values = check_each(given, reading)
-    if wrong:
-        raise Wrong
-    return values
+    with reading.together():
+        for key in node.value:
+            if key not in takes and not (use and key == "use"):
+                near = did_you_mean(key, takes) if takes else f"; {use} takes no arguments"
+                reading.wrong(node, f"unknown key {key!r}{f' of {use}' if use else ''}{near}", key)
+        for key, parameter in takes.items():
+            if parameter.required and key not in node.value:
+                meaning = f": {parameter.description}" if parameter.description else ""
+                reading.wrong(node, f"is missing; {use} needs it{meaning}" if use else "is missing", key)
+        written = [(key, takes[key], inner) for key, inner in node.value.items() if key in takes]
+        present = (item for item in written if item[1].default is not None or item[2].value is not None)
+        return check_each(((key, parameter.form, inner) for key, parameter, inner in present), reading)
 
 
 def keys_schema(
@@ -405,7 +400,7 @@ def form_of(annotation: Any) -> Form:
             if note == "function":
                 return Function()
             if note == "threshold":
-                return Either((Plain(annotation), Component("threshold")))
+                return Either((Plain(annotation), THRESHOLD))
         form = form_of(arguments[0])
         return Plain(annotation) if isinstance(form, Plain) else form
     inner = [form_of(argument) for argument in arguments if argument is not Ellipsis]
@@ -413,14 +408,15 @@ def form_of(annotation: Any) -> Form:
         return Plain(annotation)
     if origin in (Union, types.UnionType):
         choices = [c for form in inner for c in (form.forms if isinstance(form, Either) else (form,))]
+        special = [form for form in choices if not isinstance(form, Plain)]
         # Plain alternatives are checked together, so that pydantic says once what all of them expect.
         plain = tuple(form.annotation for form in choices if isinstance(form, Plain))
         together = [Plain(Union[plain])] if plain else []  # noqa: UP007 - built here
-        # A path comes first: it is what a text that is meant as nothing else must be; a score is first a number.
-        rest = [form for form in choices if not isinstance(form, Plain)]
-        rest.sort(key=lambda form: not isinstance(form, forms.FilePath))
-        number_first = any(type(form) is Component for form in rest)
-        return Either((*together, *rest) if number_first else (*rest, *together))
+        if THRESHOLD in special:
+            return Either((*together, *special))
+        # A path comes first: it is what a text that is meant as nothing else must be.
+        special.sort(key=lambda form: not isinstance(form, forms.FilePath))
+        return Either((*special, *together))
     kind = origin if inspect.isclass(origin) else object
     if issubclass(kind, collections.abc.Mapping) and len(arguments) == 2 and arguments[0] is str:
         return forms.Keyed(inner[1])

@@ -18,7 +18,7 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from draftverify.bench.config.forms import Keyed, Listed, Reading, Schema, Written, Wrong, shown
+from draftverify.bench.config.forms import Keyed, Listed, Reading, Schema, Written, shown
 from draftverify.bench.config.located import Located, put
 from draftverify.bench.config.parameters import Record
 from draftverify.bench.config.specs import Experiment, PipelineSpec
@@ -65,6 +65,10 @@ class Sweep(NamedTuple):
         """What a cell sets, by dotted path; or what some axes set in it."""
         return {path: value for choice in self.choices(cell, axes) for path, value in choice.changes.items()}
 
+    def plain(self, cell: Cell, axes: Iterable[int] | None = None) -> dict[str, Any]:
+        """The same without places."""
+        return {path: value.plain() for path, value in self.changes(cell, axes).items()}
+
     def label(self, cell: Cell, axes: Iterable[int] | None = None) -> str:
         """A cell's name, or what some axes add to it."""
         return ",".join(choice.label for choice in self.choices(cell, axes))
@@ -77,14 +81,11 @@ class Paths(Keyed):
     mapping: str = "should be a mapping from dotted path to value"
 
     def check(self, node: Located, reading: Reading) -> dict[str, Any]:
-        noted = len(reading.errors)
-        for path, value in node.value.items() if isinstance(node.value, dict) else ():
-            if problem := _misled(path, reading):
-                reading.wrong(value, problem)
-        values = super().check(node, reading)
-        if len(reading.errors) > noted:
-            raise Wrong
-        return values
+        with reading.together():
+            for path, value in node.value.items() if isinstance(node.value, dict) else ():
+                if problem := _misled(path, reading):
+                    reading.wrong(value, problem)
+            return super().check(node, reading)
 
     def schema(self, definitions: dict[str, Schema], name: str) -> Schema:
         paths = {"pattern": rf"^({'|'.join(VARIED)})(\..+)?$"}
@@ -137,47 +138,38 @@ class Matrix(Record):
         if not isinstance(node.value, dict):
             raise reading.wrong(node, f"should be a mapping of {', '.join(self.takes)}, not {shown(node)}")
         written = super().check(node, reading)
-        noted = len(reading.errors)
-        lengths = {path: len(values) for path, values in written.get("paired", {}).items()}
-        if len(set(lengths.values())) > 1:
-            counts = ", ".join(f"{path} has {length}" for path, length in lengths.items())
-            problem = f"the lists go together and should be of one length; {counts}"
-            reading.wrong(node, problem, "paired")
-        axes = [*_axes(written)]
-        paths: list[str] = []
-        for axis in axes:
-            values = {path: value for choice in axis for path, value in choice.changes.items()}
-            for path in values:
-                if path in paths:
+        axes, paths = [*_axes(written)], list[str]()
+        with reading.together():
+            lengths = {path: len(values) for path, values in written.get("paired", {}).items()}
+            if len(set(lengths.values())) > 1:
+                counts = ", ".join(f"{path} has {length}" for path, length in lengths.items())
+                problem = f"the lists go together and should be of one length; {counts}"
+                reading.wrong(node, problem, "paired")
+            for axis in axes:
+                values = {path: value for choice in axis for path, value in choice.changes.items()}
+                for path in filter(paths.__contains__, values):
                     problem = f"{path} is set by two parts of the matrix; let one of them do it"
                     reading.wrong(values[path], problem)
-            paths += values
-        if len(reading.errors) > noted:
-            raise Wrong
+                paths += values
         if not axes:
             raise reading.wrong(node, "changes nothing: give it grid, paired or cells")
         if (count := math.prod(len(axis) for axis in axes)) > MOST_CELLS:
             raise reading.wrong(node, f"has {count} cells; {MOST_CELLS} are the most")
-        cells = tuple(itertools.product(*(range(len(axis)) for axis in axes)))
-        sweep = Sweep(tuple(_labelled(axis, paths) for axis in axes), cells)
-        values_of = {
-            cell: {path: value.plain() for path, value in sweep.changes(cell).items()} for cell in cells
-        }
-        out: set[Cell] = set()
-        for place, excluded in enumerate(written.get("exclude", ())):
-            unknown = [path for path in excluded if path not in paths]
-            for path in unknown:
-                reading.wrong(excluded[path], f"the matrix does not set {path}{did_you_mean(path, paths)}")
-            values = {path: value.plain() for path, value in excluded.items()}
-            matching = {cell for cell in cells if values.items() <= values_of[cell].items()}
-            if not matching and not unknown:
-                reading.wrong(node, "no cell of the matrix has these values", "exclude", place)
-            out |= matching
-        if len(out) == len(cells):
-            reading.wrong(node, "leaves no cell at all", "exclude")
-        if len(reading.errors) > noted:
-            raise Wrong
-        return sweep._replace(cells=tuple(cell for cell in cells if cell not in out))
+        cells = list(itertools.product(*(range(len(axis)) for axis in axes)))
+        sweep = Sweep(tuple(_labelled(axis, paths) for axis in axes), tuple(cells))
+        with reading.together():
+            for place, excluded in enumerate(written.get("exclude", ())):
+                values = {path: value.plain() for path, value in excluded.items()}
+                for path in values.keys() - paths:
+                    problem = f"the matrix does not set {path}{did_you_mean(path, paths)}"
+                    reading.wrong(excluded[path], problem)
+                matching = {cell for cell in sweep.cells if values.items() <= sweep.plain(cell).items()}
+                if not matching and values.keys() <= {*paths}:
+                    reading.wrong(node, "no cell of the matrix has these values", "exclude", place)
+                cells = [cell for cell in cells if cell not in matching]
+            if not cells:
+                reading.wrong(node, "leaves no cell at all", "exclude")
+        return sweep._replace(cells=tuple(cells))
 
 
 def _axes(written: Mapping[str, Any]) -> Iterator[Axis]:
@@ -260,14 +252,14 @@ def assemble(
         without: for each axis of one choice, the experiment of the first cell without it; None where the file alone
             is none.
     """
-    first = experiments[sweep.cells[0]]
+    base = experiments[sweep.cells[0]]
     signed = {cell: _signatures(experiment) for cell, experiment in experiments.items()}
     bare = {axis: _signatures(experiment) if experiment else {} for axis, experiment in without.items()}
     names: dict[tuple[str, Cell], str] = {}
     pipelines: dict[str, PipelineSpec] = {}
     stands: dict[str, Cell] = {}
     changes: dict[str, dict[str, Any]] = {}
-    for place, name in enumerate(first.names):
+    for place, name in enumerate(base.names):
         signatures = {cell: signed[cell][name] for cell in sweep.cells}
         axes = _touching(sweep, signatures, {axis: signs.get(name) for axis, signs in bare.items()})
         of_choices: dict[Cell, str] = {}
@@ -280,18 +272,17 @@ def assemble(
                 pipelines[full] = replace(spec, name=full, path=f"pipelines.{full}")
                 stands[full] = cell
                 of_choices[choices] = full
-                values = sweep.changes(cell, axes)
                 if axes:
-                    changes[full] = {path: value.plain() for path, value in values.items()}
+                    changes[full] = sweep.plain(cell, axes)
             names[name, cell] = of_choices[choices]
     tasks = {full: experiments[cell].tasks for full, cell in stands.items()}
-    compared = {full: names[first.baseline, cell] for full, cell in stands.items() if first.baseline}
+    compared = {full: names[base.baseline, cell] for full, cell in stands.items() if base.baseline}
     return replace(
-        first,
+        base,
         pipelines=tuple(pipelines.values()),
-        sources={full: source for full, source in tasks.items() if source != first.tasks},
+        sources={full: source for full, source in tasks.items() if source != base.tasks},
         cells=changes,
-        baselines={full: baseline for full, baseline in compared.items() if baseline != first.baseline},
+        baselines={full: baseline for full, baseline in compared.items() if baseline != base.baseline},
     )
 
 
