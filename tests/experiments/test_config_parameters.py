@@ -16,8 +16,8 @@ from pydantic import Field, ValidationError
 from ruamel.yaml import YAML
 
 from draftverify import Generator, PluginError, Verifier
-from draftverify.bench.config.forms import FilePath, Keyed, Listed, Plain, Secreted
-from draftverify.bench.config.parameters import Either, Part, form_of, parameters
+from draftverify.bench.config.forms import FilePath, Keyed, ListForm, Plain, Secreted
+from draftverify.bench.config.parameters import Either, PartForm, form_of, parameters
 from draftverify.bench.config.schema import schema
 from draftverify.secret import Secret
 from tests.broken_plugin_packages import put_on_path
@@ -76,21 +76,21 @@ def test_what_is_no_plain_data() -> None:
     """Protocols, classes with methods and callables are parts; paths and secrets are their own."""
     assert form_of(Path) == FilePath()
     assert form_of(Secret) == Secreted()
-    assert form_of(Generator) == Part(Generator)
-    assert form_of(Engine) == Part(Engine)
-    assert form_of(Sequence[Verifier]) == Listed(Part(Verifier), list)
-    assert form_of(tuple[Path, ...]) == Listed(FilePath(), tuple)
+    assert form_of(Generator) == PartForm(Generator)
+    assert form_of(Engine) == PartForm(Engine)
+    assert form_of(Sequence[Verifier]) == ListForm(PartForm(Verifier), list)
+    assert form_of(tuple[Path, ...]) == ListForm(FilePath(), tuple)
     assert form_of(dict[str, Secret]) == Keyed(Secreted())
-    assert form_of(Engine | None) == Either((Part(Engine), Plain(type(None))))
+    assert form_of(Engine | None) == Either((PartForm(Engine), Plain(type(None))))
     assert form_of(str | Path) == Either((FilePath(), Plain(str)))
-    assert isinstance(form_of(Callable[[int], int]), Part)
+    assert isinstance(form_of(Callable[[int], int]), PartForm)
 
 
 def test_roles_of_a_part() -> None:
     """A parameter's class tells which roles may stand there."""
-    assert Part(Generator).roles == ("generator", "model")
-    assert Part(Engine).roles == ("model",)
-    assert Part(Callable[[int], int]).roles == ("stopping",)
+    assert PartForm(Generator).roles == ("generator", "model")
+    assert PartForm(Engine).roles == ("model",)
+    assert PartForm(Callable[[int], int]).roles == ("stopping",)
 
 
 def test_parameters_carry_the_docstring() -> None:
@@ -153,7 +153,7 @@ def test_annotations_of_the_type_checkers_alone_resolve_when_they_are_ours() -> 
     space: dict[str, Any] = {}
     exec("def f(a: 'Sequence[Generator]', b: 'Verifier | None' = None): ...", space)
     found = parameters(space["f"])
-    assert found["a"].form == Listed(Part(Generator), list)
+    assert found["a"].form == ListForm(PartForm(Generator), list)
 
 
 WHOLE = YAML(typ="safe", pure=True)

@@ -18,7 +18,7 @@ from ruamel.yaml import YAML
 
 from draftverify.bench.config.experiment import load_experiment
 from draftverify.bench.config.format import FILE, INNER
-from draftverify.bench.config.forms import Reading
+from draftverify.bench.config.forms import ConfigReading
 from draftverify.bench.config.located import read
 from draftverify.bench.config.specs import Experiment
 from draftverify.bench.runner.build import Builder
@@ -161,7 +161,7 @@ def test_excluded_cells_are_gone_and_no_others(folder: Path, drawn: Any, data: s
     some = data.draw(st.lists(st.sampled_from(sorted(out)), min_size=1, unique=True))
     wanted = {path: out[path] for path in some}
     root, _ = read(json.dumps({**BASE, "matrix": {**matrix, "exclude": [wanted]}}), "file")
-    reading = Reading(root, folder)
+    reading = ConfigReading(root, folder)
     every = [dict(zip(range(len(axes)), cell, strict=True)) for cell in _product(axes)]
     left = [
         cell
@@ -417,5 +417,5 @@ def test_the_pages_matrix_has_six_cells() -> None:
     block = next(each for each in re.findall(r"```yaml\n(.*?)```", page, re.S) if each.startswith("matrix:"))
     file = {**YAML(typ="safe", pure=True).load(block), "pipelines": {"drafted": {}}, "models": {"draft": {}}}
     root, _ = read(json.dumps(file), "file")
-    reading = Reading(root, Path())
+    reading = ConfigReading(root, Path())
     assert len(Matrix().check(root.value["matrix"], reading).cells) == 6

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from draftverify.bench.config.format import DEFAULTS, FILE
-from draftverify.bench.config.forms import Form, Reading, Wrong, shown
+from draftverify.bench.config.forms import ConfigReading, Form, Wrong, shown
 from draftverify.bench.config.located import Located, override, read
 from draftverify.bench.config.parameters import Component
 from draftverify.bench.config.specs import ComponentSpec, Experiment
@@ -90,7 +90,7 @@ def load_recorded(
         ConfigError, PluginError, ResourceError: as for an experiment.
     """
     root, errors = read_config(file, ())
-    reading = Reading(root, Path(os.path.abspath(base)), errors)
+    reading = ConfigReading(root, Path(os.path.abspath(base)), errors)
     if isinstance(root.value, dict):
         if cell and root.value.get("matrix") is not None:
             root = _of_cell(root, cell, reading)
@@ -99,7 +99,7 @@ def load_recorded(
     return _experiment(reading, Path(base, "config.json"), list(overrides))
 
 
-def _of_cell(root: Located, cell: str, reading: Reading) -> Located:
+def _of_cell(root: Located, cell: str, reading: ConfigReading) -> Located:
     """The file of a sweep's run with one cell's values in it: without the matrix, and with its pipeline alone."""
     name = cell.partition("@")[0]
     single = root.without("matrix", "baseline")
@@ -133,7 +133,7 @@ def load_training(name: str, file: str | os.PathLike[str], *, overrides: Iterabl
         root = Located({"run": Located(os.path.abspath(file), str(file), ("run",))}, str(file))
         for assignment in overrides:
             root = override(root, assignment)
-        reading = Reading(root, Path.cwd())
+        reading = ConfigReading(root, Path.cwd())
         read_parts(reading)
     else:
         reading = _reading(file, overrides)
@@ -165,17 +165,19 @@ def load_form(
     return _checked(form, reading.root, reading)
 
 
-def _reading(file: str | os.PathLike[str], overrides: Iterable[str], limit: int | None = None) -> Reading:
+def _reading(
+    file: str | os.PathLike[str], overrides: Iterable[str], limit: int | None = None
+) -> ConfigReading:
     """What stands in a file, overridden, with its parts files read."""
     root, errors = read_config(file, overrides)
     if limit is not None:
         root = override(root, f"limit={limit}", option=f"--limit {limit}")
-    reading = Reading(root, Path(os.path.abspath(file)).parent, errors)
+    reading = ConfigReading(root, Path(os.path.abspath(file)).parent, errors)
     read_parts(reading)
     return reading
 
 
-def _checked(form: Form, node: Located, reading: Reading) -> Any:
+def _checked(form: Form, node: Located, reading: ConfigReading) -> Any:
     """Raises: DraftVerifyError: all that is wrong."""
     with suppress(Wrong):
         data = form.check(node, reading)
@@ -189,7 +191,7 @@ def parts_of(file: str | os.PathLike[str]) -> dict[str, Any]:
     Raises:
         ConfigError: the config or a parts file cannot be read.
     """
-    reading = Reading(read_config(file, ())[0], Path(os.path.abspath(file)).parent)
+    reading = ConfigReading(read_config(file, ())[0], Path(os.path.abspath(file)).parent)
     read_parts(reading)
     raise_all(reading)
     return {name: target for name, (_, target) in reading.local.items()}
@@ -229,7 +231,7 @@ def _unreadable(path: Path, error: OSError) -> str:
     return f"there is no such file{near or '; `draftverify init` writes one'}"
 
 
-def _experiment(reading: Reading, path: Path, assignments: Sequence[str]) -> Experiment:
+def _experiment(reading: ConfigReading, path: Path, assignments: Sequence[str]) -> Experiment:
     """The experiment of a whole file; all that is wrong with it is told at once."""
     root = reading.root
     if not isinstance(root.value, dict):
@@ -246,7 +248,7 @@ def _experiment(reading: Reading, path: Path, assignments: Sequence[str]) -> Exp
             experiment = _whole(reading)
     raise_all(reading)
     # Where a matrix varies `defaults`, what a pipeline has of its own must still be told from what it has of these.
-    varied = any(path.startswith("defaults.") for paths in experiment.cells.values() for path in paths)
+    varied = any(key.startswith("defaults.") for values in experiment.cells.values() for key in values)
     settled = (root if varied else merged(root, DEFAULTS.takes)).plain()
     config = {"seed": 0, "durable": "task", "executor": {"use": "serial"}} | settled
     config["name"] = experiment.name or re.sub(r"^\W|[^\w.-]", "-", path.stem)
@@ -258,7 +260,7 @@ def _experiment(reading: Reading, path: Path, assignments: Sequence[str]) -> Exp
 
 
 def _assigned(root: Located, assignments: Iterable[str]) -> Located:
-    """The file with what `--set` says of values assignments pipelines."""
+    """The file with what `--set` says of values within pipelines."""
     for assignment in assignments:
         note_urls(assignment)
         steps = assignment.partition("=")[0].strip().split(".")
@@ -266,7 +268,7 @@ def _assigned(root: Located, assignments: Iterable[str]) -> Located:
     return root
 
 
-def _whole(reading: Reading) -> Experiment:
+def _whole(reading: ConfigReading) -> Experiment:
     """Raises: Wrong: what is wrong has been noted."""
     try:
         experiment: Experiment = FILE.check(reading.root, reading)
@@ -278,7 +280,7 @@ def _whole(reading: Reading) -> Experiment:
     return experiment
 
 
-def _sweep(matrix: Located, reading: Reading, assignments: Sequence[str]) -> Experiment:
+def _sweep(matrix: Located, reading: ConfigReading, assignments: Sequence[str]) -> Experiment:
     """The experiment of a file with a matrix: the file is checked with each cell's values in it.
 
     Raises:
@@ -297,40 +299,38 @@ def _sweep(matrix: Located, reading: Reading, assignments: Sequence[str]) -> Exp
                     raise Wrong
     single = reading.root.without("matrix")
 
-    def read(changes: Mapping[str, Located]) -> tuple[Experiment | None, list[tuple[str, DraftVerifyError]]]:
-        changing = reading.of(single)
+    def read(cell: Cell) -> tuple[Experiment | None, list[tuple[str, DraftVerifyError]]]:
+        changing, changes = reading.of(single), sweep.changes(cell)
         with suppress(Wrong):
             root = _assigned(changed(single, changes, changing, pipelines=False), assignments)
             changing.root = merged(changed(root, changes, changing, pipelines=True), DEFAULTS.takes)
             return _whole(changing), changing.errors
         return None, changing.errors
 
-    experiments: dict[Cell, Experiment] = {}
+    experiments: dict[Cell, Experiment | None] = {}
     noted: dict[tuple[str, str], dict[Cell, DraftVerifyError]] = {}
     for cell in sweep.cells:
-        experiment, errors = read(sweep.changes(cell))
+        experiments[cell], errors = read(cell)
         for where, error in errors:
             noted.setdefault((where, str(error)), {})[cell] = error
-        if experiment is not None:
-            experiments[cell] = experiment
     for (where, _), cells in noted.items():
         cell, error = next(iter(cells.items()))
         if isinstance(error, ConfigError) and len(cells) < len(sweep.cells):
-            count = (
-                "the cell " if len(cells) == 1 else f"{len(cells)} of {len(sweep.cells)} cells, the first "
-            )
-            message = f"{error.message} (in {count}{sweep.label(cell)})"
+            extent = f"{len(cells)} of {len(sweep.cells)} cells, the first" if len(cells) > 1 else "the cell"
+            message = f"{error.message} (in {extent} {sweep.label(cell)})"
             error = ConfigError(message, where=error.where, path=error.path)
         reading.errors.append((where, error))
     if reading.errors:
         raise Wrong
-    places = range(len(sweep.axes))
-    without = {k: [axis for axis in places if axis != k] for k in places if len(sweep.axes[k]) == 1}
-    bare = {k: read(sweep.changes(sweep.cells[0], axes))[0] for k, axes in without.items()}
-    return assemble(sweep, experiments, bare)
+    bare = [
+        (*sweep.cells[0][:k], -1, *sweep.cells[0][k + 1 :])
+        for k, axis in enumerate(sweep.axes)
+        if len(axis) == 1
+    ]
+    return assemble(sweep, {**experiments, **{cell: read(cell)[0] for cell in bare}})
 
 
-def raise_all(reading: Reading) -> None:
+def raise_all(reading: ConfigReading) -> None:
     """Raises: DraftVerifyError: all that was found wrong, in the order of the file."""
 
     def line(noted: tuple[str, DraftVerifyError]) -> int:  # what the command line set comes first
@@ -343,7 +343,7 @@ def raise_all(reading: Reading) -> None:
         raise errors[0] if len(errors) == 1 else ConfigErrors(errors)
 
 
-def read_parts(reading: Reading) -> None:
+def read_parts(reading: ConfigReading) -> None:
     """Read the files that `parts:` names."""
     for node in reading.top("parts", list):
         if not isinstance(node.value, str):

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from draftverify import rejection
-from draftverify.bench.config.forms import Keyed, Listed, Plain, Reading, Schema, StoreUrl
+from draftverify.bench.config.forms import ConfigReading, Keyed, ListForm, Plain, Schema, StoreUrl
 from draftverify.bench.config.located import Located
 from draftverify.bench.config.monitor_format import MONITOR, asking, compared
 from draftverify.bench.config.parameters import Component, Either, Model, Record, parameters
@@ -53,10 +53,10 @@ class Controller(Component):
         return isinstance(value, dict)
 
 
-class Drafting(Component):
+class DrafterForm(Component):
     """What drafts: a generator, or a pipeline in its place whose accepted values are the items."""
 
-    def check(self, node: Located, reading: Reading) -> Any:
+    def check(self, node: Located, reading: ConfigReading) -> Any:
         keys = node.value if isinstance(node.value, dict) else ()
         inner = "use" not in keys and any(key in keys for key in ("generator", "verifier", "rule"))
         return INNER.check(node, reading) if inner else super().check(node, reading)
@@ -69,7 +69,7 @@ class Drafting(Component):
 class Piped(Record):
     """A pipeline, which knows where it stands."""
 
-    def check(self, node: Located, reading: Reading) -> PipelineSpec:
+    def check(self, node: Located, reading: ConfigReading) -> PipelineSpec:
         spec: PipelineSpec = super().check(node, reading)
         if spec.monitor is not None:
             spec = replace(spec, monitor=compared(spec.monitor, node, reading))
@@ -87,7 +87,7 @@ def clause(
     do: Literal["regenerate", "feedback", "reverify", "fallback", "escalate", "give_up"],
     on: list[Trouble] | Trouble | None = None,
     times: Count | Literal["forever"] = 1,
-    generator: Annotated[Any, Drafting("generator")] = None,
+    generator: Annotated[Any, DrafterForm("generator")] = None,
     rounds: Count | Literal["forever"] = 1,
     verified: bool = True,
     partial: bool = False,
@@ -141,13 +141,13 @@ def budget(
 
 
 def pipeline(
-    generator: Annotated[Any, Drafting("generator")],
+    generator: Annotated[Any, DrafterForm("generator")],
     verifier: Annotated[Any, Component("verifier")],
     rule: Annotated[Any, Component("rule")],
     block: Annotated[Any, Either((SIZE, Controller("block")))] = None,
     done: Annotated[Any, Component("stopping")] = None,
     settings: Mapping[str, Any] = {},
-    on_rejection: Annotated[Any, Listed(Record(clause, _clause))] = (),
+    on_rejection: Annotated[Any, ListForm(Record(clause, _clause))] = (),
     budget: Annotated[Any, Record(budget, Budget)] = None,
     monitor: Annotated[Any, MONITOR] = None,
     name: Annotated[str, NAME] = "",
@@ -207,7 +207,7 @@ def experiment(
     epoch: Count | None = None,
     calibrate: Annotated[Any, Record(calibrate, lambda limit: limit)] = None,
     records: Annotated[Any, Record(records, lambda tokens=None: tokens)] = None,
-    tags: Annotated[Any, Listed(TAGGED)] = (),
+    tags: Annotated[Any, ListForm(TAGGED)] = (),
     telemetry: bool = False,
     limit: Annotated[int, Field(ge=0)] | None = None,
     defaults: Annotated[Any, DEFAULTS] = None,

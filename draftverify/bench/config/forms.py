@@ -13,8 +13,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -27,8 +26,18 @@ from draftverify.errors import ConfigError, DraftVerifyError
 from draftverify.plugins import PartsFile
 from draftverify.secret import Secret
 
-__all__ = ["FilePath", "Form", "Keyed", "Listed", "Plain", "Reading", "Schema", "Secreted", "StoreUrl"]
-__all__ += ["Written", "Wrong", "check_each", "shown"]
+__all__ = [
+    "FilePath",
+    "Form",
+    "Keyed",
+    "ListForm",
+    "Plain",
+    "ConfigReading",
+    "Schema",
+    "Secreted",
+    "StoreUrl",
+]
+__all__ += ["AnyValue", "Wrong", "check_each", "shown"]
 
 SECRET = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 SECRET_IN_JSON = re.compile(rf'(?<!\\)"({SECRET.pattern})"(?!:)')
@@ -43,7 +52,7 @@ class Wrong(Exception):
     """A value is wrong, and the error has been noted."""
 
 
-class Reading:
+class ConfigReading:
     """One reading of one file: what its values refer to, and what was found wrong.
 
     Args:
@@ -77,9 +86,9 @@ class Reading:
         node = self.root.follow([key])
         return node.value if node is not self.root and isinstance(node.value, kind) else kind()
 
-    def of(self, root: Located) -> Reading:
+    def of(self, root: Located) -> ConfigReading:
         """A reading of the same file with other values in it."""
-        reading = Reading(root, self.base)
+        reading = ConfigReading(root, self.base)
         reading.local, reading.files, reading.unread = self.local, self.files, self.unread
         return reading
 
@@ -119,7 +128,7 @@ class Form(ABC):
     """How a value is written."""
 
     @abstractmethod
-    def check(self, node: Located, reading: Reading) -> Any:
+    def check(self, node: Located, reading: ConfigReading) -> Any:
         """The written value as plain data.
 
         Raises:
@@ -149,10 +158,10 @@ class Form(ABC):
         return False
 
 
-class Written(Form):
+class AnyValue(Form):
     """Any value, which is checked elsewhere: it is handed on with its places."""
 
-    def check(self, node: Located, reading: Reading) -> Located:
+    def check(self, node: Located, reading: ConfigReading) -> Located:
         return node
 
     def schema(self, definitions: dict[str, Schema], name: str) -> Schema:
@@ -173,15 +182,12 @@ class Plain(Form):
 
     annotation: Any
     expected: str = ""
+    adapter: TypeAdapter[Any] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        assert self.adapter
+        object.__setattr__(self, "adapter", TypeAdapter(self.annotation))
 
-    @cached_property
-    def adapter(self) -> TypeAdapter[Any]:
-        return TypeAdapter(self.annotation)
-
-    def check(self, node: Located, reading: Reading) -> Any:
+    def check(self, node: Located, reading: ConfigReading) -> Any:
         plain = node.plain()
         if secret := SECRET_IN_JSON.search(json.dumps(plain)):
             takes = "only parameters of type Secret read the environment"
@@ -219,7 +225,7 @@ class Plain(Form):
 class FilePath(Form):
     """A path, relative to the config's directory."""
 
-    def check(self, node: Located, reading: Reading) -> Any:
+    def check(self, node: Located, reading: ConfigReading) -> Any:
         if not isinstance(node.value, str):
             raise reading.wrong(node, f"should be a path, not {shown(node)}")
         reading.paths.append((node, str(reading.absolute(node.value))))
@@ -239,7 +245,7 @@ class FilePath(Form):
 class Secreted(Form):
     """A secret, given as `${NAME}`."""
 
-    def check(self, node: Located, reading: Reading) -> Any:
+    def check(self, node: Located, reading: ConfigReading) -> Any:
         if not self.means(node.value):
             message = "is a secret: write ${NAME}, the name of an environment variable that holds it"
             raise reading.wrong(node, message)
@@ -271,7 +277,7 @@ class Secreted(Form):
 class StoreUrl(Form):
     """The URL of a database, in which `${NAME}` stands for what the environment holds."""
 
-    def check(self, node: Located, reading: Reading) -> Any:
+    def check(self, node: Located, reading: ConfigReading) -> Any:
         if not isinstance(node.value, str):
             raise reading.wrong(node, f"should be the URL of a database, not {shown(node)}")
         try:
@@ -279,17 +285,15 @@ class StoreUrl(Form):
                 return node.value
         except ConfigError as error:
             raise reading.wrong(node, error.message) from error
-        kind = "the URL of a PostgreSQL database (postgresql://user:${PASSWORD}@host/database)"
-        raise reading.wrong(
-            node, f"is not {kind}; without one the records are in a file of the run directory"
-        )
+        form = "is not the URL of a PostgreSQL database (postgresql://user:${PASSWORD}@host/database)"
+        raise reading.wrong(node, f"{form}; without one the records are in a file of the run directory")
 
     def schema(self, definitions: dict[str, Schema], name: str) -> Schema:
         return {"type": "string", "description": "postgresql://user:${PASSWORD}@host/database"}
 
 
 @dataclass(frozen=True)
-class Listed(Form):
+class ListForm(Form):
     """A list of something that is no plain data.
 
     Args:
@@ -302,7 +306,7 @@ class Listed(Form):
     container: Callable[[list[Any]], Any] = list
     least: int = 0
 
-    def check(self, node: Located, reading: Reading) -> list[Any]:
+    def check(self, node: Located, reading: ConfigReading) -> list[Any]:
         _check_size(node, reading, "should be a list", list, self.least)
         places = ((index, self.element, inner) for index, inner in enumerate(node.value))
         return list(check_each(places, reading).values())
@@ -334,12 +338,12 @@ class Keyed(Form):
     least: int = 0
     mapping: str = "should be a mapping"
 
-    def check(self, node: Located, reading: Reading) -> dict[str, Any]:
+    def check(self, node: Located, reading: ConfigReading) -> dict[str, Any]:
         _check_size(node, reading, self.mapping, dict, self.least)
         for key in node.value if self.names else ():
             if not re.search(NAME, key):
-                characters = "at most 100 letters, digits, _ and -"
-                reading.wrong(node, f"the name {key!r} should be a word of {characters}", key)
+                word = "a word of at most 100 letters, digits, _ and -"
+                reading.wrong(node, f"the name {key!r} should be {word}", key)
         return check_each(((key, self.element, inner) for key, inner in node.value.items()), reading)
 
     def build(self, value: Any, make: Make) -> dict[str, Any]:
@@ -355,14 +359,14 @@ class Keyed(Form):
         return isinstance(value, dict) and "use" not in value
 
 
-def _check_size(node: Located, reading: Reading, message: str, kind: type[Sized], least: int) -> None:
+def _check_size(node: Located, reading: ConfigReading, message: str, kind: type[Sized], least: int) -> None:
     if not isinstance(node.value, kind):
         raise reading.wrong(node, f"{message}, not {shown(node)}")
     if len(node.value) < least:
         raise reading.wrong(node, f"{message}, and not an empty one")
 
 
-def check_each(places: Iterable[tuple[Any, Form, Located]], reading: Reading) -> dict[Any, Any]:
+def check_each(places: Iterable[tuple[Any, Form, Located]], reading: ConfigReading) -> dict[Any, Any]:
     """The data at several places; what is wrong with each is noted before any is refused.
 
     Raises:
@@ -379,7 +383,7 @@ def check_each(places: Iterable[tuple[Any, Form, Located]], reading: Reading) ->
     return data
 
 
-def _refused(error: ValidationError, node: Located, reading: Reading) -> Wrong:
+def _refused(error: ValidationError, node: Located, reading: ConfigReading) -> Wrong:
     """Note what pydantic refused, once per place."""
     messages: dict[tuple[str | int, ...], list[str]] = {}
     for detail in error.errors(include_url=False):

@@ -101,11 +101,11 @@ def read(text: str | bytes, name: str) -> tuple[Located, list[ConfigError]]:
         except UnicodeDecodeError as error:
             line = error.object.count(b"\n", 0, error.start) + 1
             raise ConfigError("the file is not UTF-8 text", where=f"{name}:{line}") from error
-    reader = _Reader(name)
+    reader = _YamlReader(name)
     return reader.document(text), reader.errors
 
 
-class _Reader:
+class _YamlReader:
     """Turns the nodes of one document into located values."""
 
     def __init__(self, name: str) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from msgspec.structs import replace
 from pydantic import Field
 
-from draftverify.bench.config.forms import FilePath, Plain, Reading, Schema
+from draftverify.bench.config.forms import ConfigReading, FilePath, Plain, Schema
 from draftverify.bench.config.located import Located
 from draftverify.bench.config.parameters import Record
 from draftverify.bench.config.specs import ComponentSpec, MonitorSpec
@@ -44,7 +44,7 @@ RATES = Record(rates, dict)
 class Reference(FilePath):
     """What a monitor compares with: a known acceptance, known rates by name, or the path of an earlier measurement."""
 
-    def check(self, node: Located, reading: Reading) -> Any:
+    def check(self, node: Located, reading: ConfigReading) -> Any:
         if isinstance(node.value, dict):
             return RATES.check(node, reading)
         if not isinstance(node.value, str):
@@ -98,7 +98,7 @@ def _monitor(labels: Mapping[str, Any] = {}, **keys: Any) -> MonitorSpec:
 MONITOR = Record(monitor, _monitor)
 
 
-def compared(monitor: MonitorSpec, node: Located, reading: Reading) -> MonitorSpec:
+def compared(monitor: MonitorSpec, node: Located, reading: ConfigReading) -> MonitorSpec:
     """A monitor whose reference and metric are there.
 
     Args:

@@ -25,14 +25,14 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from draftverify import plugins, protocols, values
 from draftverify.bench.config import forms
-from draftverify.bench.config.forms import Form, Make, Plain, Reading, Schema, Wrong, check_each, shown
+from draftverify.bench.config.forms import ConfigReading, Form, Make, Plain, Schema, Wrong, check_each, shown
 from draftverify.bench.config.located import Located
 from draftverify.bench.config.specs import ComponentSpec
 from draftverify.errors import ConfigError, DraftVerifyError, PluginError
 from draftverify.plugins import PartsFile, Role, did_you_mean, roles_of
 from draftverify.secret import Secret
 
-__all__ = ["Component", "Either", "Function", "Model", "Parameter", "Part", "Record"]
+__all__ = ["Component", "Either", "FunctionForm", "Model", "Parameter", "PartForm", "Record"]
 __all__ += ["form_of", "keys_schema", "parameters", "summary"]
 
 REQUIRED: Any = inspect.Parameter.empty
@@ -77,7 +77,7 @@ class Component(Form):
     def __init__(self, role: Role) -> None:
         self.roles = (role,)
 
-    def check(self, node: Located, reading: Reading) -> Any:
+    def check(self, node: Located, reading: ConfigReading) -> Any:
         if isinstance(node.value, str) and node.value in reading.models and self.roles[0] in SHARED:
             spec = Model("model").check(reading.models[node.value], reading)
             if why := plugins.unfit(spec.target, self.roles[0]):
@@ -105,7 +105,7 @@ class Component(Form):
         files = {os.path.relpath(path, reading.base): path for path in inputs}
         return ComponentSpec(role, use.value, arguments, file, files)
 
-    def _find(self, use: Located, reading: Reading) -> tuple[Role, PartsFile | None, Any]:
+    def _find(self, use: Located, reading: ConfigReading) -> tuple[Role, PartsFile | None, Any]:
         """The first role that has the name, and what stands behind it."""
         name = use.value
         if name in reading.local:
@@ -153,7 +153,7 @@ THRESHOLD = Component("threshold")
 class Model(Component):
     """A model that parts share; read once, however many of them name it."""
 
-    def check(self, node: Located, reading: Reading) -> ComponentSpec:
+    def check(self, node: Located, reading: ConfigReading) -> ComponentSpec:
         name = str(node.path[-1])
         if name in reading.resolving:
             circle = " → ".join([*reading.resolving[reading.resolving.index(name) :], name])
@@ -171,7 +171,7 @@ class Model(Component):
 
 
 @dataclass(frozen=True)
-class Part(Component):
+class PartForm(Component):
     """Another component, of a class or protocol that `annotation` names: in place, or by its name under `models`."""
 
     annotation: Any
@@ -183,7 +183,7 @@ class Part(Component):
             return ("stopping",)  # a Callable
         return (*roles_of(self.annotation), "model")
 
-    def check(self, node: Located, reading: Reading) -> ComponentSpec:
+    def check(self, node: Located, reading: ConfigReading) -> ComponentSpec:
         name = node.value
         if not isinstance(name, str) or "model" not in self.roles:
             spec: ComponentSpec = super().check(node, reading)
@@ -217,13 +217,13 @@ class Part(Component):
         return super().means(value) or (isinstance(value, str) and value in models)
 
 
-class Function(Component):
+class FunctionForm(Component):
     """A function, written by its name: of a parts file, or of an installed package. It is handed on as it is."""
 
     def __init__(self) -> None:
         super().__init__("function")
 
-    def check(self, node: Located, reading: Reading) -> ComponentSpec:
+    def check(self, node: Located, reading: ConfigReading) -> ComponentSpec:
         if not isinstance(node.value, str):
             raise reading.wrong(node, f"a function is written by its name, my_parts.judge, not {shown(node)}")
         role, file, target = self._find(node, reading)
@@ -249,7 +249,7 @@ class Either(Form):
         """Which of them a value without places, or checked data, is meant as."""
         return next((form for form in self.forms if form.means(value, models)), self.forms[0])
 
-    def check(self, node: Located, reading: Reading) -> Any:
+    def check(self, node: Located, reading: ConfigReading) -> Any:
         return self.meant(node.plain(), reading.models).check(node, reading)
 
     def build(self, value: Any, make: Make) -> Any:
@@ -282,7 +282,7 @@ class Record(Form):
         required = [key for key, value in takes.items() if value.required and self.partial]
         return {**takes, **{key: replace(takes[key], default=None) for key in required}}
 
-    def check(self, node: Located, reading: Reading) -> Any:
+    def check(self, node: Located, reading: ConfigReading) -> Any:
         if not isinstance(node.value, dict):
             raise reading.wrong(node, f"should be a mapping, not {shown(node)}")
         values = _check_keys(node, self.takes, reading)
@@ -299,7 +299,7 @@ class Record(Form):
 
 
 def _check_keys(
-    node: Located, takes: Mapping[str, Parameter], reading: Reading, use: str = ""
+    node: Located, takes: Mapping[str, Parameter], reading: ConfigReading, use: str = ""
 ) -> dict[str, Any]:
     """The arguments that a mapping's keys give; null is as good as leaving out what is None by default."""
     with reading.together():
@@ -385,12 +385,12 @@ def form_of(annotation: Any) -> Form:
     if _is_class(annotation) and issubclass(annotation, PurePath):
         return forms.FilePath()
     if collections.abc.Callable in (origin, annotation) or _has_methods(annotation):
-        return Part(annotation)
+        return PartForm(annotation)
     if origin is None:
         try:
             return Plain(annotation)
         except PydanticSchemaGenerationError:  # a class that is no data to pydantic
-            return Part(annotation)
+            return PartForm(annotation)
     if origin is typing.Literal:
         return Plain(annotation)
     if origin is typing.Annotated:
@@ -398,7 +398,7 @@ def form_of(annotation: Any) -> Form:
             if isinstance(note, Form):
                 return note
             if note == "function":
-                return Function()
+                return FunctionForm()
             if note == "threshold":
                 return Either((Plain(annotation), THRESHOLD))
         form = form_of(arguments[0])
@@ -421,9 +421,9 @@ def form_of(annotation: Any) -> Form:
     if issubclass(kind, collections.abc.Mapping) and len(arguments) == 2 and arguments[0] is str:
         return forms.Keyed(inner[1])
     if issubclass(kind, tuple) and arguments[1:] == (Ellipsis,):
-        return forms.Listed(inner[0], tuple)
+        return forms.ListForm(inner[0], tuple)
     if issubclass(kind, collections.abc.Iterable) and not issubclass(kind, tuple) and len(arguments) == 1:
-        return forms.Listed(inner[0], list if issubclass(list, kind) else kind)
+        return forms.ListForm(inner[0], list if issubclass(list, kind) else kind)
     raise TypeError(f"{annotation} is no list, tuple[…, ...] or mapping from text")
 
 

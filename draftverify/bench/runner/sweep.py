@@ -18,14 +18,14 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from draftverify.bench.config.forms import Keyed, Listed, Reading, Schema, Written, shown
+from draftverify.bench.config.forms import AnyValue, ConfigReading, Keyed, ListForm, Schema, shown
 from draftverify.bench.config.located import Located, put
 from draftverify.bench.config.parameters import Record
 from draftverify.bench.config.specs import Experiment, PipelineSpec
 from draftverify.errors import ConfigError
 from draftverify.plugins import did_you_mean
 
-__all__ = ["Axis", "Cell", "Choice", "Matrix", "Sweep", "assemble", "changed", "inherited", "merged"]
+__all__ = ["Axis", "Cell", "AxisPoint", "Matrix", "Sweep", "assemble", "changed", "inherited", "merged"]
 
 MOST_CELLS = 1_000
 LONGEST = 200
@@ -38,17 +38,17 @@ MERGED = ("settings", "budget")
 """The mappings of `defaults` whose keys a pipeline's own override one by one."""
 
 Cell: TypeAlias = "tuple[int, ...]"
-"""Of each axis, which choice."""
+"""Of each axis, which choice; -1 for none."""
 
 
-class Choice(NamedTuple):
+class AxisPoint(NamedTuple):
     """One place on an axis: its part of a cell's name, and the values that it sets, by dotted path."""
 
     label: str
     changes: Mapping[str, Located]
 
 
-Axis: TypeAlias = "tuple[Choice, ...]"
+Axis: TypeAlias = "tuple[AxisPoint, ...]"
 
 
 class Sweep(NamedTuple):
@@ -57,9 +57,10 @@ class Sweep(NamedTuple):
     axes: tuple[Axis, ...]
     cells: tuple[Cell, ...]
 
-    def choices(self, cell: Cell, axes: Iterable[int] | None = None) -> list[Choice]:
+    def choices(self, cell: Cell, axes: Iterable[int] | None = None) -> list[AxisPoint]:
         """What a cell chooses on all axes, or on some."""
-        return [self.axes[k][cell[k]] for k in (range(len(self.axes)) if axes is None else axes)]
+        places = range(len(self.axes)) if axes is None else axes
+        return [self.axes[k][cell[k]] for k in places if cell[k] >= 0]
 
     def changes(self, cell: Cell, axes: Iterable[int] | None = None) -> dict[str, Located]:
         """What a cell sets, by dotted path; or what some axes set in it."""
@@ -80,7 +81,7 @@ class Paths(Keyed):
 
     mapping: str = "should be a mapping from dotted path to value"
 
-    def check(self, node: Located, reading: Reading) -> dict[str, Any]:
+    def check(self, node: Located, reading: ConfigReading) -> dict[str, Any]:
         with reading.together():
             for path, value in node.value.items() if isinstance(node.value, dict) else ():
                 if problem := _misled(path, reading):
@@ -92,7 +93,7 @@ class Paths(Keyed):
         return {**super().schema(definitions, name), "propertyNames": paths}
 
 
-def _misled(path: str, reading: Reading) -> str:
+def _misled(path: str, reading: ConfigReading) -> str:
     """What is wrong with a path that no cell may change, or whose names are not in the file; "" when nothing is."""
     top, *steps = path.split(".")
     if top not in VARIED:
@@ -108,15 +109,15 @@ def _misled(path: str, reading: Reading) -> str:
     return "" if steps[0] in names else f"there is no {top.removesuffix('s')} {steps[0]!r}{near}"
 
 
-LISTS = Paths(Listed(Written(), least=1), least=1)
-CELL = Paths(Written(), mapping="a cell is a mapping from dotted path to value")
+LISTS = Paths(ListForm(AnyValue(), least=1), least=1)
+CELL = Paths(AnyValue(), mapping="a cell is a mapping from dotted path to value")
 
 
 def matrix(
     grid: Annotated[Any, LISTS] = None,
     paired: Annotated[Any, LISTS] = None,
     cells: Annotated[Any, Keyed(CELL, names=True, least=1)] = None,
-    exclude: Annotated[Any, Listed(Paths(Written(), least=1))] = None,
+    exclude: Annotated[Any, ListForm(Paths(AnyValue(), least=1))] = None,
 ) -> None:
     """Values of the file that vary; each combination of them is a cell.
 
@@ -134,7 +135,7 @@ class Matrix(Record):
     def __init__(self) -> None:
         super().__init__(matrix, dict)
 
-    def check(self, node: Located, reading: Reading) -> Sweep:
+    def check(self, node: Located, reading: ConfigReading) -> Sweep:
         if not isinstance(node.value, dict):
             raise reading.wrong(node, f"should be a mapping of {', '.join(self.takes)}, not {shown(node)}")
         written = super().check(node, reading)
@@ -175,15 +176,17 @@ class Matrix(Record):
 def _axes(written: Mapping[str, Any]) -> Iterator[Axis]:
     for key, values in written.items():
         if key == "grid":
-            yield from (tuple(Choice("", {path: value}) for value in values[path]) for path in values)
+            yield from (tuple(AxisPoint("", {path: value}) for value in values[path]) for path in values)
         elif key == "paired":
             rows = zip(*values.values(), strict=False)  # of one length, or it was noted
-            yield tuple(Choice("", dict(zip(values, row, strict=True))) for row in rows)
+            yield tuple(AxisPoint("", dict(zip(values, row, strict=True))) for row in rows)
         elif key == "cells":
-            yield tuple(Choice(name, changes) for name, changes in values.items())
+            yield tuple(AxisPoint(name, changes) for name, changes in values.items())
 
 
-def changed(root: Located, changes: Mapping[str, Located], reading: Reading, *, pipelines: bool) -> Located:
+def changed(
+    root: Located, changes: Mapping[str, Located], reading: ConfigReading, *, pipelines: bool
+) -> Located:
     """The file with values of a cell in their places.
 
     Args:
@@ -230,52 +233,46 @@ def merged(root: Located, keys: Container[str]) -> Located:
         return root
     for name, pipeline in pipelines.value.items():
         if isinstance(pipeline.value, dict):
-            values = {key: value for key, value in shared.value.items() if key in keys}
-            for key, value in pipeline.value.items():
-                if key in MERGED and key in values and isinstance(value.value, dict):
-                    under = values[key].value
-                    both = {**under, **value.value} if isinstance(under, dict) else value.value
-                    value = Located(both, value.where, value.path)
-                values[key] = value
+            values = {key: value for key, value in shared.value.items() if key in keys} | pipeline.value
+            for key in {*MERGED} & shared.value.keys() & pipeline.value.keys():
+                under, over = shared.value[key].value, values[key].value
+                if isinstance(under, dict) and isinstance(over, dict):
+                    values[key] = Located({**under, **over}, values[key].where, values[key].path)
             pipelines = pipelines.having(name, Located(values, pipeline.where, pipeline.path))
     return root.having("pipelines", pipelines)
 
 
-def assemble(
-    sweep: Sweep, experiments: Mapping[Cell, Experiment], without: Mapping[int, Experiment | None]
-) -> Experiment:
+def assemble(sweep: Sweep, experiments: Mapping[Cell, Experiment | None]) -> Experiment:
     """One experiment of all cells.
 
     Args:
         sweep: the matrix.
-        experiments: each cell's.
-        without: for each axis of one choice, the experiment of the first cell without it; None where the file alone
-            is none.
+        experiments: each cell's; and, of each axis of one choice, that of the first cell with none there, or None where
+            the file is no experiment without it.
     """
-    base = experiments[sweep.cells[0]]
-    signed = {cell: _signatures(experiment) for cell, experiment in experiments.items()}
-    bare = {axis: _signatures(experiment) if experiment else {} for axis, experiment in without.items()}
+    of_cell = {cell: experiment for cell, experiment in experiments.items() if experiment is not None}
+    base = of_cell[sweep.cells[0]]
+    signed = {cell: _signatures(experiment) if experiment else {} for cell, experiment in experiments.items()}
     names: dict[tuple[str, Cell], str] = {}
     pipelines: dict[str, PipelineSpec] = {}
     stands: dict[str, Cell] = {}
     changes: dict[str, dict[str, Any]] = {}
     for place, name in enumerate(base.names):
-        signatures = {cell: signed[cell][name] for cell in sweep.cells}
-        axes = _touching(sweep, signatures, {axis: signs.get(name) for axis, signs in bare.items()})
+        axes = _touching(len(sweep.axes), {cell: signatures.get(name) for cell, signatures in signed.items()})
         of_choices: dict[Cell, str] = {}
         for cell in sweep.cells:
             choices = tuple(cell[k] for k in axes)
             if choices not in of_choices:
                 label = sweep.label(cell, axes)
                 full = _unique(f"{name}@{label}"[:LONGEST] if label else name, pipelines)
-                spec = experiments[cell].pipelines[place]
+                spec = of_cell[cell].pipelines[place]
                 pipelines[full] = replace(spec, name=full, path=f"pipelines.{full}")
                 stands[full] = cell
                 of_choices[choices] = full
                 if axes:
                     changes[full] = sweep.plain(cell, axes)
             names[name, cell] = of_choices[choices]
-    tasks = {full: experiments[cell].tasks for full, cell in stands.items()}
+    tasks = {full: of_cell[cell].tasks for full, cell in stands.items()}
     compared = {full: names[base.baseline, cell] for full, cell in stands.items() if base.baseline}
     return replace(
         base,
@@ -296,26 +293,20 @@ def _signatures(experiment: Experiment) -> dict[str, bytes]:
     }
 
 
-def _touching(
-    sweep: Sweep, signed: Mapping[Cell, bytes], bare: Mapping[int, bytes | None]
-) -> tuple[int, ...]:
+def _touching(count: int, signed: Mapping[Cell, bytes | None]) -> Cell:
     """The axes along which a pipeline is not the same everywhere."""
 
     def varies(axes: Iterable[int]) -> bool:
         """Whether the choices on these axes leave open which pipeline it is."""
-        groups: dict[Cell, set[bytes]] = {}
+        groups: dict[Cell, set[bytes | None]] = {}
         for cell, signature in signed.items():
             groups.setdefault(tuple(cell[k] for k in axes), set()).add(signature)
         return any(len(group) > 1 for group in groups.values())
 
-    def touches(k: int) -> bool:
-        if len(sweep.axes[k]) == 1:
-            return bare[k] != signed[sweep.cells[0]]
-        return varies([axis for axis in range(len(sweep.axes)) if axis != k])
-
-    axes = tuple(filter(touches, range(len(sweep.axes))))
+    every = range(count)
+    axes = tuple(k for k in every if varies([axis for axis in every if axis != k]))
     # `exclude` may have left no two cells that differ along one axis alone
-    return tuple(range(len(sweep.axes))) if varies(axes) else axes
+    return tuple(every) if varies(axes) else axes
 
 
 def _labelled(axis: Axis, paths: Sequence[str]) -> Axis:
@@ -326,7 +317,7 @@ def _labelled(axis: Axis, paths: Sequence[str]) -> Axis:
             f"{_shortest(path, paths)}={_word(value.plain())}" for path, value in choice.changes.items()
         )
         labels[_unique(choice.label or ",".join(values), labels)] = choice.changes
-    return tuple(Choice(label, changes) for label, changes in labels.items())
+    return tuple(AxisPoint(label, changes) for label, changes in labels.items())
 
 
 def _shortest(path: str, paths: Iterable[str]) -> str:
